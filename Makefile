@@ -75,7 +75,7 @@ test: .venv/installed $(NPM_PACKAGES)
 # processes or a server (S3, Azure, Lambda), kill processes, fuzz bytes, build deep
 # stacks, or run the pages and examples; the simulation runs 100 schedules, not 320.
 SLOW_TESTS := \
-	tests/authoring/test_schema_tool.py \
+	tests/authoring/test_schema_parameters.py \
 	tests/browser \
 	tests/cli/test_chat_in_a_terminal.py \
 	tests/cli/test_command_processes.py \

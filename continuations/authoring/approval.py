@@ -312,7 +312,7 @@ class ApprovalPolicy:
             self.deadline_action_json,
             self.reminder_seconds,
         ]
-        # A policy without them keeps the digest of earlier releases.
+        # Only values that differ from the usual ones are part of the digest.
         if deciders != [[], 1, False, None, 0]:
             options += deciders
         if self.editable is not None or self.recheck is not None:

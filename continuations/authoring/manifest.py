@@ -83,7 +83,7 @@ def make_manifest(
 def unknown_manifest(root: AgentProtocol, *, sdk_version: str) -> str:
     """Return the manifest of a run that no code has worked on yet.
 
-    It has a row of the agent's name, because earlier releases need one.
+    It has a row of the agent's name, as every manifest has one of the root agent.
     """
     rows = [_agent_row(root, {id(root): 0}, None)]
     data = {"format": FORMAT, "sdk": sdk_version, "agents": rows, _UNKNOWN: True}

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import continuations
 from continuations.cli.errors import UsageError
 from continuations.cli.store_name import store_name
+from continuations.core.visible_text import escape_invisible
 from continuations.engine.loading import load_object, load_or_call
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.objects import check_folder_exists, open_store
-from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

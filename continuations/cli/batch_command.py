@@ -18,7 +18,7 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines
 from continuations.core import jsontext
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 from continuations.present.json_forms import decide_json
 from continuations.present.problems import find_problem_type
 

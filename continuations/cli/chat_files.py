@@ -11,8 +11,8 @@ from continuations.cli.errors import UsageError
 from continuations.cli.file_options import read_file
 from continuations.cli.output import write_note
 from continuations.core.attachments import check_total
+from continuations.core.visible_text import escape_invisible
 from continuations.errors import InvalidInput
-from continuations.present.escaping import escape_invisible
 
 if TYPE_CHECKING:
     from continuations.core.attachments import Content

@@ -12,9 +12,8 @@ from continuations.cli.stack_tree import Line
 from continuations.cli.written_text import WrittenText
 from continuations.core import jsontext, run_stream
 from continuations.core.attachment_parts import labelled_text
-from continuations.core.visible_text import shorten
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible, shorten
+from continuations.present.times import counted
 from continuations.present.wait_words import DECISION_WORDS
 
 if TYPE_CHECKING:

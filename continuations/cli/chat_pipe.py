@@ -47,10 +47,11 @@ class ChatPipe:
     ) -> int:
         """Send the lines; return the exit code of the command."""
         code = 0
-        self._session.open()
-        for text in lines:
+        for index, text in enumerate(lines):
             self._events.own_texts.append(shown_text(text))
             ticket = self._session.post(text, own_id=message_id, when_busy=when_busy)
+            if index == 0:
+                self._session.begin_at(ticket)
             try:
                 result = self._session.work(ticket)
             except KeyboardInterrupt:
@@ -84,9 +85,10 @@ class ChatPipe:
             )
             sys.stdout.flush()  # a program that reads the lines waits for each
             return
-        for event in self._session.new_events():
-            print_lines(self._events.lines(event))
         # A repeated command asks for a reply that was given before.
+        if not ticket.was_answered:
+            for event in self._session.new_events():
+                print_lines(self._events.lines(event))
         is_old = self._events.replied < ticket.number
         match result:
             case Replied() if is_old:

@@ -92,6 +92,10 @@ class ChatSession:
             self.run_id, self.next_number, self._cursor = ticket.run_id, 1, ""
         return ticket
 
+    def begin_at(self, ticket: AsyncTicket[Any]) -> None:
+        """Count all events from before a message was posted as shown."""
+        self._cursor = f"{ticket.posted_after}.{MAX_ORDINAL}"
+
     def next_ticket(self) -> AsyncTicket[Any] | None:
         """Return the ticket of the first message whose reply was not shown, if any."""
         run_id = self._find_run()

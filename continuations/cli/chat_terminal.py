@@ -16,6 +16,7 @@ from continuations.cli.terminal import print_lines, print_part
 from continuations.core import jsontext
 from continuations.core.decisions import Decision
 from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
+from continuations.core.visible_text import escape_invisible
 from continuations.engine.outcomes import Failed, Replied
 from continuations.errors import (
     AlreadyDecided,
@@ -25,9 +26,7 @@ from continuations.errors import (
     WaitExpired,
     WaitNotFound,
 )
-from continuations.present.escaping import escape_invisible
-from continuations.present.form_fields import schema_fields
-from continuations.present.wait_words import votes_text
+from continuations.present.wait_words import schema_fields, votes_text
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from continuations.core.live_events import RunEvent
     from continuations.core.run import WhenBusy
     from continuations.core.run_stream import StreamEvent
-    from continuations.present.form_fields import FormField
+    from continuations.present.wait_words import FormField
 
     # Shows the prompt and a text to edit; returns the line that the person typed.
     Ask = Callable[[str, str], str]

@@ -6,7 +6,7 @@ import typer
 
 from continuations.cli import FAILED, INTERRUPTED
 from continuations.cli.output import write_note
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 
 
 def confirm(question: str, refused: str) -> None:

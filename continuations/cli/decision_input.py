@@ -10,7 +10,7 @@ from continuations.cli.errors import UsageError
 from continuations.cli.output import write_note
 from continuations.cli.wait_status import recorded_decisions
 from continuations.core import jsontext
-from continuations.core.doors import Door
+from continuations.core.decisions import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger.layout import parse_wait_id
 
@@ -124,11 +124,11 @@ def parse_arguments(text: str, *, name: str = "--arguments") -> Any:
 
 def parse_grant(text: str) -> Grant:
     """Return the grant of `--remember`, from JSON or `@file`; raise `UsageError`."""
-    from continuations.present import grant_forms  # noqa: PLC0415 - rarely given
+    from continuations.present import requests  # noqa: PLC0415 - rarely given
 
     try:
-        return grant_forms.parse_grant(parse_arguments(text, name="--remember"))
-    except grant_forms.GrantInvalid as error:
+        return requests.parse_grant(parse_arguments(text, name="--remember"))
+    except requests.FieldsInvalid as error:
         msg = f"--remember is not a grant: {error}. Correct the JSON."
         raise UsageError(msg) from None
 

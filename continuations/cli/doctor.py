@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli.store_name import store_name
+from continuations.core.visible_text import escape_invisible
 from continuations.engine import portal
 from continuations.engine.ports import Ports
-from continuations.ledger import doctor, file_checks
+from continuations.ledger import doctor, run_files
 from continuations.ledger.objects import Objects
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
+from continuations.present.times import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from continuations import Runner
-    from continuations.ledger.file_checks import UnreferencedFile
     from continuations.ledger.integrity import IntegrityReport
+    from continuations.ledger.run_files import UnreferencedFile
     from continuations_storage import Store
 
 
@@ -31,7 +31,7 @@ def check_run(runner: Runner, run_id: str) -> IntegrityReport:
 def unreferenced_files(runner: Runner, run_id: str) -> tuple[UnreferencedFile, ...]:
     """Return the attachments that no message refers to; write nothing."""
     return portal.run_until_complete(
-        file_checks.find_unreferenced(Objects(runner.store), run_id)
+        run_files.find_unreferenced(Objects(runner.store), run_id)
     )
 
 

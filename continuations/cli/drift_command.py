@@ -14,11 +14,11 @@ from continuations.cli.application import load_context, runner_with_agents
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, Context, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
+from continuations.core.visible_text import escape_invisible
 from continuations.errors import ContinuationsError
 from continuations.ledger.thread_ids import is_thread_id
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
-from continuations.present.json_forms import drift_row_json
+from continuations.present.times import counted
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def drift(
     for row in runner.drift(**options):
         counts[row.verdict] += 1
         if json:
-            write_json(drift_row_json(row))
+            write_json(to_json(row))
         else:
             write_lines(_row_lines(row, _thread_key(runner, row)))
         sys.stdout.flush()

@@ -18,9 +18,10 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.store_name import store_name
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
-from continuations.present.json_forms import erased_run_json, prune_result_json
+from continuations.core.visible_text import escape_invisible
+from continuations.present.json_forms import prune_result_json
+from continuations.present.times import counted
+from continuations.wire.report import to_json
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001
@@ -46,7 +47,7 @@ def erase(
     _confirm(f"Erase run {run} in {store_name(runner.store)}?", yes=yes)
     receipt = runner.erase(run)
     if json:
-        write_json(erased_run_json(receipt))
+        write_json(to_json(receipt))
         return
     parts = [counted(receipt.versions, "version"), counted(receipt.arrivals, "arrival")]
     parts += [counted(receipt.files, "file")] if receipt.files else []

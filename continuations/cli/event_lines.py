@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from continuations.cli.stack_tree import Line
 from continuations.core import run_stream
 from continuations.core.event_words import event_words
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 
 if TYPE_CHECKING:
     from continuations.core.run_stream import StreamEvent

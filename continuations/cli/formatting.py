@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
+from continuations.core.visible_text import escape_invisible, indent_escaped
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.core.waits import withheld
 from continuations.engine.outcomes import Failed, Finished, Suspended
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible, indent_escaped
 from continuations.present.json_forms import indented_json
+from continuations.present.times import counted
 from continuations.present.wait_words import (
     DECISION_WORDS,
     MASK_NOTE,

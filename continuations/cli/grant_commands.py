@@ -15,9 +15,9 @@ from continuations.cli.decision_input import (
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
-from continuations.present.escaping import escape_invisible
-from continuations.present.json_forms import kept_grant_json
+from continuations.core.visible_text import escape_invisible
 from continuations.wire.fields import readable_time
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from continuations.results import KeptGrant
@@ -33,7 +33,7 @@ def grants(
     check_run_id(run, command="grants")
     kept = runner_without_agents(app, store).grants(run)
     if json:
-        write_json([kept_grant_json(grant) for grant in kept])
+        write_json(to_json(kept))
         return
     if not kept:
         write_note(f"{escape_invisible(run)} has no grants.")

@@ -15,7 +15,7 @@ from continuations.cli.decision_input import (
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl, WaitId
 from continuations.cli.output import write_lines
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 from continuations.wire.report import utc_text
 
 # typer reads the annotations when it runs.

@@ -15,11 +15,11 @@ from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.runs_without_model import awaiting_models
+from continuations.core.visible_text import escape_invisible
 from continuations.core.wait_rules import COUNTED_KINDS
 from continuations.ledger.worklist import MAX_PAGE
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import listed_wait_json
+from continuations.present.times import counted
 from continuations.serve.pages import inbox_view
 from continuations.wire.fields import readable_time
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from continuations.cli.terminal import folding_console
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -29,24 +29,19 @@ from continuations.cli.stack_tree import Line
 from continuations.cli.store_name import store_name
 from continuations.core.attachments import attachments_of
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.visible_text import shorten
+from continuations.core.visible_text import escape_invisible, shorten
 from continuations.engine import portal
 from continuations.errors import ContinuationsError
-from continuations.ledger import layout
-from continuations.ledger.arrivals import read_inbox_message
-from continuations.ledger.objects import NotFound, Objects, gather_all
+from continuations.ledger.arrival_logs import MESSAGES
+from continuations.ledger.objects import Objects, gather_all
 from continuations.ledger.worklist import MAX_PAGE
-from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import (
-    audit_line_json,
     listed_wait_json,
-    run_summary_json,
     wait_json,
-    wait_summary_json,
 )
 from continuations.present.wait_words import agent_state
 from continuations.wire.fields import readable_time
-from continuations.wire.report import utc_text
+from continuations.wire.report import to_json, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -121,7 +116,7 @@ def waiting(
     models = "" if kind else awaiting_models(runner)
     if json:
         _write_note(models)
-        rows = [wait_summary_json(wait) for wait in summaries]
+        rows = to_json(summaries)
         write_json(rows)
         return
     waits = list(summaries)
@@ -203,7 +198,7 @@ def runs(  # noqa: PLR0913 - one parameter for each option
         rows.pop()
         write_note(f"More runs follow. List them with --after {rows[-1].cursor}")
     if json:
-        write_json([run_summary_json(row) for row in rows])
+        write_json(to_json(rows))
     elif ids:
         write_lines(row.run_id for row in rows)
     elif rows:
@@ -343,7 +338,7 @@ def audit(
     del json  # the lines are JSON with and without the option
     check_run_id(run, command="audit")
     for line in runner_without_agents(app, store).audit(run):
-        write_json(audit_line_json(line))
+        write_json(to_json(line))
 
 
 def doctor(
@@ -409,21 +404,12 @@ def unread_messages(store: Store, run: Continuation) -> Sequence[InboxMessage]:
 
 async def _read(objects: Objects, run: Continuation) -> list[InboxMessage]:
     last = run.run_state.run.last_inbox_number
-    prefix = layout.arrivals_prefix(run.run_id) + f"{layout.MESSAGE}-"
-    after = layout.numbered_key(layout.MESSAGE, run.run_id, last) if last else ""
-    keys = [key async for key in objects.all_keys(prefix, after)]
-    numbers = [layout.number_in(layout.MESSAGE, key) for key in keys]
+    numbers = await MESSAGES.numbers(objects, run.run_id, last)
+    # Without those of a run that was erased meanwhile.
     found = await gather_all(
-        _message(objects, run.run_id, number) for number in numbers if number
+        MESSAGES.read_if_there(objects, run.run_id, number) for number in numbers
     )
     return [each for each in found if each is not None]
-
-
-async def _message(objects: Objects, run_id: str, number: int) -> InboxMessage | None:
-    try:
-        return await read_inbox_message(objects, run_id, number)
-    except NotFound:
-        return None  # the run was erased meanwhile
 
 
 def unread_lines(run: Continuation, unread: Iterable[InboxMessage]) -> Iterator[Line]:

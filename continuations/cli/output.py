@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from continuations.cli.places import line_with_places
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -24,9 +24,8 @@ from continuations.cli.json_output import detail_of, write_json
 from continuations.cli.options import App, By, Json, RunId, StoreUrl, Transcript
 from continuations.cli.output import write_lines, write_note
 from continuations.core.run import ENDED_STATUSES
-from continuations.core.visible_text import shorten
-from continuations.present.escaping import escape_invisible
-from continuations.present.json_forms import rewind_plan_json, rewound_json
+from continuations.core.visible_text import escape_invisible, shorten
+from continuations.present.json_forms import rewind_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -277,7 +276,7 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
     actor = resolve_actor(by)
     rewound = runner.rewind(run, version, shown=shown, by=actor.name, door=actor.door)
     if json:
-        write_json(rewound_json(rewound, "texts"))
+        write_json(rewind_json(rewound, "texts"))
         return
     run = escape_invisible(run)
     goes_on = f"it goes on from version {version} as version {rewound.version}"
@@ -288,7 +287,7 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
 
 def _write_plan(runner: Runner, plan: RewindPlan, *, json: bool) -> None:
     if json:
-        write_json(rewind_plan_json(plan, "texts"))
+        write_json(rewind_json(plan, "texts"))
     elif plan.refusal is None:
         write_lines(_plan_lines(runner, plan))
         words = ("rewind", plan.run_id, "--version", str(plan.version))

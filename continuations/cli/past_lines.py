@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from continuations.cli.event_lines import event_path, event_style
 from continuations.cli.stack_tree import Line
 from continuations.core.event_words import event_words, message_words
-from continuations.core.visible_text import shorten
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible, shorten
+from continuations.present.times import counted
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from os import environ
 from typing import TYPE_CHECKING
 
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,12 +15,12 @@ from continuations.cli.decision_input import (
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, StoreUrl
 from continuations.cli.output import write_lines
-from continuations.present import json_forms
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
+from continuations.present.times import counted
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001
+from continuations.wire.report import to_json
 
 
 def publish(
@@ -64,7 +64,7 @@ def publish(
     )
     write_actor_note(actor)
     if json:
-        write_json(json_forms.publication_json(publication))
+        write_json(to_json(publication))
         return
     count = len(publication.run_ids)
     runs = counted(count, "run")

@@ -18,8 +18,8 @@ from continuations.cli.file_options import input_with_files
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Files, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
+from continuations.present.times import counted
 
 # typer reads the annotations when it runs.
 # ruff: noqa: TC001

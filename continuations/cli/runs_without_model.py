@@ -8,7 +8,7 @@ from continuations.cli.places import with_places
 from continuations.engine import portal
 from continuations.ledger.objects import Objects
 from continuations.ledger.rows_only_waits import find_runs_awaiting_models
-from continuations.present.awaiting_models import awaiting_models_line
+from continuations.present.wait_words import awaiting_models_line
 
 if TYPE_CHECKING:
     from continuations import Runner

@@ -15,10 +15,10 @@ from continuations.cli.decision_input import (
 from continuations.cli.json_output import write_json
 from continuations.cli.options import App, By, Json, RunId, StoreUrl
 from continuations.cli.output import write_lines, write_note
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible
-from continuations.present.json_forms import untaken_signal_json
+from continuations.core.visible_text import escape_invisible
+from continuations.present.times import counted
 from continuations.wire.fields import readable_time
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from continuations.results import UntakenSignal
@@ -36,7 +36,7 @@ def signals(
     check_run_id(run, command="signals")
     found = runner_without_agents(app, store).signals(run)
     if json:
-        write_json([untaken_signal_json(each, with_data=True) for each in found])
+        write_json(to_json(found))
         return
     name = escape_invisible(run)
     if not found:

@@ -17,9 +17,9 @@ from continuations.core.attachments import attachments_of_run
 from continuations.core.calls import Ready
 from continuations.core.operator_waits import operator_waits
 from continuations.core.refused_replies import refused_replies
+from continuations.core.visible_text import escape_invisible, indent_escaped
 from continuations.engine.readiness import is_runnable
-from continuations.present.counted import counted
-from continuations.present.escaping import escape_invisible, indent_escaped
+from continuations.present.times import counted
 from continuations.present.wait_words import wait_facts
 from continuations.wire.fields import readable_time
 

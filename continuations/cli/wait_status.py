@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.engine import portal
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import read_decision
-from continuations.present.decided_waits import decided_wait_ids
+from continuations.ledger.recorded_decisions import decided_wait_ids, read_decision
 from continuations.present.wait_words import DECISION_WORDS
 from continuations.wire.fields import readable_time
 

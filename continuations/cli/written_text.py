@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from continuations.cli.stack_tree import Line
 from continuations.core.live_events import ReasoningDelta
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

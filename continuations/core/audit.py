@@ -19,7 +19,7 @@ _DOORS_OF_KINDS = {"expire": "deadline", "cancel": "end of the run"}
 class AuditLine:
     """One recorded act on a run.
 
-    A field is `None` if it does not apply, and if an earlier release did not record it.
+    A field is `None` if it does not apply.
 
     Attributes:
         at: When it was recorded, in UTC.

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
     from continuations.core.run import RunRow
+    from continuations.core.trips import Trip
     from continuations.core.waits import Wait
+
 
 Row = TypeVar("Row")
 
@@ -214,3 +216,21 @@ def _require_row(rows: Mapping[str, Row], row_id: str) -> Row:
         )
         raise IllegalTransition(msg)
     return row
+
+
+def record_trip(draft: Draft, trip: Trip) -> None:
+    """Give a trip an id of its own, and add it to its frame."""
+    frame = draft.frame(trip.frame_id)
+    kept = replace(trip, id=draft.allocate_id("g"))
+    draft.put_frame(replace(frame, trips=(*frame.trips, kept)))
+
+
+def trips_between(before: RunState | None, after: RunState) -> list[Trip]:
+    """Return the trips that one version added, in their order."""
+    old = {trip.id for trip in _trips(before)} if before is not None else set[str]()
+    new = {trip.id: trip for trip in _trips(after) if trip.id not in old}
+    return sorted(new.values(), key=lambda trip: int(trip.id[1:]))
+
+
+def _trips(state: RunState) -> list[Trip]:
+    return [trip for frame in state.frames.values() for trip in frame.trips]

@@ -42,7 +42,7 @@ def person_key(name: str) -> str:
     """Return the form in which the names of people and groups are compared.
 
     It is the name in Unicode's form NFKC, without invisible characters, and with single
-    blanks. An earlier release may have stored another form of the name.
+    blanks. Names of other programs reach it too: in bytes that are adopted, in groups.
     """
     if name.isascii() and name.isprintable() and " " not in name:
         return name

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext, run_events, trip_rows
+from continuations.core import jsontext, run_events
 from continuations.core.calls import Errored, Returned
 from continuations.core.denials import TRIPPED_CODE
+from continuations.core.draft import record_trip
 from continuations.core.events import (
     InputHeld,
     SuspensionBegan,
@@ -64,7 +65,7 @@ def hold_reply(draft: Draft, frame: FrameRow, event: ModelReplied, wait: Wait) -
         raise illegal_transition(f"wait {wait.id} is not about the reply", event)
     draft.put_frame(replace(frame, held_reply=event.message))
     if event.trip is not None:
-        trip_rows.record(draft, event.trip)
+        record_trip(draft, event.trip)
     run_events.apply(draft, SuspensionBegan(wait=wait))
 
 
@@ -78,13 +79,13 @@ def apply(
     if isinstance(event, TurnRefused):
         run_events.add_usage(draft, event.usage)
         if event.trip is not None:
-            trip_rows.record(draft, event.trip)
+            record_trip(draft, event.trip)
         draft.append(event.frame_id, event.message)
         _check_no_calls(draft, event.frame_id, event)
         return event.frame_id, Errored(event.code, event.content)
     if isinstance(event, InputHeld):
         run_events.add_usage(draft, event.usage)
-        trip_rows.record(draft, event.trip)
+        record_trip(draft, event.trip)
         run_events.apply(draft, SuspensionBegan(wait=event.wait))
         return None
     wait = draft.waits.get(event.wait_id)

@@ -166,7 +166,7 @@ def _with_request(
 
             return thread_requests.with_turn_ended(state, request, not_begun)
         case "drop":
-            from continuations.core.untaken_signals import drops  # noqa: PLC0415 - rare
+            from continuations.core.signal_matching import drops  # noqa: PLC0415 - rare
 
             run = state.run
             kept = (s for s in run.signals if not drops(request, s.number, s.name))

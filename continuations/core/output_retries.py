@@ -1,9 +1,7 @@
 """Ask a model again after a final reply that cannot be used.
 
 The request is a user message in the transcript, and the frame counts the requests. So
-a crash does not start the count again. Runs of earlier releases have no count: there,
-user messages with the same first words are counted. The model is then asked less often,
-never more.
+a crash does not start the count again. A message of a user does.
 """
 
 from __future__ import annotations
@@ -15,8 +13,6 @@ from continuations.core.messages import user_message
 from continuations.core.transitions import illegal_transition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from continuations.core.events import ModelReplied
     from continuations.core.frames import FrameRow
     from continuations.core.messages import Message
@@ -39,23 +35,6 @@ def retry_reason(message: Message) -> str:
 def is_retry_request(message: Message) -> bool:
     """Return whether a message asks the model to reply again."""
     return message.role == "user" and message.content.startswith(_PREFIX)
-
-
-def count_retries(frame: FrameRow, messages: Sequence[Message]) -> int:
-    """Return how often a model was asked again since the last message of a user.
-
-    Messages that a hook adds do not start the count of the frame again.
-    """
-    # The number of the message that is a summary, from 1; 0: none.
-    summary_number = frame.history.summary_number if frame.history is not None else 0
-    count = 0
-    for number in range(len(messages), 0, -1):
-        message = messages[number - 1]
-        if message.role == "user" and number != summary_number:
-            if not is_retry_request(message):
-                break
-            count += 1
-    return max(count, frame.retries)
 
 
 def check_reply(frame: FrameRow, event: ModelReplied) -> None:

@@ -49,7 +49,7 @@ from continuations.core.calls import (
     open_wait_id,
     waiting_state,
 )
-from continuations.core.draft import Draft
+from continuations.core.draft import Draft, record_trip
 from continuations.core.events import (
     AgentCancelled,
     FrameAbandoned,
@@ -176,9 +176,7 @@ def _keep_trip(
     draft: Draft, event: ModelReplied | ApprovalRequested | CallInvalid
 ) -> None:
     if event.trip is not None:
-        from continuations.core import trip_rows  # noqa: PLC0415 - rarely needed
-
-        trip_rows.record(draft, event.trip)
+        record_trip(draft, event.trip)
 
 
 def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:

@@ -24,7 +24,7 @@ from continuations.core.events import (
     TurnStopping,
     UserMessageAdded,
 )
-from continuations.core.grant_rows import with_grant, without_grants
+from continuations.core.grants import has_ended
 from continuations.core.transitions import illegal_transition
 from continuations.value_class import replace
 
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
         | TurnStopping
         | TurnInterrupted
     )
+    from continuations.core.grants import KeptGrant
+    from continuations.core.run import RunRow
+
 
 RUN_EVENTS = (
     UserMessageAdded,
@@ -187,3 +190,37 @@ def go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
 def add_usage(draft: Draft, usage: Usage) -> None:
     """Add the cost of requests to the run."""
     draft.put_run(replace(draft.run, usage=draft.run.usage + usage))
+
+
+# The row of the run, with its grants, is stored in every version.
+MAX_GRANTS = 20
+
+
+def with_grant(run: RunRow, grant: KeptGrant) -> RunRow:
+    """Return the row of a run that keeps one grant more.
+
+    Grants whose time is over are dropped, and so is the oldest one above the limit. A
+    grant that was revoked before it was kept is not kept.
+    """
+    if grant.id in run.revoked_grants:
+        rest = tuple(each for each in run.revoked_grants if each != grant.id)
+        return replace(run, revoked_grants=rest)
+    kept = [each for each in run.grants if not has_ended(each, grant.at)]
+    kept = [each for each in kept if each.id != grant.id]
+    return replace(run, grants=(*kept, grant)[-MAX_GRANTS:])
+
+
+def without_grants(run: RunRow, revoked: tuple[str, ...], last: int) -> RunRow:
+    """Return the row of a run after revocations, up to number `last`.
+
+    The decision that gives a grant may be read after its revocation. So the id of a
+    grant that is not kept yet is remembered.
+    """
+    known = {grant.id for grant in run.grants}
+    unknown = tuple(each for each in revoked if each not in known)
+    return replace(
+        run,
+        grants=tuple(grant for grant in run.grants if grant.id not in revoked),
+        revoked_grants=(*run.revoked_grants, *unknown),
+        last_revocation_number=last,
+    )

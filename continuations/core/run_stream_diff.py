@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from continuations.core import frame_state, history, jsontext, run_stream, tool_messages
 from continuations.core.call_ends import BEGUN_ENDS, end_in, end_of
 from continuations.core.calls import CLOSED_STATES, CallRow, Unknown
+from continuations.core.draft import trips_between
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
-from continuations.core.trip_rows import trips_between
 from continuations.core.waits import withheld
 
 if TYPE_CHECKING:

@@ -133,7 +133,7 @@ def _without_request(frame: FrameRow) -> FrameRow:
 def is_by_same(by: str | None, other: str | None) -> bool:
     """Return whether two senders are one person, or both are unknown.
 
-    Names that look the same are one person. An earlier release stored other forms.
+    Names that look the same are one person.
     """
     if by == other:
         return True

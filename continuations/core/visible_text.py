@@ -76,3 +76,11 @@ def _utf16_units(code_point: int) -> tuple[int, ...]:
         return (code_point,)
     high, low = divmod(code_point - 0x10000, 0x400)
     return (0xD800 + high, 0xDC00 + low)
+
+
+def indent_escaped(text: str, indent: str = "  ") -> str:
+    """Return a text with each line indented and its invisible characters escaped.
+
+    The indentation separates the text from the lines around it, which it could imitate.
+    """
+    return "\n".join(indent + escape_invisible(line) for line in text.split("\n"))

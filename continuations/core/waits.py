@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import jsontext
+from continuations.core import deadline_actions, jsontext
+from continuations.core.decisions import Answer, Deny, Fail
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
 from continuations.core.wait_rules import WAIT_RULES
 from continuations.value_class import dataclass, replace
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from continuations.core.call_display import CallDisplay
     from continuations.core.calls import CallRow
     from continuations.core.deadline_actions import DeadlineAction
+    from continuations.core.decisions import Decision
     from continuations.core.evidence import Finding
     from continuations.core.quorum import Quorum, Vote
     from continuations.core.run import RunRow
@@ -414,3 +416,25 @@ def withheld(wait: Wait) -> Wait:
     question = wait.question and scrubbed(wait.question, arguments, secrets)
     masked = masked_json(arguments, secrets)
     return replace(wait, arguments_json=masked, question=question)
+
+
+def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
+    """Return what a decision means for a parked call; `None` for a plain expiry."""
+    match decision.kind:
+        case "answer":
+            return Answer(jsontext.parse(decision.value or "null"))
+        case "fail":
+            return Fail(str(jsontext.parse(decision.value or '""')))
+        case "expire":
+            return consequence_of_deadline(wait)
+        case _:
+            return Deny(reason=decision.reason)
+
+
+def consequence_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
+    """Return what the deadline of a parked call does; `None` for a plain expiry."""
+    action = deadline_actions.parse(wait.on_deadline_json)
+    # After an escalation, the next deadline has the consequence of the kind.
+    if action is None or isinstance(action, deadline_actions.Escalate):
+        return wait.rules.on_deadline
+    return action

@@ -76,7 +76,7 @@ _TEXTS_OF_EVENTS: Mapping[type[RunEvent], str | None] = {
 }
 
 E = TypeVar("E", bound="RunEvent")
-P = TypeVar("P", "RewindPlan", "Rewound")
+P = TypeVar("P", bound="RewindPlan | Rewound")
 
 
 def shown_text(text: str | None, detail: Detail) -> str | None:

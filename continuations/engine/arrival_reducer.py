@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.core import consequences, jsontext
+from continuations.core import jsontext, waits
 from continuations.core.call_events import (
     Answered,
     AnswerReceived,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.events import Event
     from continuations.core.state import RunState
-    from continuations.engine.live_feeds import EventFeed
+    from continuations.engine.event_feeds import EventFeed
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
 
@@ -324,7 +324,7 @@ def _end_of_suspension(wait: Wait, decision: Decision) -> Event:
 
 def _expiry_event(call: CallRow, wait: Wait, decision: Decision) -> CallEvent:
     """Return what the deadline of an approval does; it never lets the call run."""
-    action = wait.on_deadline_json and consequences.consequence_of_deadline(wait)
+    action = wait.on_deadline_json and waits.consequence_of_deadline(wait)
     match action:
         case Answer(value=value):
             text = value if isinstance(value, str) else jsontext.canonical(value)
@@ -394,7 +394,7 @@ def _approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:
         return None
     try:
         return decision.at + timedelta(seconds=wait.valid_for)
-    except OverflowError:  # a wait of an earlier release: after the year 9999
+    except OverflowError:  # bytes of another program: after the year 9999
         return None
 
 

@@ -8,8 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
 
-from continuations.core.decisions import Decision
-from continuations.core.doors import PYTHON, Door
+from continuations.core.decisions import PYTHON, Decision, Door
 from continuations.core.output_type import Output
 from continuations.engine.batches import Flattened
 from continuations.engine.ports import Ports
@@ -53,8 +52,8 @@ if TYPE_CHECKING:
         RunVersion,
     )
     from continuations.core.run_stream import StreamEvent
+    from continuations.core.signal_matching import UntakenSignal
     from continuations.core.state import RunState
-    from continuations.core.untaken_signals import UntakenSignal
     from continuations.core.waits import Wait, WaitSummary
     from continuations.engine.async_thread import AsyncThread
     from continuations.engine.drift import DriftRow
@@ -72,8 +71,7 @@ if TYPE_CHECKING:
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.claims import Clock
     from continuations.ledger.decisions import DigestCheck
-    from continuations.ledger.erasing import ErasedRun
-    from continuations.ledger.pruning import PruneResult
+    from continuations.ledger.pruning import ErasedRun, PruneResult
     from continuations.ledger.published_events import Publication
     from continuations.ledger.run_listing import RunSummary
     from continuations.ledger.worklist import Worklist
@@ -291,11 +289,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         async with self._listening(run_options, on_event) as options:
             worker = self._worker_factory.make_worker(state.run.id, options)
             if contents:
-                from continuations.engine import file_starts
-
-                return await file_starts.start_or_resume_with_files(
-                    worker, state, contents
-                )
+                return await worker.start_or_resume_with_files(state, contents)
             return await worker.start_or_resume(state)
 
     async def resume(
@@ -819,7 +813,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         chosen = waits.wait_kinds(kinds)
         if approver is None:
             return Flattened(waits.list_open(self._objects, clock, after, chosen))
-        from continuations.ledger.decidable_waits import Approver, list_decidable
+        from continuations.ledger.worklist import Approver, list_decidable
 
         person = Approver.from_argument(approver, self._groups_function)
         listed = list_decidable(self._objects, clock, person, after, chosen)
@@ -882,10 +876,9 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             Corrupt: A wait of the page is damaged; `waiting` lists all waits.
             StoreError: The store failed.
         """
-        from continuations.ledger.decidable_waits import Approver
         from continuations.ledger.store_clock import StoreClock
         from continuations.ledger.waits import wait_kinds
-        from continuations.ledger.worklist import read_worklist
+        from continuations.ledger.worklist import Approver, read_worklist
 
         groups = self._groups_function
         person = None if approver is None else Approver.from_argument(approver, groups)
@@ -1059,8 +1052,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         """Iterate over the runs of the store: live ones by id, then ended ones by day.
 
         The index has the keys of the runs. Each run that is listed costs a listing and
-        one or two reads more, in parallel. A run that an older release started is
-        listed from its end on.
+        one or two reads more, in parallel.
 
         Args:
             agent: Return only runs of this root agent, also those that were stored
@@ -1212,8 +1204,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
 
         Functions of approval policies are called for calls that were accepted and have
         not begun, as `resume` does. `recheck`, guardrails and hooks are not called. A
-        run that ended is left out, and so is a run that an older release started and
-        that is not in the index of runs.
+        run that ended is left out.
 
         Each row costs a listing and the reads of one resume. At most 20 runs are in
         memory at a time.
@@ -1279,9 +1270,9 @@ class AsyncRunner(RunnerParts, Generic[Output]):
     ) -> int:
         """Send a user message to a run.
 
-        The root agent reads it at the next resume or sweep, or before a worker finishes
-        the run, and never between a call and its result. A message that arrives between
-        the worker's last look and the end of the run is not read.
+        The root agent reads it at the next resume or sweep. A worker that already works
+        on the run reads it only before it finishes the run, and not between two turns.
+        A message that arrives between its last look and the end of the run is not read.
 
         Args:
             run_id: Id of the run.
@@ -1802,7 +1793,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             NewerFormat: A newer release wrote the run.
             StoreError: The store failed. Call again, or let a sweep complete it.
         """
-        from continuations.ledger.erasing import Eraser
+        from continuations.ledger.pruning import Eraser
         from continuations.ledger.store_clock import StoreClock
 
         clock, run_id = StoreClock(self._ports.clock), layout.check_run_id(run_id)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from continuations.core.doors import PYTHON, Door
+from continuations.core.decisions import PYTHON, Door
 from continuations.core.output_type import Output
 from continuations.core.run import ENDED_STATUSES, WHEN_BUSY
 from continuations.core.state import ROOT_FRAME_ID

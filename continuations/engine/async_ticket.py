@@ -9,7 +9,7 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.engine.outcomes import Queued, Suspended, outcome_of, reply_of
 from continuations.engine.request_checks import agent_is_missing
 from continuations.errors import RunBusy, StaleRun, ThreadClosed
-from continuations.ledger.arrivals import read_inbox_message
+from continuations.ledger.arrival_logs import MESSAGES
 from continuations.ledger.objects import NotFound
 from continuations.ledger.thread_keys import check_thread
 from continuations.ledger.thread_replies import load_reply
@@ -160,7 +160,7 @@ class AsyncTicket(Generic[Output]):
         check_thread(run)
         if run.last_inbox_number < self.number:
             try:
-                await read_inbox_message(objects, self.run_id, self.number)
+                await MESSAGES.read(objects, self.run_id, self.number)
             except NotFound:
                 return None
         newest = Continuation(loaded.state, loaded.number)

@@ -11,8 +11,7 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from continuations.core.decisions import Decision, Verdict
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Decision, Door, Verdict
     from continuations.core.quorum import Vote
 
     Result: TypeAlias = Decision | Vote | Exception

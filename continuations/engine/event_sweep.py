@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from continuations.core.event_matching import KEPT_FOR
 from continuations.errors import ContinuationsError, FormatError
 from continuations.ledger import event_keys, layout, markers
-from continuations.ledger.event_delivery import EventDelivery
 from continuations.ledger.objects import NotFound
+from continuations.ledger.published_events import EventDelivery
 from continuations.value_class import dataclass
 from continuations.wire.arrivals import EVENT
 from continuations.wire.fields import to_milliseconds

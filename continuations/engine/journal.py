@@ -21,17 +21,15 @@ from continuations.errors import (
     StoreUnavailable,
 )
 from continuations.ledger import claims, layout, markers, run_index
+from continuations.ledger.arrival_logs import MESSAGES, REQUESTS
 from continuations.ledger.arrivals import (
     NO_ARRIVALS,
     Arrivals,
     read_cancel_request,
-    read_inbox_message,
     read_late_arrivals,
-    read_listed_message,
 )
 from continuations.ledger.claims import ClockReading, Lease
-from continuations.ledger.objects import NotFound, gather_all
-from continuations.ledger.operator_inbox import read_following
+from continuations.ledger.objects import gather_all
 from continuations.ledger.run_overview import read_progress
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import replace
@@ -253,16 +251,13 @@ class StoreJournal:
         if run.thread_key is None or not state.frames[ROOT_FRAME_ID].reads_messages:
             return None
         number = run.last_inbox_number + 1
-        try:
-            return await read_inbox_message(self._objects, run.id, number)
-        except NotFound:
-            return None
+        return await MESSAGES.read_if_there(self._objects, run.id, number)
 
     async def read_messages(self, numbers: Sequence[int]) -> Arrivals:
         """Return unread messages that were listed before."""
         reads = (
             self._retry_while_claimed(
-                partial(read_listed_message, self._objects, self.run_id, number)
+                partial(MESSAGES.read_listed, self._objects, self.run_id, number)
             )
             for number in numbers
         )
@@ -449,7 +444,8 @@ async def read_requests(
 
     The cancel request is read if it is known, or if a numbered request names it.
     """
-    requests = await read_following(objects, run.id, run.last_operator_number)
+    following = run.last_operator_number + 1
+    requests = await REQUESTS.read_from(objects, run.id, following)
     if not requests and not cancelled:
         return NO_ARRIVALS
     told = any(tells_of_cancellation(request) for request in requests)

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.core.call_cancellation import find_open_calls, is_open_call
-from continuations.core.doors import PYTHON
+from continuations.core.decisions import PYTHON
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.operator_waits import operator_waits, with_operator_requests
 from continuations.core.run import ENDED_STATUSES
@@ -27,9 +27,9 @@ from continuations.engine.request_checks import (
 from continuations.engine.run_ending import RunEnder
 from continuations.engine.signal_delivery import with_signals
 from continuations.errors import InvalidInput, StaleRun, StoreDenied
-from continuations.ledger import operator_inbox, run_signals
-from continuations.ledger.arrivals import Arrivals, read_kept_signal
-from continuations.ledger.objects import gather_all
+from continuations.ledger import run_signals
+from continuations.ledger.arrival_logs import REQUESTS, SIGNALS
+from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 from continuations.wire.continuation import Continuation
@@ -37,10 +37,10 @@ from continuations.wire.continuation import Continuation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.core.operator_request import OperatorAction
+    from continuations.core.signal_matching import UntakenSignal
     from continuations.core.state import RunState
-    from continuations.core.untaken_signals import UntakenSignal
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
@@ -189,15 +189,12 @@ class OperatorCommands:
         """Return the new signals up to the last one that requests drop."""
         first = state.run.last_signal_number + 1
         last = max((each.signal_number for each in requests), default=0)
-        reads = (
-            read_kept_signal(self.objects, self.run_id, number)
-            for number in range(first, last + 1)
-        )
-        return tuple(await gather_all(reads))
+        numbers = range(first, last + 1)
+        return tuple(await SIGNALS.read_all(self.objects, self.run_id, numbers))
 
     async def _pending(self, newest: LoadedVersion) -> tuple[OperatorRequest, ...]:
         last = newest.state.run.last_operator_number
-        return await operator_inbox.read_following(self.objects, self.run_id, last)
+        return await REQUESTS.read_from(self.objects, self.run_id, last + 1)
 
     def _check_goes_on(
         self, state: RunState, participle: str, number: int | None = None
@@ -238,7 +235,10 @@ class OperatorCommands:
             authentication=door.authentication,
             **subject,
         )
-        return (await operator_inbox.post(self.objects, self.run_id, request)).number
+        posted = await REQUESTS.append(
+            self.objects, self.run_id, request, number, nonce=request.id
+        )
+        return posted.number
 
     async def _applied(self, participle: str, number: int) -> Continuation:
         """Apply the recorded requests; raise `InvalidInput` if they came too late."""

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.core import consequences, jsontext
+from continuations.core import jsontext, waits
 from continuations.core.call_events import (
     Answered,
     AnswerReceived,
@@ -94,7 +94,7 @@ class ParkedCalls:
         if problem is not None:
             renewed = self._renewed(state, call, wait, problem, keeps_times=True)
             return Reopened(call_id=call.id, wait=renewed)
-        match consequences.consequence(wait, decision):
+        match waits.consequence(wait, decision):
             case Answer(value=value):
                 return self._answer_event(
                     state,
@@ -183,7 +183,7 @@ def gets_answer(state: RunState, wait_id: str, decision: Decision) -> bool:
     wait = state.waits[wait_id]
     if not wait.continues or _problem_with_sent_data(state, wait, decision) is not None:
         return False
-    return isinstance(consequences.consequence(wait, decision), Answer)
+    return isinstance(waits.consequence(wait, decision), Answer)
 
 
 def _sender_of(decision: Decision) -> str | None:

@@ -52,7 +52,7 @@ async def look_back(objects: Objects, ports: Ports, new_waits: Iterable[Wait]) -
     waiting = waits_for_events(new_waits)
     if not waiting:
         return
-    from continuations.ledger.event_delivery import EventDelivery  # noqa: PLC0415 - rare
+    from continuations.ledger.published_events import EventDelivery  # noqa: PLC0415 - rare
 
     clock = ports.clock
     delivery = EventDelivery(

@@ -6,20 +6,18 @@ over finishes the rewind. Effects are not undone, and messages are not read agai
 
 from __future__ import annotations
 
-import asyncio
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.audit import rewind_reason
-from continuations.core.doors import OPERATOR, PYTHON, Door
+from continuations.core.decisions import OPERATOR, PYTHON, Door
 from continuations.core.frames import MessageLog
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.past_rules import rewound_row
 from continuations.core.run import ENDED_STATUSES, Failure, kept_requesters
 from continuations.core.run_past import RewindPlan, Rewound, TakenMessage
-from continuations.core.state import RunState
 from continuations.core.thread_requests import with_turn_ended
 from continuations.core.waits import Wait, withheld
 from continuations.engine.adoption import Relocation
@@ -31,11 +29,11 @@ from continuations.engine.run_ending import RunEnder
 from continuations.engine.stack_binding import StackBinding
 from continuations.errors import FormatError, InvalidInput, StaleRun
 from continuations.ledger import layout, wait_slots
+from continuations.ledger.arrival_logs import MESSAGES, REVOCATIONS
 from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.claims import check_free
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
-from continuations.wire.arrivals import MESSAGE
 from continuations.wire.envelope import object_digest
 
 if TYPE_CHECKING:
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.run import RunRow
+    from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.ledger.loaded_version import LoadedVersion
     from continuations.ledger.objects import Objects
@@ -184,11 +183,8 @@ class Rewinder:
         logs, next_id = _new_logs(newest, state)
         # Only `unpause` ends a pause, and a pause that has ended does not come back.
         pauses = {w.id: w for w in newest.waits.values() if w.subject == "run"}
-        return RunState.from_rows(
+        return state.with_rows(
             run=replace(state.run, next_id=next_id),
-            manifest=state.manifest,
-            frames=state.frames,
-            calls=state.calls,
             waits={**state.waits, **pauses},
             logs=logs,
         )
@@ -198,14 +194,7 @@ class Rewinder:
     ) -> tuple[TakenMessage, ...]:
         """Return the messages that the run has read since the earlier version."""
         numbers = range(target.last_inbox_number + 1, newest.last_inbox_number + 1)
-        keys = [
-            layout.numbered_key(layout.MESSAGE, newest.id, number) for number in numbers
-        ]
-        bodies = await asyncio.gather(*map(self.objects.read, keys))
-        messages = [
-            MESSAGE.decode(body, key, newest.id)
-            for key, body in zip(keys, bodies, strict=True)
-        ]
+        messages = await MESSAGES.read_all(self.objects, newest.id, numbers)
         return tuple(
             TakenMessage(number=each.number, text=each.message.content, by=each.by)
             for each in messages
@@ -255,14 +244,7 @@ def _without_run_waits(state: RunState) -> RunState:
     waits: Mapping[str, Wait] = {
         key: wait for key, wait in state.waits.items() if wait.subject != "run"
     }
-    return RunState.from_rows(
-        run=state.run,
-        manifest=state.manifest,
-        frames=state.frames,
-        calls=state.calls,
-        waits=waits,
-        logs=state.logs,
-    )
+    return state.with_rows(waits=waits)
 
 
 def _rewound_run(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
@@ -344,7 +326,7 @@ async def list_decided(objects: Objects, newest: LoadedVersion) -> list[str]:
     async for key in objects.all_keys(layout.arrivals_prefix(run_id)):
         slot = layout.parse_slot_key(key, run_id)
         wait_id = slot[0] if slot else layout.decided_wait_id(key, run_id)
-        number = layout.number_in(layout.REVOCATION, key)
+        number = REVOCATIONS.number_in(key)
         if wait_id in waits or number is not None:
             found.append(key)
     return found

@@ -20,6 +20,7 @@ from continuations.engine.call_waits import (
 )
 from continuations.engine.grant_coverage import covering_grant
 from continuations.errors import StoreError
+from continuations.ledger import recorded_decisions
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -51,6 +52,19 @@ class ExaminedCall(TypedDict):
     verifiable: bool
     secrets: tuple[str, ...]
     writes_state: bool
+
+
+def examined_call(call_id: str, tool: ToolProtocol, arguments: str) -> ExaminedCall:
+    """Return what the present contract of a tool says about a call."""
+    return ExaminedCall(
+        call_id=call_id,
+        arguments=arguments,
+        contract_digest=tool.contract_digest,
+        repeatable=tool.repeatable,
+        verifiable=tool.verifiable,
+        secrets=tool.secrets,
+        writes_state=tool.writes_state,
+    )
 
 
 async def keep_no_record(_: Decision) -> None:
@@ -156,9 +170,8 @@ def _decision(
     digest: str,
     now: datetime,
 ) -> Decision:
-    from continuations.ledger import rule_decisions  # noqa: PLC0415 - rarely needed
 
-    return rule_decisions.rule_decision(
+    return recorded_decisions.rule_decision(
         state,
         call,
         rule=rule,

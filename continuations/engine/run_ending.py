@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from continuations.core.doors import OPERATOR
+from continuations.core.decisions import OPERATOR
 from continuations.core.events import RunStopped
 from continuations.core.operator_waits import CANCELLED, cancel_reasons
 from continuations.core.reducer import advance
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.core.waits import Wait

@@ -35,7 +35,7 @@ from continuations.wire.arrivals import CancelRequest, InboxMessage, Signal
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait

@@ -6,8 +6,7 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from continuations.engine.event_sinks import EventSinks
-from continuations.engine.ports import check_on_event
+from continuations.engine.ports import EventSinks, check_on_event
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -20,13 +19,12 @@ if TYPE_CHECKING:
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.run_requests import RunRequests
-    from continuations.engine.sweep_memory import SweepMemory
-    from continuations.engine.sweeping import Sweeper
+    from continuations.engine.sweeping import Sweeper, SweepMemory
     from continuations.engine.word_hub import WordHub
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
-    from continuations.ledger.voting import GroupsOf
+    from continuations.ledger.wait_slots import GroupsOf
 
 # A process that only decides should start fast: it imports neither the engine nor the
 # agents.
@@ -104,7 +102,7 @@ class RunnerParts:
 
     @cached_property
     def _sweep_memory(self) -> SweepMemory:
-        from continuations.engine.sweep_memory import SweepMemory
+        from continuations.engine.sweeping import SweepMemory
 
         return SweepMemory(self._ports.clock)
 
@@ -167,7 +165,7 @@ class RunnerParts:
     async def _groups_of(self, name: str) -> tuple[str, ...]:
         """Return the groups of a person, from the application's function."""
         from continuations.authoring import callables
-        from continuations.ledger.voting import checked_groups
+        from continuations.ledger.wait_slots import checked_groups
 
         assert self._ports.groups is not None  # noqa: S101 - asked before
         return checked_groups(await callables.call(self._ports.groups, name))

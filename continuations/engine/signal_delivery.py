@@ -16,7 +16,7 @@ from continuations.core.events import SignalsKept
 from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, KeptSignal
 from continuations.engine.deadlines import is_past_deadline
-from continuations.ledger.arrivals import read_kept_signal
+from continuations.ledger.arrival_logs import SIGNALS
 from continuations.ledger.decisions import record_decision
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ async def end_waits(
             if any(decision.signal == number for decision in ended.values()):
                 break
             if signal is None:
-                signal = await read_kept_signal(objects, state.run.id, number)
+                signal = await SIGNALS.read_listed(objects, state.run.id, number)
             if wait.id in ended or is_past_deadline(wait, signal.at):
                 continue
             proposed = Decision(

@@ -2,8 +2,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from continuations.authoring.agent import Agent
 from continuations.core.audit import AuditLine
-from continuations.core.decisions import Decision, Verdict
-from continuations.core.doors import Door, PYTHON
+from continuations.core.decisions import Decision, Door, PYTHON, Verdict
 from continuations.core.grants import KeptGrant
 from continuations.core.identity import Identity
 from continuations.core.output_type import Output
@@ -12,7 +11,7 @@ from continuations.core.quorum import Vote
 from continuations.core.run import Budget
 from continuations.core.run_past import RewindPlan, Rewound, RunDifference, RunVersion
 from continuations.core.run_stream import StreamEvent
-from continuations.core.untaken_signals import UntakenSignal
+from continuations.core.signal_matching import UntakenSignal
 from continuations.core.waits import Wait, WaitSummary
 from continuations.engine.async_runner import AsyncRunner, NOT_GIVEN
 from continuations.engine.drift import DriftRow
@@ -29,8 +28,7 @@ from continuations.engine.worker_options import (
 )
 from continuations.ledger.claims import Clock
 from continuations.ledger.decisions import DigestCheck
-from continuations.ledger.erasing import ErasedRun
-from continuations.ledger.pruning import PruneResult
+from continuations.ledger.pruning import ErasedRun, PruneResult
 from continuations.ledger.published_events import Publication
 from continuations.ledger.run_listing import RunSummary
 from continuations.ledger.worklist import Worklist
@@ -706,8 +704,7 @@ class Runner(Generic[Output]):
         """Iterate over the runs of the store: live ones by id, then ended ones by day.
 
         The index has the keys of the runs. Each run that is listed costs a listing and
-        one or two reads more, in parallel. A run that an older release started is
-        listed from its end on.
+        one or two reads more, in parallel.
 
         Args:
             agent: Return only runs of this root agent, also those that were stored
@@ -827,8 +824,7 @@ class Runner(Generic[Output]):
 
         Functions of approval policies are called for calls that were accepted and have
         not begun, as `resume` does. `recheck`, guardrails and hooks are not called. A
-        run that ended is left out, and so is a run that an older release started and
-        that is not in the index of runs.
+        run that ended is left out.
 
         Each row costs a listing and the reads of one resume. At most 20 runs are in
         memory at a time.
@@ -882,9 +878,9 @@ class Runner(Generic[Output]):
     ) -> int:
         """Send a user message to a run.
 
-        The root agent reads it at the next resume or sweep, or before a worker finishes
-        the run, and never between a call and its result. A message that arrives between
-        the worker's last look and the end of the run is not read.
+        The root agent reads it at the next resume or sweep. A worker that already works
+        on the run reads it only before it finishes the run, and not between two turns.
+        A message that arrives between its last look and the end of the run is not read.
 
         Args:
             run_id: Id of the run.

@@ -1,6 +1,6 @@
 # Written by tools/sync_stubs.py. Do not edit it: change the async source.
 from collections.abc import Iterator
-from continuations.core.doors import Door, PYTHON
+from continuations.core.decisions import Door, PYTHON
 from continuations.core.identity import Identity
 from continuations.core.live_events import RunEvent
 from continuations.core.output_type import Output

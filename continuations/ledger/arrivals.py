@@ -10,11 +10,16 @@ from continuations.core.decisions import Decision
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.errors import Corrupt, RunNotFound
 from continuations.ledger import layout
+from continuations.ledger.arrival_logs import (
+    MESSAGES,
+    REQUESTS,
+    REVOCATIONS,
+    SIGNALS,
+)
 from continuations.ledger.objects import NotFound, gather_all
-from continuations.ledger.operator_inbox import read_listed_request
 from continuations.ledger.recorded_decisions import create_decision, read_decision
 from continuations.value_class import dataclass, replace
-from continuations.wire.arrivals import CANCEL_REQUEST, MESSAGE, SIGNAL
+from continuations.wire.arrivals import CANCEL_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -122,19 +127,18 @@ async def read_arrivals(
     if keys is None:
         keys = await _list_keys(objects, state)
     digests = _accepted_digests(state, keys)
-    unread = _new_numbers(keys, layout.MESSAGE, run.last_inbox_number)
+    unread = MESSAGES.new_numbers(keys, run)
     numbers = unread if all_messages else readable_numbers(state, unread)
-    signal_numbers = _new_numbers(keys, layout.SIGNAL, run.last_signal_number)
-    last_request = run.last_operator_number
-    request_numbers = _new_numbers(keys, layout.OPERATOR_REQUEST, last_request)
+    signal_numbers = SIGNALS.new_numbers(keys, run)
+    request_numbers = REQUESTS.new_numbers(keys, run)
     cancelled = layout.cancel_request_key(run.id) in keys
     undecided = state.waits.keys() - digests.keys()
     slots = _slot_keys(keys, run.id, undecided | _movable(state))
     reads: list[list[Coroutine[Any, Any, Any]]] = [
         list(_decision_reads(objects, state, digests)),
-        [read_kept_signal(objects, run.id, number) for number in signal_numbers],
-        [read_listed_message(objects, run.id, number) for number in numbers],
-        [read_listed_request(objects, run.id, number) for number in request_numbers],
+        [SIGNALS.read_listed(objects, run.id, number) for number in signal_numbers],
+        [MESSAGES.read_listed(objects, run.id, number) for number in numbers],
+        [REQUESTS.read_listed(objects, run.id, number) for number in request_numbers],
         [read_cancel_request(objects, run.id)] if cancelled else [],
         [_follow(objects, state.waits[w], keys, records) for w, keys in slots.items()],
     ]
@@ -191,12 +195,6 @@ def _decision_reads(
             yield _read_if_early(objects, wait_id, accepted)
 
 
-def _new_numbers(keys: tuple[str, ...], letter: str, last: int) -> list[int]:
-    """Return the numbers of arrivals that are larger than the last one taken in."""
-    numbers = (layout.number_in(letter, key) for key in keys)
-    return sorted(number for number in numbers if number is not None and number > last)
-
-
 def readable_numbers(state: RunState, numbers: Sequence[int]) -> list[int]:
     """Return the numbers of the unread messages that a run can take in now.
 
@@ -215,15 +213,14 @@ def readable_numbers(state: RunState, numbers: Sequence[int]) -> list[int]:
 async def _read_revocations(
     objects: Objects, run: RunRow, keys: tuple[str, ...]
 ) -> list[Revocation]:
-    """Read the revocations of grants that a run has not taken in."""
-    numbers = [layout.number_in(layout.REVOCATION, key) for key in keys]
-    new = [each for each in numbers if each and each > run.last_revocation_number]
-    if not new:
-        return []  # most runs have none
-    from continuations.ledger import revocation_records  # noqa: PLC0415 - rarely needed
+    """Read the revocations of grants that a run has not taken in.
 
-    last = run.last_revocation_number
-    return await revocation_records.read_following(objects, run.id, new, last)
+    Their numbers have no gaps. A missing one is damage: without it, a grant that was
+    revoked would cover calls.
+    """
+    last_listed = max(REVOCATIONS.new_numbers(keys, run), default=0)
+    numbers = range(run.last_revocation_number + 1, last_listed + 1)
+    return await REVOCATIONS.read_all(objects, run.id, numbers)
 
 
 def _check_quorums(state: RunState, decisions: Iterable[Decision | None]) -> None:
@@ -287,11 +284,9 @@ async def read_late_arrivals(objects: Objects, state: RunState) -> Arrivals:
         found = await thread_arrivals.next_late_keys(objects, run)
         return await _read_late(objects, state, found)
     prefix = layout.run_prefix(run.id)
-    after = layout.numbered_key(layout.MESSAGE, run.id, run.last_inbox_number)
+    after = MESSAGES.key(run.id, run.last_inbox_number)
     keys = list(await objects.keys(prefix, after, _LATE_KEYS))
-    taken = layout.numbered_key(
-        layout.OPERATOR_REQUEST, run.id, run.last_operator_number
-    )
+    taken = REQUESTS.key(run.id, run.last_operator_number)
     if len(keys) == _LATE_KEYS and keys[-1] <= taken:
         keys += await objects.keys(prefix, taken, _LATE_KEYS)
     return await _read_late(objects, state, keys)
@@ -301,13 +296,11 @@ async def _read_late(
     objects: Objects, state: RunState, keys: Iterable[str]
 ) -> Arrivals:
     run = state.run
-    following = layout.numbered_key(layout.MESSAGE, run.id, run.last_inbox_number + 1)
+    following = MESSAGES.key(run.id, run.last_inbox_number + 1)
     kept = tuple(
         key
         for key in keys
-        if run.thread_key is None
-        or key == following
-        or layout.number_in(layout.MESSAGE, key) is None
+        if run.thread_key is None or key == following or MESSAGES.number_in(key) is None
     )
     return await read_arrivals(objects, state, kept, all_messages=True)
 
@@ -349,53 +342,3 @@ async def _read_if_early(
     """
     decision = await read_decision(objects, wait_id)
     return decision if decision is not None and decision.digest in accepted else None
-
-
-async def read_listed_message(
-    objects: Objects, run_id: str, number: int
-) -> InboxMessage:
-    """Return an inbox message that was listed; raises `Corrupt` if it is missing."""
-    try:
-        return await read_inbox_message(objects, run_id, number)
-    except NotFound:
-        key = layout.numbered_key(layout.MESSAGE, run_id, number)
-        msg = f"{key} is missing, although it was listed. Restore it from a backup."
-        raise Corrupt(msg, run_id=run_id) from None
-
-
-async def read_inbox_message(
-    objects: Objects, run_id: str, number: int
-) -> InboxMessage:
-    """Return an inbox message; raises `NotFound` or `Corrupt`."""
-    key = layout.numbered_key(layout.MESSAGE, run_id, number)
-    message = MESSAGE.decode(await objects.read(key), key, run_id)
-    if message.number != number:
-        msg = (
-            f"{key} is damaged: it contains message {message.number}. It was not "
-            "changed. Restore it from a backup."
-        )
-        raise Corrupt(msg, run_id=run_id)
-    return message
-
-
-async def read_signal(objects: Objects, run_id: str, number: int) -> Signal:
-    """Return a signal; raises `NotFound` or `Corrupt`."""
-    key = layout.numbered_key(layout.SIGNAL, run_id, number)
-    signal = SIGNAL.decode(await objects.read(key), key, run_id)
-    if signal.number != number:
-        msg = (
-            f"{key} is damaged: it contains signal {signal.number}. It was not "
-            "changed. Restore it from a backup."
-        )
-        raise Corrupt(msg, run_id=run_id)
-    return signal
-
-
-async def read_kept_signal(objects: Objects, run_id: str, number: int) -> Signal:
-    """Return a signal that exists; raises `Corrupt` if it is missing."""
-    try:
-        return await read_signal(objects, run_id, number)
-    except NotFound:
-        key = layout.numbered_key(layout.SIGNAL, run_id, number)
-        msg = f"{key} is missing, although it was listed. Restore it from a backup."
-        raise Corrupt(msg, run_id=run_id) from None

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from continuations.core.audit import AuditLine, rewind_reason
 from continuations.core.operator_request import tells_of_cancellation
 from continuations.errors import Corrupt, FormatError
-from continuations.ledger import layout, operator_inbox
-from continuations.ledger.arrivals import read_cancel_request, read_kept_signal
+from continuations.ledger import layout
+from continuations.ledger.arrival_logs import REQUESTS, REVOCATIONS, SIGNALS
+from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.objects import NotFound
 from continuations.ledger.other_runs import decode_own_header
 from continuations.ledger.recorded_decisions import read_decision
@@ -95,12 +96,12 @@ def _read_record(
     wait_id = layout.decided_wait_id(key, run_id)
     if wait_id is not None:
         return _decision_line(objects, wait_id, run_id)
-    for letter, line in (
-        (layout.SIGNAL, _signal_line),
-        (layout.REVOCATION, _revocation_line),
-        (layout.OPERATOR_REQUEST, _operator_line),
+    for log, line in (
+        (SIGNALS, _signal_line),
+        (REVOCATIONS, _revocation_line),
+        (REQUESTS, _operator_line),
     ):
-        number = layout.number_in(letter, key)
+        number = log.number_in(key)
         if number is not None:
             return line(objects, run_id, number)
     if layout.parse_slot_key(key, run_id) is not None:
@@ -145,7 +146,7 @@ async def _slot_line(objects: Objects, run_id: str, key: str) -> _Record | None:
 
 
 async def _signal_line(objects: Objects, run_id: str, number: int) -> _Record | None:
-    signal = await read_kept_signal(objects, run_id, number)
+    signal = await SIGNALS.read_listed(objects, run_id, number)
     line = AuditLine(
         at=signal.at,
         run=run_id,
@@ -163,9 +164,7 @@ async def _signal_line(objects: Objects, run_id: str, number: int) -> _Record | 
 async def _revocation_line(
     objects: Objects, run_id: str, number: int
 ) -> _Record | None:
-    from continuations.ledger import revocation_records  # noqa: PLC0415 - rarely needed
-
-    revocation = await revocation_records.read_listed(objects, run_id, number)
+    revocation = await REVOCATIONS.read_listed(objects, run_id, number)
     line = AuditLine(
         at=revocation.at,
         run=run_id,
@@ -182,7 +181,7 @@ async def _revocation_line(
 
 async def _operator_line(objects: Objects, run_id: str, number: int) -> _Record | None:
     """Return the line of a request; see `_cancel_line` for a cancelled run."""
-    request = await operator_inbox.read_listed_request(objects, run_id, number)
+    request = await REQUESTS.read_listed(objects, run_id, number)
     if tells_of_cancellation(request):
         return None
     line = AuditLine(

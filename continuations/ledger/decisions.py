@@ -52,12 +52,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from continuations.core.decisions import DecisionKind
-    from continuations.core.doors import Door
+    from continuations.core.decisions import DecisionKind, Door
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
-    from continuations.ledger.voting import GroupsOf
+    from continuations.ledger.wait_slots import GroupsOf
 
     DigestCheck = Callable[[str], None]
 
@@ -128,9 +127,9 @@ async def _of_a_voter(
     """Return a decision with the groups of its person; check that the person may."""
     if wait.quorum is None:
         return proposed
-    from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
+    from continuations.ledger import wait_slots  # noqa: PLC0415 - only waits with votes
 
-    return await voting.checked_voter(wait, proposed, groups_of)
+    return await wait_slots.checked_voter(wait, proposed, groups_of)
 
 
 async def _record_alone(objects: Objects, proposed: Decision) -> Decision:
@@ -161,13 +160,13 @@ async def _follow_slots(objects: Objects, wait: Wait) -> tuple[Wait, bool]:
 
 async def _vote(objects: Objects, wait: Wait, proposed: Decision) -> Decision | Vote:
     """Cast a vote whose marker exists; return it, or the decision that it made."""
-    from continuations.ledger import voting  # noqa: PLC0415 - rarely needed
+    from continuations.ledger import wait_slots  # noqa: PLC0415 - only waits with votes
 
-    result = await voting.cast_vote(objects, wait, proposed)
+    result = await wait_slots.cast_vote(objects, wait, proposed)
     if not isinstance(result, Decision):
         return result
     recorded = await record_decision(objects, result)
-    await voting.delete_unneeded_markers(objects, wait, proposed, recorded)
+    await wait_slots.delete_unneeded_markers(objects, wait, proposed, recorded)
     return _recorded_or_raise(recorded, proposed)
 
 

@@ -13,24 +13,18 @@ from continuations.core.grants import KeptGrant, has_ended, parse_grant_text
 from continuations.core.jsontext import canonical
 from continuations.core.run import ENDED_STATUSES
 from continuations.errors import InvalidInput, StoreDenied
-from continuations.ledger import layout
+from continuations.ledger.arrival_logs import REVOCATIONS
 from continuations.ledger.grant_checks import find_problem, with_masked_secret
-from continuations.ledger.objects import AlreadyExists
 from continuations.ledger.recorded_decisions import read_decision
-from continuations.ledger.revocation_records import (
-    list_numbers,
-    read_following,
-    read_listed,
-)
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace
-from continuations.wire.arrivals import REVOCATION, Revocation
 
 if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
+    from continuations.wire.arrivals import Revocation
 
 
 async def list_grants(
@@ -89,9 +83,8 @@ async def _given_by_decision(objects: Objects, wait: Wait) -> KeptGrant | None:
 
 
 async def _revoked_ids(objects: Objects, state: RunState) -> set[str]:
-    numbers = await list_numbers(objects, state.run.id)
     last = state.run.last_revocation_number
-    read = await read_following(objects, state.run.id, numbers, last)
+    read = await _read_after(objects, state.run.id, last)
     return {each.grant for each in read} | set(state.run.revoked_grants)
 
 
@@ -106,25 +99,25 @@ async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocat
         Corrupt, FormatError: Another revocation cannot be read.
         StoreError: The revocation may or may not be recorded. Call again.
     """
-    numbers = await list_numbers(objects, run_id)
-    existing = await read_following(objects, run_id, numbers, 0)
+    existing = await _read_after(objects, run_id, 0)
     for each in existing:
         if each.grant == revocation.grant:
             return each
     await _check_has_grant(objects, run_id, revocation)
-    number = max(numbers, default=0) + 1
-    while True:
-        posted = replace(revocation, number=number)
-        key = layout.numbered_key(layout.REVOCATION, run_id, number)
-        try:
-            await objects.create(key, REVOCATION.encode(posted, run_id))
-        except AlreadyExists:
-            first = await read_listed(objects, run_id, number)
-            if first.grant == revocation.grant:
-                return first
-            number += 1
-        else:
-            return posted
+    return await REVOCATIONS.append(
+        objects,
+        run_id,
+        revocation,
+        len(existing) + 1,
+        is_repeat=lambda first, other: first.grant == other.grant,
+    )
+
+
+async def _read_after(objects: Objects, run_id: str, last: int) -> list[Revocation]:
+    """Return the revocations after a number, without a gap."""
+    listed = await REVOCATIONS.numbers(objects, run_id)
+    numbers = range(last + 1, max(listed, default=0) + 1)
+    return await REVOCATIONS.read_all(objects, run_id, numbers)
 
 
 async def _check_has_grant(

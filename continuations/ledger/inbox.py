@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core.threads import is_by_same
 from continuations.errors import (
-    Corrupt,
-    FormatError,
     InboxFull,
     InvalidInput,
     RunNotFound,
 )
 from continuations.ledger import inbox_limits, layout, markers
-from continuations.ledger.arrivals import read_cancel_request, read_inbox_message
-from continuations.ledger.objects import AlreadyExists, NotFound
-from continuations.ledger.thread_keys import message_id_key
+from continuations.ledger.arrival_logs import MESSAGES
+from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.objects import AlreadyExists
 from continuations.value_class import replace
 from continuations.wire.arrivals import (
     CANCEL_REQUEST,
-    MESSAGE,
-    MESSAGE_ID,
     CancelRequest,
-    FirstNumber,
     InboxMessage,
 )
 
@@ -50,7 +44,7 @@ async def post(
         Corrupt, FormatError: Another message cannot be read.
         StoreError: The message may or may not be posted.
     """
-    number = await _next_number(objects, run_id, last_read)
+    number = await MESSAGES.next_number(objects, run_id, last_read)
     message = await inbox_limits.with_room(objects, run_id, message, last_read, number)
     return await _post_from(
         objects, run_id, message, number, last_read, nonce=message.id
@@ -61,7 +55,7 @@ async def check_room(
     objects: Objects, run_id: str, message: InboxMessage, last_read: int
 ) -> None:
     """Raise `InboxFull` if a message cannot be posted now; nothing is written."""
-    number = await _next_number(objects, run_id, last_read)
+    number = await MESSAGES.next_number(objects, run_id, last_read)
     await inbox_limits.with_room(objects, run_id, message, last_read, number)
 
 
@@ -80,11 +74,10 @@ async def post_once(
         Corrupt, FormatError: Another message cannot be read.
         StoreError: The message may or may not be posted.
     """
-    key = message_id_key(run_id, message.id)
     posted = await find_posted(objects, run_id, message.id)
     if posted is not None:
         return _checked_repeat(posted, message, run_id)
-    number = await _next_number(objects, run_id, last_read)
+    number = await MESSAGES.next_number(objects, run_id, last_read)
     try:
         message = await inbox_limits.with_room(
             objects, run_id, message, last_read, number
@@ -95,20 +88,9 @@ async def post_once(
         if posted is None:
             raise
         return _checked_repeat(posted, message, run_id)
-    try:
-        await objects.create(key, MESSAGE_ID.encode(FirstNumber(number), run_id))
-    except AlreadyExists:
-        first = MESSAGE_ID.decode(await objects.read(key), key, run_id).number
-        # Others may have posted since the listing.
-        number = await _next_number(objects, run_id, last_read)
-        if not 0 < first <= number:
-            msg = (
-                f"{key} is damaged: it says that its message has at least number "
-                f"{first}, and run {run_id} has {number - 1} messages. Nothing was "
-                "posted. Restore it from a backup."
-            )
-            raise Corrupt(msg, run_id=run_id) from None
-        number = first
+    number = await MESSAGES.keep_lowest(
+        objects, run_id, message.id, number, taken=last_read
+    )
     posted = await _post_from(objects, run_id, message, number, last_read, nonce=nonce)
     return _checked_repeat(posted, message, run_id)
 
@@ -128,12 +110,7 @@ def _checked_repeat(
 
 async def has_id(objects: Objects, run_id: str, own_id: str) -> bool:
     """Return whether a message with an id of its caller was posted, or is being."""
-    key = message_id_key(run_id, own_id)
-    try:
-        MESSAGE_ID.decode(await objects.read(key), key, run_id)
-    except NotFound:
-        return False
-    return True
+    return await MESSAGES.lowest_number(objects, run_id, own_id) is not None
 
 
 async def is_posted(objects: Objects, run_id: str, own_id: str) -> bool:
@@ -145,25 +122,7 @@ async def find_posted(
     objects: Objects, run_id: str, own_id: str
 ) -> InboxMessage | None:
     """Return the message with an id of its caller, or `None`."""
-    key = message_id_key(run_id, own_id)
-    try:
-        first = MESSAGE_ID.decode(await objects.read(key), key, run_id).number
-    except NotFound:
-        return None
-    return await _posted_from(objects, run_id, own_id, first)
-
-
-async def _posted_from(
-    objects: Objects, run_id: str, own_id: str, number: int
-) -> InboxMessage | None:
-    """Return the message with an id, which has a number or a later one, or `None`."""
-    with suppress(NotFound):
-        while number > 0:
-            message = await read_inbox_message(objects, run_id, number)
-            if message.id == own_id:
-                return message
-            number += 1
-    return None
+    return await MESSAGES.find(objects, run_id, own_id)
 
 
 async def _post_from(
@@ -175,27 +134,16 @@ async def _post_from(
     *,
     nonce: str,
 ) -> InboxMessage:
-    while True:
-        marker = markers.for_inbox_message(run_id, number, nonce)
-        posted = replace(message, number=number, marker=marker.key)
-        await markers.create(objects, marker)
-        try:
-            await objects.create(
-                layout.numbered_key(layout.MESSAGE, run_id, number),
-                MESSAGE.encode(posted, run_id),
-            )
-        except AlreadyExists:
-            existing = await _read_existing_message(objects, run_id, number, marker.key)
-            if existing.marker != marker.key:
-                await objects.delete(marker.key)
-            if existing.id == message.id:
-                return existing
-            if number > last_read:
-                message = inbox_limits.behind(message, existing)
-                inbox_limits.check_room(run_id, message, number - last_read)
-            number += 1
-        else:
-            return posted
+    def behind(message: InboxMessage, existing: InboxMessage) -> InboxMessage:
+        if existing.number > last_read:
+            message = inbox_limits.behind(message, existing)
+            unread = existing.number - last_read
+            inbox_limits.check_room(run_id, message, unread)
+        return message
+
+    return await MESSAGES.append(
+        objects, run_id, message, number, nonce=nonce, behind=behind
+    )
 
 
 async def record_cancel_request(
@@ -226,29 +174,3 @@ async def record_cancel_request(
             await objects.delete(marker.key)
         return first
     return request
-
-
-async def _read_existing_message(
-    objects: Objects, run_id: str, number: int, marker_key: str
-) -> InboxMessage:
-    try:
-        return await read_inbox_message(objects, run_id, number)
-    except NotFound:
-        await objects.delete(marker_key)
-        msg = f"The message to run {run_id} was not sent: the run was erased meanwhile."
-        raise RunNotFound(msg, run_id=run_id) from None
-    except FormatError:
-        await objects.delete(marker_key)
-        raise
-
-
-async def _next_number(objects: Objects, run_id: str, last_read: int) -> int:
-    next_key = layout.numbered_key(layout.MESSAGE, run_id, last_read + 1)
-    if objects.lists_whole_folders and not await objects.exists(next_key):
-        return last_read + 1  # the numbers are dense
-    prefix = layout.arrivals_prefix(run_id) + f"{layout.MESSAGE}-"
-    after = layout.numbered_key(layout.MESSAGE, run_id, last_read) if last_read else ""
-    last = last_read
-    async for key in objects.all_keys(prefix, after):
-        last = layout.number_in(layout.MESSAGE, key) or last
-    return last + 1

@@ -10,7 +10,7 @@ from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.errors import FormatError, InboxFull, RunNotFound
-from continuations.ledger.arrivals import read_inbox_message
+from continuations.ledger.arrival_logs import MESSAGES
 from continuations.ledger.objects import NotFound
 from continuations.value_class import replace
 
@@ -79,7 +79,7 @@ async def _unread_bytes(objects: Objects, run_id: str, first: int, last: int) ->
     numbers = {first, last}
     try:
         read = await gather(
-            *(read_inbox_message(objects, run_id, number) for number in sorted(numbers))
+            *(MESSAGES.read(objects, run_id, number) for number in sorted(numbers))
         )
     except FormatError:
         return 0  # a message that cannot be read keeps no sender out

@@ -14,30 +14,24 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import layout, wait_slots, waits
-from continuations.ledger.arrivals import (
-    read_cancel_request,
-    read_inbox_message,
-    read_signal,
-)
+from continuations.ledger.arrival_logs import LOGS
+from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.objects import NotFound, Objects
-from continuations.ledger.operator_inbox import read_request
 from continuations.ledger.recorded_decisions import read_decision
-from continuations.ledger.revocation_records import read_one
 from continuations.ledger.versions import RebuiltVersion, Versions, tree_of
 from continuations.value_class import dataclass
-from continuations.wire.arrivals import MESSAGE_ID, SIGNAL_ID
 from continuations.wire.envelope import MAGIC, format_number
 from continuations.wire.formats import FORMATS
 from continuations.wire.versions import VersionHeader, decode_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine
     from datetime import datetime
     from typing import Any
 
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.ledger.fenwick import Tree
+    from continuations.ledger.loaded_version import Tree
 
 
 FindingKind: TypeAlias = Literal["missing", "damaged", "newer", "unread", "foreign"]
@@ -316,11 +310,11 @@ class _IntegrityScan:
         reading_number = read_lowest_number(self._objects, run_id, key)
         if reading_number is not None:
             await self._check_record(key, reading_number, blocks=False)
-        for letter, read in READERS.items():
-            number = layout.number_in(letter, key)
+        for log in LOGS:
+            number = log.number_in(key)
             if number is not None:
-                reading = read(self._objects, run_id, number)
-                blocks = is_open and is_awaited(state, letter, number)
+                reading = log.read(self._objects, run_id, number)
+                blocks = is_open and (state is None or log.is_awaited_by(state, number))
                 await self._check_record(key, reading, blocks=blocks)
 
     async def _scan_slots(self, wait: Wait) -> None:
@@ -372,10 +366,10 @@ class _IntegrityScan:
             log.transcript_check.has_attachments for log in logs
         ):
             return
-        from continuations.ledger import file_checks  # noqa: PLC0415 - few runs have one
+        from continuations.ledger import run_files  # noqa: PLC0415 - few runs have files
 
-        for key, attachment in file_checks.referenced(state):
-            reading = file_checks.read_own(self._objects, key, attachment)
+        for key, attachment in run_files.referenced(state):
+            reading = run_files.read_own(self._objects, key, attachment)
             kind = await self._check_record(key, reading, blocks=False)
             if kind is None and not await self._objects.keys(key, limit=1):
                 self._add_finding(key, "missing", "It is missing.", blocks=False)
@@ -412,44 +406,16 @@ class _IntegrityScan:
             self._add_finding(key, "missing", problem, blocks=True)
 
 
-# By the letter of the keys.
-READERS: dict[str, Callable[[Objects, str, int], Coroutine[Any, Any, object]]] = {
-    layout.MESSAGE: read_inbox_message,
-    layout.SIGNAL: read_signal,
-    layout.REVOCATION: read_one,
-    layout.OPERATOR_REQUEST: read_request,
-}
-
-
 def read_lowest_number(
     objects: Objects, run_id: str, key: str
 ) -> Coroutine[Any, Any, int] | None:
     """Return the reading of the lowest number of an id; `None` for another key."""
-    letter = key.removeprefix(layout.arrivals_prefix(run_id))[:2]
-    if letter not in _DECODERS:
+    letter = key.removeprefix(layout.arrivals_prefix(run_id)).partition("-")[0]
+    log = next((each for each in LOGS if letter and each.id_letter == letter), None)
+    if log is None:
         return None
 
     async def read() -> int:
-        return _DECODERS[letter](await objects.read(key), key, run_id).number
+        return log.id_record.decode(await objects.read(key), key, run_id).number
 
     return read()
-
-
-# By the first characters of the keys of ids, of messages and of signals.
-_DECODERS = {"i-": MESSAGE_ID.decode, "h-": SIGNAL_ID.decode}
-
-
-def is_awaited(state: RunState | None, letter: str, number: int) -> bool:
-    """Return whether a run has not taken in an object yet, or keeps it for later."""
-    if state is None:
-        return True
-    run = state.run
-    last_number = {
-        layout.MESSAGE: run.last_inbox_number,
-        layout.SIGNAL: run.last_signal_number,
-        layout.REVOCATION: run.last_revocation_number,
-        layout.OPERATOR_REQUEST: run.last_operator_number,
-    }[letter]
-    if letter == layout.SIGNAL and any(each.number == number for each in run.signals):
-        return True
-    return number > last_number

@@ -151,11 +151,6 @@ def decided_wait_id(key: str, run_id: str) -> str | None:
     return None  # this library did not write the key
 
 
-def signals_prefix(run_id: str) -> str:
-    """Return the prefix of the signals of a run."""
-    return f"{arrivals_prefix(run_id)}e-"
-
-
 # The letters of the arrivals that are numbered from 1 on, without gaps.
 MESSAGE = "m"
 SIGNAL = "e"
@@ -174,10 +169,10 @@ def number_in(letter: str, key: str) -> int | None:
     return int(number) if prefix == letter and _NUMBER.match(number) else None
 
 
-def signal_id_key(run_id: str, signal_id: str) -> str:
-    """Return the key that keeps the lowest number of a signal with an id."""
-    digest = hashlib.sha256(signal_id.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{arrivals_prefix(run_id)}h-{digest}"
+def own_id_key(letter: str, run_id: str, own_id: str) -> str:
+    """Return the key that keeps the lowest number of an arrival with an own id."""
+    digest = hashlib.sha256(own_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{arrivals_prefix(run_id)}{letter}-{digest}"
 
 
 def slots_prefix(wait_id: str) -> str:

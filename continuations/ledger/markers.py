@@ -90,14 +90,9 @@ def last_markers(wait: Wait) -> list[Marker]:
     return [*filter(None, (deadline_marker(wait), *reminders))]
 
 
-def for_inbox_message(run_id: str, number: int, nonce: str) -> Marker:
-    """Return the marker for an inbox message that will be posted; it is due now."""
-    return _new_marker(run_id, "m", str(number), None, nonce)
-
-
-def for_signal(run_id: str, number: int, nonce: str) -> Marker:
-    """Return the marker for a signal that will be posted; it is due now."""
-    return _new_marker(run_id, "s", str(number), None, nonce)
+def for_arrival(run_id: str, reason: str, number: int, nonce: str) -> Marker:
+    """Return the marker for a message, signal or request to come; it is due now."""
+    return _new_marker(run_id, reason, str(number), None, nonce)
 
 
 def for_release(run_id: str, number: int, nonce: str) -> Marker:
@@ -106,11 +101,6 @@ def for_release(run_id: str, number: int, nonce: str) -> Marker:
     It is due now. After an error, `postpone` replaces it by a later one.
     """
     return _new_marker(run_id, "r", str(number), None, nonce)
-
-
-def for_operator_request(run_id: str, number: int, nonce: str) -> Marker:
-    """Return the marker for a request that an operator will make; it is due now."""
-    return _new_marker(run_id, "o", str(number), None, nonce)
 
 
 def for_cancel_request(run_id: str, nonce: str) -> Marker:

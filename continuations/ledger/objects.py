@@ -21,7 +21,7 @@ from continuations.errors import (
     StoreUnsafe,
 )
 from continuations.ledger import layout
-from continuations.ledger.recent_versions import RecentVersions
+from continuations.ledger.loaded_version import RecentVersions
 from continuations_storage import errors as storage
 from continuations_storage.contract import (
     PAGE_SIZE,

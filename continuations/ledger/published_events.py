@@ -6,30 +6,40 @@ steps the marker is left, and a sweep does the rest.
 
 from __future__ import annotations
 
+import dataclasses
+import logging
+from asyncio import Lock, gather
 from contextlib import suppress
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext
+from continuations.core import event_matching, jsontext
+from continuations.core.decisions import Decision
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid
-from continuations.errors import InvalidInput
-from continuations.ledger import event_keys, layout
-from continuations.ledger.event_delivery import EventDelivery
+from continuations.errors import Corrupt, FormatError, InvalidInput, NewerFormat
+from continuations.ledger import event_keys, event_waiters, layout, markers
+from continuations.ledger.decisions import record_decision
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import dataclass
 from continuations.wire.arrivals import EVENT, PublishedEvent
 from continuations.wire.fields import to_milliseconds, whole_milliseconds
+from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.ledger.claims import Clock
     from continuations.ledger.objects import Objects
 
     NewUlid = Callable[[datetime], str]
+    from collections.abc import Iterable
+
+    from continuations.core.waits import Wait
+
 
 # An event is dated again if the store shows that this machine's clock differs by more.
 _CLOCK_TOLERANCE = timedelta(seconds=1)
@@ -170,3 +180,208 @@ def _why_no_repeat(first: PublishedEvent, event: PublishedEvent) -> InvalidInput
         f"The event {event.name!r} was not published: its id names event {first.id}, "
         "which has other data. Use a new id."
     )
+
+
+_log = logging.getLogger("continuations")
+# How many waits are ended at the same time.
+_PARALLEL_WAITS = 50
+
+
+@dataclasses.dataclass(slots=True)
+class Delivered:
+    """The result of giving the events of a topic to its waits.
+
+    Attributes:
+        decisions: The decisions that ended waits, in the order of the waits' ids.
+        is_complete: Whether every wait and event was readable. A newer release must
+            look at the others.
+    """
+
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class EventDelivery:
+    """Ends waits by the published events that they match."""
+
+    objects: Objects
+    clock: StoreClock
+    new_ulid: Callable[[], str]
+
+    async def deliver(self, topic: str) -> Delivered:
+        """Give the events of a topic to all waits that can take one.
+
+        Thousands of waits are ended some at a time. A crash leaves some waits ended,
+        each with a marker, and the others open.
+
+        Raises:
+            StoreError: The store failed. Some waits may be ended.
+        """
+        delivered, group = Delivered(), list[str]()
+        # The waits are listed in the order in which they were opened.
+        log = EventLog(self.objects, topic, self.objects.listing_size)
+        async for key in event_waiters.listed(self.objects, topic):
+            group.append(key)
+            if len(group) == _PARALLEL_WAITS:
+                await self._deliver_to_group(log, group, delivered)
+                group = []
+        await self._deliver_to_group(log, group, delivered)
+        return delivered
+
+    async def look_back(self, waits: Iterable[Wait]) -> None:
+        """Give events that were published before to waits that were just opened.
+
+        Raises:
+            StoreError: The store failed. Look back again.
+        """
+        delivered = Delivered()
+
+        async def look_back_for(wait: Wait) -> None:
+            # Enough for one event more than the run has taken.
+            topic, limit = event_keys.topic_of_wait(wait), len(wait.events_taken) + 1
+            log = EventLog(self.objects, topic, limit)
+            await self._deliver_to(log, wait, delivered)
+
+        await gather(*map(look_back_for, event_matching.waits_for_events(waits)))
+
+    async def _deliver_to_group(
+        self, log: EventLog, keys: list[str], delivered: Delivered
+    ) -> None:
+        reads = (self._read_waiter(key, delivered) for key in keys)
+        waits = [wait for wait in await gather(*reads) if wait is not None]
+        await gather(*(self._deliver_to(log, wait, delivered) for wait in waits))
+
+    async def _read_waiter(self, key: str, delivered: Delivered) -> Wait | None:
+        try:
+            return await event_waiters.read(self.objects, key)
+        except FormatError as error:
+            _skip(delivered, error)
+            return None
+
+    async def _deliver_to(
+        self, log: EventLog, wait: Wait, delivered: Delivered
+    ) -> None:
+        try:
+            event = await log.next_for(wait)
+        except FormatError as error:
+            _skip(delivered, error)
+            return
+        if event is not None:
+            await self._end(wait, event, delivered)
+
+    async def _end(
+        self, wait: Wait, event: PublishedEvent, delivered: Delivered
+    ) -> None:
+        decision_id = self.new_ulid()
+        marker = markers.for_decision(wait.id, decision_id)
+        told = await markers.create(self.objects, marker)
+        proposed = Decision(
+            id=decision_id,
+            wait_id=wait.id,
+            kind="answer",
+            at=whole_milliseconds(told or self.clock.now()),
+            digest=wait.digest,
+            by=event.by,
+            door=event.door,
+            authentication=event.authentication,
+            value=event.data,
+            marker=marker.key,
+            event=event.id,
+        )
+        recorded = await record_decision(self.objects, proposed)
+        if recorded.id == proposed.id:
+            delivered.decisions.append(proposed)
+        else:
+            await self.objects.delete(marker.key)
+        await event_waiters.delete(self.objects, [wait])
+
+
+class EventLog:
+    """The events of a topic, each listed and read once, as far as waits need them.
+
+    Args:
+        objects: The store.
+        topic: The topic.
+        page_size: How many events to list at a time.
+    """
+
+    def __init__(self, objects: Objects, topic: str, page_size: int) -> None:
+        self._objects = objects
+        self._topic = topic
+        self._page_size = page_size
+        self._keys: list[str] = []
+        self._first: str | None = None
+        self._is_whole = False
+        self._events: dict[str, PublishedEvent | None] = {}
+        self._lock = Lock()
+
+    async def next_for(self, wait: Wait) -> PublishedEvent | None:
+        """Return the oldest event that a wait can take, or `None`.
+
+        An event that was published after the deadline of the wait comes too late.
+        """
+        async with self._lock:
+            return await self._next_for(wait)
+
+    async def _next_for(self, wait: Wait) -> PublishedEvent | None:
+        begin = event_keys.key_before_events(self._topic, wait.created_at)
+        if self._first is None or begin < self._first:
+            self._first, self._keys, self._is_whole = begin, [], False
+        number = 0
+        while await self._has(number):
+            key = self._keys[number]
+            number += 1
+            event_id = event_keys.event_id_in(key)
+            if key <= begin or event_id is None:
+                continue
+            if not event_matching.may_take(wait.events_taken, event_id):
+                continue
+            if event_id not in self._events:
+                read = await read_event(self._objects, self._topic, event_id)
+                self._events[event_id] = read
+            event = self._events[event_id]
+            if event is not None:
+                in_time = event_matching.is_in_time(event.at, wait.deadline)
+                return event if in_time else None
+        return None
+
+    async def _has(self, number: int) -> bool:
+        """Return whether there is an event with a position; list more if needed."""
+        while number >= len(self._keys) and not self._is_whole:
+            after = self._keys[-1] if self._keys else self._first or ""
+            prefix = event_keys.events_prefix(self._topic)
+            page = await self._objects.keys(prefix, after, self._page_size)
+            self._keys += page
+            self._is_whole = is_last_page(page, self._page_size)
+        return number < len(self._keys)
+
+
+def _skip(delivered: Delivered, error: FormatError) -> None:
+    """Go on with the other waits: one object must not hide an event from them."""
+    delivered.is_complete &= not isinstance(error, NewerFormat)
+    _log.warning("a wait for an event was left open: %s", error)
+
+
+async def read_event(
+    objects: Objects, topic: str, event_id: str
+) -> PublishedEvent | None:
+    """Return an event; `None` if it was deleted, because it is old.
+
+    Raises:
+        Corrupt, FormatError: The event is damaged or has a newer format.
+        StoreError: The store failed.
+    """
+    key = event_keys.event_key(topic, event_id)
+    try:
+        event = EVENT.decode(await objects.read(key), key)
+    except NotFound:
+        return None
+    is_of_topic = event_keys.topic_of(event.name, event.key) == topic
+    if event.id != event_id or not is_of_topic:
+        msg = (
+            f"{key} is damaged: it contains another event. It was not changed. Restore "
+            "it from a backup, or delete it and publish the event again."
+        )
+        raise Corrupt(msg)
+    return event

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from continuations.core.decisions import Decision
+from continuations.core.waits import rule_wait_ulid
 from continuations.errors import Corrupt
 from continuations.ledger import layout
-from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.objects import AlreadyExists, NotFound, Objects
 from continuations.wire.records import DECISION
 
 if TYPE_CHECKING:
-    from continuations.core.decisions import Decision
-    from continuations.ledger.objects import Objects
+    from datetime import datetime
+    from typing import Literal
+
+    from continuations.core.calls import CallRow
+    from continuations.core.state import RunState
+    from continuations.wire.continuation import Continuation
+    from continuations_storage import Store
 
 
 async def create_decision(objects: Objects, proposed: Decision) -> Decision:
@@ -60,3 +68,46 @@ async def list_decided_wait_ids(objects: Objects, run_id: str) -> list[str]:
     prefix = layout.arrivals_prefix(run_id)
     ids = [layout.decided_wait_id(k, run_id) async for k in objects.all_keys(prefix)]
     return [wait_id for wait_id in ids if wait_id is not None]
+
+
+async def decided_wait_ids(store: Store, run: Continuation) -> frozenset[str]:
+    """Return the ids of the decided waits of a run, with at most one listing.
+
+    A decision is an object of its own. A version contains a decided wait until the run
+    is resumed, so a report of the run needs both.
+    """
+    if not run.waits:
+        return frozenset()
+    return frozenset(await list_decided_wait_ids(Objects(store), run.run_id))
+
+
+def rule_decision(
+    state: RunState,
+    call: CallRow,
+    *,
+    rule: str,
+    kind: Literal["approve", "deny"],
+    digest: str,
+    at: datetime,
+    reason: str | None = None,
+) -> Decision:
+    """Return the decision of a rule about a call that no wait was opened for."""
+    ulid = rule_wait_ulid(state.run, call, rule, kind, digest)
+    return Decision(
+        id=ulid,
+        wait_id=layout.build_wait_id("approval", ulid, state.run.id),
+        kind=kind,
+        at=at,
+        digest=digest,
+        reason=reason,
+        door="rule",
+        rule=rule,
+    )
+
+
+async def record(objects: Objects, decision: Decision) -> None:
+    """Create the record of a decision; an equal one may exist after a crash."""
+    run_id = layout.parse_wait_id(decision.wait_id).run_id
+    key = layout.decision_key(decision.wait_id)
+    with suppress(AlreadyExists):
+        await objects.create(key, DECISION.encode(decision, run_id))

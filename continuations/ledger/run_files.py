@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.core.attachments import check_total
+from continuations.core.attachment_parts import MAX_RUN_BYTES
+from continuations.core.attachments import attachments_of_run, check_total
 from continuations.core.ulid import NotUlid, milliseconds_of
-from continuations.errors import Corrupt
-from continuations.ledger import file_keys
+from continuations.errors import ContinuationsError, Corrupt
+from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists, gather_all
+from continuations.ledger.versions import Versions
+from continuations.value_class import dataclass
 from continuations.wire.arrivals import FILE, StoredFile, decode_file
+from continuations.wire.envelope import decode_object
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from continuations.core.attachment_parts import Attachment
     from continuations.core.attachments import Content
     from continuations.core.run import RunRow
+    from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
 
 
@@ -79,7 +85,7 @@ class RunFiles:
         """
         wanted = {each.digest: each for each in attachments}
         missing = [each for key, each in wanted.items() if key not in self.data]
-        keys = [file_keys.key_of(self._run_id, self._nonce, each) for each in missing]
+        keys = [key_of(self._run_id, self._nonce, each) for each in missing]
         bodies = await self._objects.read_many(keys) if keys else []
         for key, attachment, body in zip(keys, missing, bodies, strict=True):
             self.data[attachment.digest] = decode_own(key, body, attachment).data
@@ -90,19 +96,19 @@ class RunFiles:
         sizes = await self._list_sizes()
         if digest not in sizes:
             return None
-        key = file_keys.file_key(self._run_id, self._nonce, digest, sizes[digest])
+        key = file_key(self._run_id, self._nonce, digest, sizes[digest])
         body = await self._objects.read(key)
         return decode_file(body, key)
 
     async def delete(self) -> None:
         """Delete all attachments of the run, which no version refers to."""
-        prefix = file_keys.nonce_prefix(self._run_id, self._nonce)
+        prefix = nonce_prefix(self._run_id, self._nonce)
         keys = [key async for key in self._objects.all_keys(prefix)]
         await gather_all(map(self._objects.delete, keys))
 
     async def _create(self, content: Content) -> None:
         size = len(content.data)
-        key = file_keys.file_key(self._run_id, self._nonce, content.digest, size)
+        key = file_key(self._run_id, self._nonce, content.digest, size)
         stored = StoredFile(
             run_id=self._run_id,
             media_type=content.media_type,
@@ -114,9 +120,9 @@ class RunFiles:
             await self._objects.create(key, FILE.encode(stored))
 
     async def _list_sizes(self) -> dict[str, int]:
-        prefix = file_keys.nonce_prefix(self._run_id, self._nonce)
+        prefix = nonce_prefix(self._run_id, self._nonce)
         keys = [key async for key in self._objects.all_keys(prefix)]
-        parsed = [file_keys.parse_file_key(key) for key in keys]
+        parsed = [parse_file_key(key) for key in keys]
         return {each.digest: each.size for each in parsed if each is not None}
 
 
@@ -149,8 +155,130 @@ async def delete_abandoned(
     run.
     """
     last = to_milliseconds(now - older_than)
-    async for key in objects.all_keys(file_keys.files_prefix(run_id)):
-        parsed = file_keys.parse_file_key(key)
+    async for key in objects.all_keys(files_prefix(run_id)):
+        parsed = parse_file_key(key)
         with suppress(NotUlid):
             if parsed is not None and milliseconds_of(parsed.nonce) < last:
                 await objects.delete(key)
+
+
+_NAME = re.compile(r"([0-9a-z]{1,40})-([0-9a-f]{64})-([1-9][0-9]{0,8})\Z")
+_OTHER = re.compile(r"[^0-9a-z]")
+
+
+@dataclass(frozen=True, slots=True)
+class FileKey:
+    """The parts of the key of an attachment."""
+
+    nonce: str
+    digest: str
+    size: int
+
+
+def files_prefix(run_id: str) -> str:
+    """Return the prefix of all attachments under a run id."""
+    return f"{layout.run_prefix(run_id)}x/"
+
+
+def nonce_prefix(run_id: str, run_nonce: str) -> str:
+    """Return the prefix of the attachments of a run."""
+    # The nonces of runs that other programs wrote may have other characters.
+    nonce = _OTHER.sub("", run_nonce.lower())[:40] or "0"
+    return f"{files_prefix(run_id)}{nonce}-"
+
+
+def file_key(run_id: str, run_nonce: str, digest: str, size: int) -> str:
+    """Return the key of an attachment; `digest` begins with `sha256:`."""
+    hexadecimal = digest.removeprefix("sha256:")
+    return f"{nonce_prefix(run_id, run_nonce)}{hexadecimal}-{size}"
+
+
+def key_of(run_id: str, run_nonce: str, attachment: Attachment) -> str:
+    """Return the key of the attachment that a message refers to."""
+    return file_key(run_id, run_nonce, attachment.digest, attachment.size)
+
+
+def is_file_key(key: str) -> bool:
+    """Return whether a key is below the attachments of a run."""
+    return key.startswith("runs/") and key.split("/", 3)[2:3] == ["x"]
+
+
+def parse_file_key(key: str) -> FileKey | None:
+    """Return the parts of the key of an attachment, or `None` for another key."""
+    match = _NAME.match(key.rsplit("/", 1)[1])
+    if match is None or int(match[3]) > MAX_RUN_BYTES:
+        return None
+    return FileKey(match[1], f"sha256:{match[2]}", int(match[3]))
+
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class UnreferencedFile:
+    """An attachment of a run that no version and no message refers to.
+
+    A process died between the attachment and its message. Or a process is about to
+    send the message: it holds no claim, so nothing shows that it will not. Therefore
+    nothing deletes the attachment before the run is erased.
+
+    Attributes:
+        key: The key of the object.
+        size: The bytes of the attachment.
+    """
+
+    key: str
+    size: int
+
+
+async def find_unreferenced(
+    objects: Objects, run_id: str
+) -> tuple[UnreferencedFile, ...]:
+    """Return the attachments that no version, message or decision names.
+
+    If an object of the run cannot be read, it may name each of them: then none is
+    returned. Nothing is written.
+
+    Raises:
+        StoreError: The store could not list keys.
+    """
+    keys = [key async for key in objects.all_keys(files_prefix(run_id))]
+    if not keys:
+        return ()
+    try:
+        run = (await Versions(objects, run_id).load_newest()).state.run
+        named = await _named_digests(objects, run_id)
+    except ContinuationsError:
+        return ()
+    own = nonce_prefix(run_id, run.run_nonce)
+    found: list[UnreferencedFile] = []
+    for key in keys:
+        parsed = parse_file_key(key)
+        if parsed and not (key.startswith(own) and parsed.digest in named):
+            found.append(UnreferencedFile(key, parsed.size))
+    return tuple(found)
+
+
+async def _named_digests(objects: Objects, run_id: str) -> set[str]:
+    """Return all digests in the texts of versions and arrivals."""
+    named: set[str] = set()
+    for prefix in (layout.versions_prefix(run_id), layout.arrivals_prefix(run_id)):
+        async for key in objects.all_keys(prefix):
+            body = decode_object(await objects.read(key), key).body
+            named.update(_DIGEST.findall(repr(body)))
+    return named
+
+
+def referenced(state: RunState) -> list[tuple[str, Attachment]]:
+    """Return the attachments that a run refers to, with their keys."""
+    run = state.run
+    by_key = {
+        key_of(run.id, run.run_nonce, attachment): attachment
+        for attachment in attachments_of_run(state)
+    }
+    return sorted(by_key.items())
+
+
+async def read_own(objects: Objects, key: str, attachment: Attachment) -> StoredFile:
+    """Return a stored attachment; raises `NotFound`, `FormatError` or `Corrupt`."""
+    return decode_own(key, await objects.read(key), attachment)

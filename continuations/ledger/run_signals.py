@@ -1,23 +1,13 @@
-"""Post signals to a run, in dense numbers of their own."""
+"""Post signals to a run, and list those that no wait has taken."""
 
 from __future__ import annotations
 
-from asyncio import gather
 from typing import TYPE_CHECKING
 
-from continuations.core.signal_matching import (
-    MAX_KEPT_IN_ALL,
-    MAX_KEPT_SIGNALS,
-    waits_for,
-)
-from continuations.core.untaken_signals import UntakenSignal, drops
-from continuations.errors import Corrupt, FormatError, InvalidInput, RunNotFound
-from continuations.ledger import layout, markers
-from continuations.ledger.arrivals import read_kept_signal, read_signal
-from continuations.ledger.objects import AlreadyExists, NotFound
-from continuations.value_class import replace
-from continuations.wire.arrivals import SIGNAL, SIGNAL_ID, FirstNumber, Signal
-from continuations.wire.fields import whole_milliseconds
+from continuations.core.signal_matching import UntakenSignal, drops
+from continuations.errors import InvalidInput
+from continuations.ledger import signal_limits
+from continuations.ledger.arrival_logs import SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +15,7 @@ if TYPE_CHECKING:
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.state import RunState
     from continuations.ledger.objects import Objects
+    from continuations.wire.arrivals import Signal
 
 
 async def post(
@@ -43,100 +34,28 @@ async def post(
         Corrupt, FormatError: Another signal cannot be read.
         StoreError: The signal may or may not be posted.
     """
-    run_id = state.run.id
-    numbers = await _numbers(objects, run_id)
-    if may_repeat:
-        repeated = await _find_among(numbers, objects, run_id, signal)
-        if repeated is not None:
-            return repeated
-    await _check_limits(objects, state, numbers, signal.name)
-    number = max(numbers, default=0) + 1
-    if may_repeat:
-        number = await _keep_lowest(objects, run_id, signal.id, number)
-    return await _post_from(objects, run_id, signal, number, nonce=nonce)
-
-
-async def _post_from(
-    objects: Objects, run_id: str, signal: Signal, number: int, *, nonce: str
-) -> Signal:
-    while True:
-        marker = markers.for_signal(run_id, number, nonce)
-        at = await markers.create(objects, marker) or signal.at
-        posted = replace(
-            signal,
-            number=number,
-            at=whole_milliseconds(at),
-            marker=marker.key,
-        )
-        try:
-            await objects.create(
-                layout.numbered_key(layout.SIGNAL, run_id, number),
-                SIGNAL.encode(posted, run_id),
-            )
-        except AlreadyExists:
-            existing = await _read_existing(objects, run_id, number, marker.key)
-            if existing.marker == marker.key:
-                return existing  # the reply to an earlier try of this create was lost
-            await objects.delete(marker.key)
-            if existing.id == signal.id:
-                return _checked_repeat(existing, signal, run_id)
-            number += 1
-        else:
-            return posted
-
-
-async def _keep_lowest(
-    objects: Objects, run_id: str, signal_id: str, number: int
-) -> int:
-    """Keep the lowest number that a signal can have; return the first one kept.
-
-    Every repeat begins there, so all of them meet the signal that was posted.
-    """
-    key = layout.signal_id_key(run_id, signal_id)
-    try:
-        await objects.create(key, SIGNAL_ID.encode(FirstNumber(number), run_id))
-    except AlreadyExists:
-        first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
-        # Others may have posted since the listing.
-        newest = max(await _numbers(objects, run_id), default=0)
-        if not 0 < first <= newest + 1:
-            msg = (
-                f"{key} is damaged: it says that its signal has at least number "
-                f"{first}, and run {run_id} has {newest} signals. Nothing was sent. "
-                "Restore it from a backup."
-            )
-            raise Corrupt(msg, run_id=run_id) from None
-        return first
-    return number
-
-
-async def _check_limits(
-    objects: Objects, state: RunState, numbers: list[int], name: str
-) -> None:
-    """Raise `InvalidInput` if a run keeps too many signals that no wait has taken.
-
-    The names of new signals are read only if there are many.
-    """
     run = state.run
-    new = [number for number in numbers if number > run.last_signal_number]
-    in_all = len(run.signals) + len(new)
-    if in_all < MAX_KEPT_SIGNALS:
-        return
-    names = [kept.name for kept in run.signals]
-    reads = (read_kept_signal(objects, run.id, number) for number in new)
-    names += [signal.name for signal in await gather(*reads)]
-    of_name = names.count(name)
-    if of_name >= MAX_KEPT_SIGNALS:
-        kept = f"{of_name} signals with the name {name!r}"
-    elif in_all >= MAX_KEPT_IN_ALL and not waits_for(state, name):
-        kept = f"{in_all} signals"
-    else:
-        return
-    msg = (
-        f"The signal was not sent: run {run.id} keeps {kept} that no wait has taken. "
-        "Drop those that nothing waits for with drop_signals(), or resume the run."
+    number = await SIGNALS.next_number(objects, run.id, run.last_signal_number)
+    repeated = await find_repeat(objects, run.id, signal) if may_repeat else None
+    if repeated is not None:
+        return repeated
+    try:
+        signal = await signal_limits.with_room(objects, state, signal, number - 1)
+    except InvalidInput:
+        # Another process may have posted it since the first look.
+        repeated = await find_repeat(objects, run.id, signal) if may_repeat else None
+        if repeated is None:
+            raise
+        return repeated
+    if may_repeat:
+        await SIGNALS.keep_lowest(
+            objects, run.id, signal.id, number, taken=run.last_signal_number
+        )
+    # If another process posts a signal with this id meanwhile, its number is not lower.
+    posted = await SIGNALS.append(
+        objects, run.id, signal, number, nonce=nonce, behind=signal_limits.behind
     )
-    raise InvalidInput(msg, run_id=run.id)
+    return _checked_repeat(posted, signal, run.id)
 
 
 async def list_untaken(
@@ -149,9 +68,7 @@ async def list_untaken(
     """
     run = state.run
     numbers = [kept.number for kept in run.signals]
-    listed = await _numbers(objects, run.id)
-    numbers += [number for number in listed if number > run.last_signal_number]
-    reads = (read_kept_signal(objects, run.id, number) for number in numbers)
+    numbers += await SIGNALS.numbers(objects, run.id, run.last_signal_number)
     return [
         UntakenSignal(
             number=each.number,
@@ -160,7 +77,7 @@ async def list_untaken(
             by=each.by,
             data_json=each.data,
         )
-        for each in await gather(*reads)
+        for each in await SIGNALS.read_all(objects, run.id, numbers)
         if not any(drops(request, each.number, each.name) for request in requests)
     ]
 
@@ -172,33 +89,8 @@ async def find_repeat(objects: Objects, run_id: str, signal: Signal) -> Signal |
         InvalidInput: It has another name or other data.
         Corrupt, FormatError: A signal cannot be read.
     """
-    numbers = await _numbers(objects, run_id)
-    return await _find_among(numbers, objects, run_id, signal)
-
-
-async def _numbers(objects: Objects, run_id: str) -> list[int]:
-    keys = objects.all_keys(layout.signals_prefix(run_id))
-    listed = [layout.number_in(layout.SIGNAL, key) async for key in keys]
-    return [number for number in listed if number is not None]
-
-
-async def _find_among(
-    numbers: list[int], objects: Objects, run_id: str, signal: Signal
-) -> Signal | None:
-    """Return the signal with the id of a signal, or `None`.
-
-    A signal with an own id is not before the number that its key keeps.
-    """
-    key = layout.signal_id_key(run_id, signal.id)
-    try:
-        first = SIGNAL_ID.decode(await objects.read(key), key, run_id).number
-    except NotFound:
-        return None
-    for number in sorted(each for each in numbers if each >= first):
-        existing = await read_kept_signal(objects, run_id, number)
-        if existing.id == signal.id:
-            return _checked_repeat(existing, signal, run_id)
-    return None
+    found = await SIGNALS.find(objects, run_id, signal.id)
+    return None if found is None else _checked_repeat(found, signal, run_id)
 
 
 def _checked_repeat(existing: Signal, signal: Signal, run_id: str) -> Signal:
@@ -209,17 +101,3 @@ def _checked_repeat(existing: Signal, signal: Signal, run_id: str) -> Signal:
         f"{existing.number}, which has another name or other data. Use a new id."
     )
     raise InvalidInput(msg, run_id=run_id)
-
-
-async def _read_existing(
-    objects: Objects, run_id: str, number: int, marker_key: str
-) -> Signal:
-    try:
-        return await read_signal(objects, run_id, number)
-    except NotFound:
-        await objects.delete(marker_key)
-        msg = f"The signal to run {run_id} was not sent: the run was erased meanwhile."
-        raise RunNotFound(msg, run_id=run_id) from None
-    except FormatError:
-        await objects.delete(marker_key)
-        raise

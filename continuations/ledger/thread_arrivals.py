@@ -7,14 +7,21 @@ which of them it has taken in, so the next ones are read by their numbers.
 from __future__ import annotations
 
 from asyncio import gather
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.state import early_wait_ulids
 from continuations.ledger import layout
+from continuations.ledger.arrival_logs import (
+    MESSAGES,
+    REQUESTS,
+    REVOCATIONS,
+    SIGNALS,
+)
 
 if TYPE_CHECKING:
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
+    from continuations.ledger.arrival_logs import ArrivalLog
     from continuations.ledger.objects import Objects
 
 _PAGE_LIMIT = 100
@@ -23,15 +30,15 @@ _PAGE_LIMIT = 100
 async def list_new_keys(objects: Objects, state: RunState) -> tuple[str, ...]:
     """Return the keys of the arrivals that a thread may not have taken in."""
     run = state.run
-    numbered = [(layout.SIGNAL, run.last_signal_number)]
+    logs: list[ArrivalLog[Any]] = [SIGNALS]
     if run.grants or state.waits:  # the decision of a wait may give a grant
-        numbered.append((layout.REVOCATION, run.last_revocation_number))
+        logs.append(REVOCATIONS)
     slots = [wait for wait in state.waits.values() if wait.has_slots]
     wait_ids = [*state.waits, *_ids_known_early(state)]
     found = await gather(
         _late_keys(objects, state),
         *(_if_exists(objects, layout.decision_key(each)) for each in wait_ids),
-        *(_numbered_keys(objects, run.id, letter, last) for letter, last in numbered),
+        *(_new_keys(objects, log, run) for log in logs),
         *(_all_keys(objects, layout.slots_prefix(wait.id)) for wait in slots),
     )
     return tuple(key for keys in found for key in keys)
@@ -53,11 +60,9 @@ async def _late_keys(objects: Objects, state: RunState) -> list[str]:
     if objects.lists_whole_folders:
         return await next_late_keys(objects, run)
     prefix, arrivals = layout.run_prefix(run.id), layout.arrivals_prefix(run.id)
-    first = layout.numbered_key(layout.OPERATOR_REQUEST, run.id, 0)
-    taken = layout.numbered_key(
-        layout.OPERATOR_REQUEST, run.id, run.last_operator_number
-    )
-    after = layout.numbered_key(layout.MESSAGE, run.id, run.last_inbox_number)
+    first = REQUESTS.key(run.id, 0)
+    taken = REQUESTS.key(run.id, run.last_operator_number)
+    after = MESSAGES.key(run.id, run.last_inbox_number)
     keys: list[str] = []
     while True:
         page = await objects.keys(prefix, after, _PAGE_LIMIT)
@@ -71,22 +76,18 @@ async def _late_keys(objects: Objects, state: RunState) -> list[str]:
 async def next_late_keys(objects: Objects, run: RunRow) -> list[str]:
     """Return the keys of `_late_keys`, found by their numbers and not by a listing."""
     found = await gather(
-        _numbered_keys(objects, run.id, layout.MESSAGE, run.last_inbox_number),
-        _numbered_keys(
-            objects, run.id, layout.OPERATOR_REQUEST, run.last_operator_number
-        ),
+        _new_keys(objects, MESSAGES, run),
+        _new_keys(objects, REQUESTS, run),
         _if_exists(objects, layout.cancel_request_key(run.id)),
     )
     return [key for keys in found for key in keys]
 
 
-async def _numbered_keys(
-    objects: Objects, run_id: str, letter: str, last: int
-) -> list[str]:
-    """Return the keys after a number; they are dense, so the next one tells."""
+async def _new_keys(objects: Objects, log: ArrivalLog[Any], run: RunRow) -> list[str]:
+    """Return the keys of new arrivals; they are dense, so the next number tells."""
     keys: list[str] = []
     while True:
-        key = layout.numbered_key(letter, run_id, last + 1 + len(keys))
+        key = log.key(run.id, log.last_taken(run) + 1 + len(keys))
         if not await objects.exists(key):
             return keys
         keys.append(key)

@@ -1,11 +1,7 @@
-"""The keys that only threads have, and their generations.
-
-runs/{run}/in/i-{digest of id}                  the lowest number of a message
-"""
+"""The keys of threads, and their generations."""
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
@@ -61,12 +57,6 @@ class Generation:
     run_id: str
     version: int
     header: VersionHeader | None = None
-
-
-def message_id_key(run_id: str, message_id: str) -> str:
-    """Return the key that keeps the lowest number of a message with an id."""
-    digest = hashlib.sha256(message_id.encode("utf-8", "surrogatepass")).hexdigest()
-    return f"{layout.arrivals_prefix(run_id)}i-{digest}"
 
 
 async def _if_open(objects: Objects, run_id: str, version: int) -> Generation | None:

@@ -24,7 +24,8 @@ async def load_reply(
     """Return a version that has the reply to a message.
 
     The headers have tables of the versions with replies, so about log16(messages) of
-    them are read. Versions of older releases have no table: they are searched.
+    them are read. The version that a repair makes has no table: replies before it are
+    searched.
 
     Args:
         objects: The store.

@@ -19,8 +19,7 @@ from continuations.errors import (
     VersionNotFound,
 )
 from continuations.ledger import layout
-from continuations.ledger.fenwick import Tree
-from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
+from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion, Tree
 from continuations.ledger.objects import AlreadyExists, NotFound, gather_outcomes
 from continuations.ledger.other_runs import check_ids, decode_own_header
 from continuations.value_class import replace

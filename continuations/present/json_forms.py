@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
-    from continuations.core.audit import AuditLine
-    from continuations.core.grants import KeptGrant
     from continuations.core.live_events import RunEvent
     from continuations.core.messages import Detail
     from continuations.core.quorum import Vote
@@ -30,8 +28,7 @@ if TYPE_CHECKING:
         RunDifference,
         RunVersion,
     )
-    from continuations.core.untaken_signals import UntakenSignal
-    from continuations.core.waits import Wait, WaitSummary
+    from continuations.core.waits import Wait
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sweeping import SweepResult
     from continuations.ledger.pruning import PruneResult
@@ -41,17 +38,8 @@ if TYPE_CHECKING:
 # The model reads a reason or an answer again in every later turn.
 MAX_TEXT_CHARS = 4000
 
-# These values have no other fields than those of their classes.
-decision_json = drift_row_json = erased_run_json = publication_json = to_json
-run_summary_json = to_json
-
-
 # Waits ----------------------------------------------------------------------------
 
-WAIT_SUMMARY = JsonForm(
-    names="id run_id kind created_at state",
-    values={"state": lambda summary: _wait_state(is_expired=summary.expired)},
-)
 # The part of a wait that a notification contains.
 WAIT_NOTICE = (
     "id run_id kind path tool created_at deadline approvers votes_needed reversible "
@@ -78,22 +66,13 @@ def wait_json(
         form["agent_state"] = jsontext.parse(agent_state)
     if now is not None:
         is_expired = wait.deadline is not None and now > wait.deadline
-        form["state"] = _wait_state(is_expired=is_expired)
+        form["state"] = report.wait_state(is_expired=is_expired)
     return form
-
-
-def _wait_state(*, is_expired: bool) -> str:
-    return "expired" if is_expired else "open"
-
-
-def wait_summary_json(summary: WaitSummary) -> dict[str, Any]:
-    """Return a wait of the listing as JSON values (`wait_summary`)."""
-    return WAIT_SUMMARY.of(summary)
 
 
 def listed_wait_json(row: ListedWait) -> dict[str, Any]:
     """Return a wait of the worklist as JSON values (`wait`)."""
-    return {**to_json(row.wait), "state": _wait_state(is_expired=row.expired)}
+    return {**to_json(row.wait), "state": report.wait_state(is_expired=row.expired)}
 
 
 def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
@@ -115,43 +94,6 @@ def decide_json(result: Decision | Vote, *, woken: bool) -> dict[str, Any]:
     """Return the response to a decision (`recorded_decision` or `recorded_vote`)."""
     name = "decision" if isinstance(result, Decision) else "vote"
     return {name: to_json(result), "woken": woken}
-
-
-def _identity(line: AuditLine) -> dict[str, Any] | None:
-    """Return who acted; `None` if no door established that."""
-    if not line.groups and line.authentication is None:
-        return None
-    return {
-        "name": line.by,
-        "groups": list(line.groups),
-        "authentication": line.authentication,
-    }
-
-
-AUDIT_LINE = JsonForm(
-    names="at run wait kind verdict by identity door digest shown reason rule",
-    values={"identity": _identity},
-)
-KEPT_GRANT = JsonForm(hidden="contract")
-UNTAKEN_SIGNAL = JsonForm()
-
-
-def audit_line_json(line: AuditLine) -> dict[str, Any]:
-    """Return a line of an audit as JSON values (`audit_line`)."""
-    return AUDIT_LINE.of(line)
-
-
-def kept_grant_json(grant: KeptGrant) -> dict[str, Any]:
-    """Return a grant of a run as JSON values (`kept_grant`)."""
-    return KEPT_GRANT.of(grant)
-
-
-def untaken_signal_json(signal: UntakenSignal, *, with_data: bool) -> dict[str, Any]:
-    """Return a signal as JSON values (`untaken_signal`)."""
-    form = UNTAKEN_SIGNAL.of(signal)
-    if not with_data:
-        del form["data"]
-    return form
 
 
 # Runs and threads -----------------------------------------------------------------
@@ -331,9 +273,6 @@ RUN_VERSION = JsonForm(
         "events": lambda version: [event_json(e, "transcript") for e in version.events],
     },
 )
-REWIND_PLAN = JsonForm(
-    names="run_id version newest digest waits decided calls messages refusal"
-)
 
 
 def event_json(event: RunEvent, detail: Detail = "states") -> dict[str, Any]:
@@ -365,19 +304,11 @@ def difference_json(found: RunDifference, detail: Detail = "states") -> dict[str
     return form
 
 
-def rewound_json(rewound: Rewound, detail: Detail = "states") -> dict[str, Any]:
-    """Return the result of a rewind as JSON values (`rewound`)."""
+def rewind_json(rewind: RewindPlan | Rewound, detail: Detail = "states") -> Any:
+    """Return a rewind (`rewound`), or the plan of one (`rewind_plan`)."""
     from continuations.core.withheld_texts import shown_rewind  # noqa: PLC0415 - decisions need no past
 
-    form: dict[str, Any] = to_json(shown_rewind(rewound, detail))
-    return form
-
-
-def rewind_plan_json(plan: RewindPlan, detail: Detail = "states") -> dict[str, Any]:
-    """Return the consequences of a rewind as JSON values (`rewind_plan`)."""
-    from continuations.core.withheld_texts import shown_rewind  # noqa: PLC0415 - decisions need no past
-
-    return REWIND_PLAN.of(shown_rewind(plan, detail))
+    return to_json(shown_rewind(rewind, detail))
 
 
 def indented_json(text: str) -> str:

@@ -3,40 +3,69 @@
     python -m continuations.present.schemas > docs/schemas/continuations.schema.json
 
 The OpenAPI document contains the same definitions. The form of a value follows from its
-class; only what is in no class is written here.
+class: `value_schema` reads the fields, their types, and their words in the docstring,
+in the way in which `wire.report.to_json` writes the value. Only what is in no class is
+written here. `present.requests` has the bodies of requests.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
-from typing import Any
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from inspect import cleandoc
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from continuations.authoring.manifest import ManifestChange
+from continuations.authoring.manifest import ChangeKind, ManifestChange
 from continuations.core import live_events, run_stream
-from continuations.core.attachment_parts import MAX_NAME_CHARS
 from continuations.core.audit import AuditLine
+from continuations.core.call_display import CallDisplay
+from continuations.core.call_ends import CallEnd
 from continuations.core.calls import STATE_TYPES
-from continuations.core.decisions import Decision
+from continuations.core.decisions import Decision, DecisionKind, VerdictKind
+from continuations.core.evidence import Finding
 from continuations.core.grants import KeptGrant
-from continuations.core.quorum import Vote
-from continuations.core.run import RUN_STATUSES, WHEN_BUSY, Failure
+from continuations.core.live_events import CallProgress
+from continuations.core.quorum import Quorum, Vote
+from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, Failure, RunStatus
 from continuations.core.run_past import (
+    BegunCall,
+    CallDifference,
+    Change,
+    FrameDifference,
+    MessageDifference,
     RewindPlan,
     Rewound,
     RunDifference,
     RunVersion,
+    StateDifference,
+    TakenMessage,
+    WaitDifference,
 )
-from continuations.core.untaken_signals import UntakenSignal
+from continuations.core.run_stream import RunEnded, StreamEvent
+from continuations.core.signal_matching import UntakenSignal
+from continuations.core.trips import GuardrailStage
 from continuations.core.usage import Usage
+from continuations.core.wait_rules import WaitKind
 from continuations.core.waits import Wait, WaitSummary
-from continuations.engine.drift import DriftRow
-from continuations.ledger.erasing import ErasedRun
+from continuations.engine.drift import DriftReason, DriftRow, DriftVerdict
+from continuations.ledger.pruning import ErasedRun
 from continuations.ledger.published_events import Publication
 from continuations.ledger.run_listing import RunSummary
 from continuations.present import json_forms
-from continuations.present.file_forms import MAX_FILES
 from continuations.present.problems import TYPE_PREFIX
+from continuations.present.requests import (
+    DECISION_REQUESTS,
+    EVENT_NAME,
+    EVENT_REQUESTS,
+    GRANT_ARGUMENTS,
+    JOB_REQUESTS,
+    RUN_REQUESTS,
+)
 from continuations.present.schema_parts import (
     ANY,
     BOOLEAN,
@@ -44,8 +73,6 @@ from continuations.present.schema_parts import (
     LABELS,
     OBJECT,
     OBJECT_OR_NULL,
-    REASON,
-    RUN_ID,
     TEXT,
     TEXT_OR_NULL,
     TIME,
@@ -54,11 +81,191 @@ from continuations.present.schema_parts import (
     array,
     described,
     enum,
-    field_schemas,
     object_form,
     ref,
-    value_schema,
 )
+from continuations.wire.report import JSON_FORMS, JsonForm
+
+# Schemas of classes ---------------------------------------------------------------
+
+# Values with a definition of their own. The form of an event has its type as well.
+_DEFINED: dict[Any, str] = {
+    Wait: "wait",
+    Vote: "vote",
+    Decision: "decision",
+    ManifestChange: "code_change",
+    StreamEvent: "event",
+}
+# The names of annotations; many modules import them for type checkers only.
+_NAMES: dict[str, Any] = {
+    each.__name__: each
+    for each in (
+        *(BegunCall, CallDifference, FrameDifference, MessageDifference),
+        *(StateDifference, TakenMessage, WaitDifference, DriftReason, Failure),
+        *(Usage, Wait, Vote, Decision, ManifestChange, datetime, Mapping),
+        *(CallDisplay, Decimal, Finding, Quorum),
+    )
+} | {
+    "CallEnd": CallEnd,
+    "Change": Change,
+    "ChangeKind": ChangeKind,
+    "DecisionKind": DecisionKind,
+    "DriftVerdict": DriftVerdict,
+    "GuardrailStage": GuardrailStage,
+    "RunStatus": RunStatus,
+    "StreamEvent": StreamEvent,
+    "VerdictKind": VerdictKind,
+    "WaitKind": WaitKind,
+}
+_SCALARS: dict[Any, Json] = {
+    Any: ANY,
+    str: TEXT,
+    int: COUNT,
+    bool: BOOLEAN,
+    datetime: TIME,
+    NoneType: {"type": "null"},
+}
+_ONE_SIDE: Json = {"change": {"enum": ["added", "removed"]}}
+_CALL_STATE: Json = {"enum": [*sorted(STATE_TYPES), None]}
+# Fields whose JSON is narrower than their type, or another one. The docstrings describe
+# them too.
+_DIFFERENCES: dict[type, Mapping[str, Json | str]] = {
+    Usage: {
+        "cost": described(
+            TEXT_OR_NULL,
+            "The exact cost as a decimal number; null if a part of it is not known.",
+        ),
+        "currency": TEXT_OR_NULL,
+    },
+    FrameDifference: _ONE_SIDE,
+    MessageDifference: _ONE_SIDE,
+    WaitDifference: _ONE_SIDE,
+    CallDifference: {
+        "before": _CALL_STATE,
+        "after": _CALL_STATE,
+        "arguments_before": OBJECT_OR_NULL,
+        "arguments_after": OBJECT_OR_NULL,
+    },
+    RunEnded: {"status": enum(ENDED_STATUSES)},
+    CallProgress: {"value": ANY},
+    DriftReason: {
+        "change": "removed, schema, contract, approval, state, model, context, prices, "
+        "policy or stored.",
+    },
+    DriftRow: {"status": TEXT},
+}
+# Words of docstrings that are about Python, not about JSON.
+_PYTHON_WORDS = re.compile(r",? as (a new dict|a new JSON value|JSON text)\b")
+
+
+def value_schema(
+    cls: type, form: JsonForm | None = None, /, **differs: Json | str
+) -> Json:
+    """Return the schema of the JSON of a value.
+
+    Args:
+        cls: The class of the value.
+        form: The form of the JSON, by default the one that `to_json` uses.
+        differs: By name, the schema of a field whose JSON has another type than the
+            field, or only its description.
+
+    Returns:
+        The schema of an object, with the words of the docstring.
+    """
+    form = form or JSON_FORMS.get(cls.__name__) or JsonForm()
+    differs = {**_DIFFERENCES.get(cls, {}), **differs}
+    optional = form.optional.split()
+    fields = {
+        name: _field_schema(cls, name, differs.get(name), is_left_out=name in optional)
+        for name in form.all_names(cls)
+    }
+    return object_form(
+        (cls.__doc__ or "").partition("\n")[0],
+        {name: schema for name, schema in fields.items() if name not in optional},
+        {name: fields[name] for name in optional},
+    )
+
+
+def field_schemas(schema: Json, names: str) -> Json:
+    """Return some fields of an object's schema, by name."""
+    return {name: schema["properties"][name] for name in names.split()}
+
+
+def _field_schema(
+    cls: Any, name: str, differs: Json | str | None, *, is_left_out: bool
+) -> Json:
+    own = getattr(cls, name, None)
+    if isinstance(own, property):
+        prose = _as_json_words((own.__doc__ or "").partition("\n\n")[0])
+    else:
+        prose = _field_words(cls, name) or _field_words(cls, f"{name}_json")
+    if isinstance(differs, str):
+        prose, differs = differs, None
+    if differs is None:
+        differs = _type_schema(_field_type(cls, name), may_be_null=not is_left_out)
+    return {"description": prose, **differs} if prose else differs
+
+
+def _field_type(cls: Any, name: str) -> Any:
+    """Return the type of a field, or of the property with its name."""
+    own = getattr(cls, name, None)
+    hints = get_type_hints(cls, localns=_NAMES)
+    if not isinstance(own, property):
+        return hints[name]
+    found = get_type_hints(own.fget, localns=_NAMES)["return"]
+    may_be_null = NoneType in get_args(hints.get(f"{name}_json"))
+    return Union[found, None] if may_be_null else found  # noqa: UP007 - of a type that is known only here
+
+
+def _type_schema(hint: Any, *, may_be_null: bool = True) -> Json:
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if hint in _DEFINED:
+        return ref(_DEFINED[hint])
+    arguments = get_args(hint)
+    match get_origin(hint):
+        case None:
+            schema = value_schema(hint)
+        case origin if origin in (Union, UnionType):
+            schema = _union_schema(arguments, may_be_null=may_be_null)
+        case origin if origin is Literal:
+            schema = {"enum": sorted(arguments)}
+        case origin if origin is tuple:
+            schema = array(_type_schema(arguments[0]))
+        case _:  # a mapping
+            schema = LABELS if arguments[1] is str else OBJECT
+    return schema
+
+
+def _union_schema(options: tuple[Any, ...], *, may_be_null: bool) -> Json:
+    shapes = [_type_schema(each) for each in options if each is not NoneType]
+    shape = shapes[0]
+    if len(shapes) > 1:
+        shape = {"enum": sorted({each for one in shapes for each in one["enum"]})}
+    if NoneType not in options or not may_be_null:
+        return shape
+    if "enum" in shape:
+        return {"enum": [*shape["enum"], None]}
+    if "$ref" in shape or "properties" in shape:
+        return {"oneOf": [{"type": "null"}, shape]}
+    return {**shape, "type": [shape["type"], "null"]}
+
+
+def _field_words(cls: Any, name: str) -> str:
+    """Return the first paragraph about a field in the docstrings of a class."""
+    pattern = rf"^    {name}: (.*?)(?=\n\n|\n {{0,4}}\S|\Z)"
+    # Newer Pythons store docstrings without the indentation of the class.
+    docs = [cleandoc(base.__doc__ or "") for base in cls.__mro__]
+    found = [re.search(pattern, each, re.DOTALL | re.MULTILINE) for each in docs]
+    texts = [" ".join(each[1].split()) for each in found if each]
+    return _as_json_words(texts[0]) if texts else ""
+
+
+def _as_json_words(text: str) -> str:
+    return _PYTHON_WORDS.sub("", text).replace("`None`", "`null`")
+
+
+# Parts of several forms ------------------------------------------------------------
 
 _STATE: Json = described(OBJECT, "The fields of the agent's state that tools changed.")
 _WOKEN: Json = {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")}
@@ -139,9 +346,7 @@ def _wait_definitions() -> Json:
             {name: wait[name] for name in required},
             {"state": _WAIT_STATE, "agent_state": _AGENT_STATE},
         ),
-        "wait_summary": value_schema(
-            WaitSummary, json_forms.WAIT_SUMMARY, kind=TEXT, state=_WAIT_STATE
-        ),
+        "wait_summary": value_schema(WaitSummary, kind=TEXT, state=_WAIT_STATE),
         "wait_notice": object_form(
             "The part of a wait that a notification contains.",
             field_schemas(_WAIT, json_forms.WAIT_NOTICE),
@@ -252,16 +457,12 @@ _IDENTITY: Json = {
 
 def _audit_definitions() -> Json:
     return {
-        "audit_line": value_schema(
-            AuditLine, json_forms.AUDIT_LINE, identity=_IDENTITY
-        ),
+        "audit_line": value_schema(AuditLine, identity=_IDENTITY),
         "audit": object_form(
             "The recorded acts on a run.",
             {"run_id": TEXT, "lines": array(ref("audit_line"))},
         ),
-        "kept_grant": value_schema(
-            KeptGrant, json_forms.KEPT_GRANT, arguments=GRANT_ARGUMENTS
-        ),
+        "kept_grant": value_schema(KeptGrant, arguments=GRANT_ARGUMENTS),
         "grant_list": object_form(
             "The grants of a run.",
             {"run_id": TEXT, "grants": array(ref("kept_grant"))},
@@ -307,9 +508,7 @@ def _past_definitions() -> Json:
     }
     return {
         "forked_run": object_form("The fork of a run.", {"run_id": TEXT}),
-        "rewind_plan": value_schema(
-            RewindPlan, json_forms.REWIND_PLAN, digest="Send it as `shown`."
-        ),
+        "rewind_plan": value_schema(RewindPlan, digest="Send it as `shown`."),
         "rewound": value_schema(Rewound),
         "run_version": value_schema(RunVersion, json_forms.RUN_VERSION),
         "version_page": object_form(
@@ -541,7 +740,6 @@ def _thread_definitions() -> Json:
 def _signal_definitions() -> Json:
     signal = value_schema(
         UntakenSignal,
-        json_forms.UNTAKEN_SIGNAL,
         name=EVENT_NAME,
         data=described(ANY, "Left out without the right to read."),
     )
@@ -610,17 +808,17 @@ def definitions() -> dict[str, Any]:
     return {
         **_wait_definitions(),
         **_decision_definitions(),
-        **decision_requests(),
+        **DECISION_REQUESTS,
         **_audit_definitions(),
         **_event_definitions(),
         **_past_definitions(),
         **_run_definitions(),
         **_stack_definitions(),
         **_thread_definitions(),
-        **run_requests(),
+        **RUN_REQUESTS,
         **_signal_definitions(),
-        **event_requests(),
-        **job_requests(),
+        **EVENT_REQUESTS,
+        **JOB_REQUESTS,
         "problem": _PROBLEM,
         "health": object_form("The process answers.", {"status": {"const": "ok"}}),
     }
@@ -636,345 +834,6 @@ def document() -> dict[str, Any]:
         "Lambda, webhooks, the command line and Continuation.to_json show them.",
         "$defs": definitions(),
     }
-
-
-_SOME_TEXT: Json = {**TEXT, "minLength": 1}
-_VERSION: Json = {"type": "integer", "minimum": 1}
-
-# Attachments ----------------------------------------------------------------------
-
-_GROUP = "[A-Za-z0-9+/]"
-_FILE = object_form(
-    "An image, a sound or a file.",
-    {
-        "data": {
-            "type": "string",
-            "minLength": 4,
-            "pattern": f"^({_GROUP}{{4}})*({_GROUP}{{2}}==|{_GROUP}{{3}}=)?$",
-            "contentEncoding": "base64",
-            "description": "The bytes, at least one: base64 with padding.",
-        },
-        "media_type": {
-            "type": "string",
-            "pattern": "^[a-z0-9][a-z0-9!#$&^_.+-]{0,62}/"
-            "[a-z0-9][a-z0-9!#$&^_.+-]{0,62}$",
-            "description": "In lower case and without parameters, such as `image/png`. "
-            "The first part decides whether it is an image, a sound or a file.",
-        },
-        "name": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": MAX_NAME_CHARS,
-            "pattern": r"^[^/\\]*[^/\\. ][^/\\]*$",
-            "description": "The name of the file: printable, without `/` and `\\`, and "
-            "not only dots and spaces.",
-        },
-    },
-)
-_FILES: Json = {
-    "type": "array",
-    "items": ref("file"),
-    "maxItems": MAX_FILES,
-    "description": "Images, sounds and files beside the text.",
-}
-
-_LIMIT: Json = {"type": "integer", "minimum": 1}
-
-# Runs and threads -----------------------------------------------------------------
-
-_START = object_form(
-    "A run to start.",
-    {
-        "run_id": described(
-            RUN_ID,
-            "The run's id. A repeated start of the same id and input starts one run.",
-        ),
-        "input": _SOME_TEXT,
-    },
-    {
-        "files": _FILES,
-        "agent": described(TEXT, "The root agent, if there are several."),
-        "work": described(
-            BOOLEAN,
-            "False: only store the run. A resume or a sweep works on it. By "
-            "default true.",
-        ),
-        "labels": described(LABELS, "Names and values by which the run is found."),
-        "title": described(TEXT, "The subject of the run, on one line."),
-        "budget": object_form(
-            "Limits for the model usage of the whole run.",
-            {},
-            {
-                "requests": described(_LIMIT, "Model requests."),
-                "tokens": described(_LIMIT, "Input and output tokens together."),
-                "cost": described(
-                    TEXT, "A decimal number such as `2.50`; the server needs prices."
-                ),
-                "currency": described(TEXT, "By default the currency of the prices."),
-            },
-        ),
-        "settings": described(
-            OBJECT,
-            "Model settings of the run. They win over those of the agents. They are "
-            "stored with the run.",
-        ),
-    },
-)
-_RESUME = object_form(
-    "The body of a request to resume a run; it may be left out.",
-    {},
-    {
-        "reopen": described(
-            BOOLEAN,
-            "Whether the server asks again about approved calls whose tool its code "
-            "lacks. By default false: the run is left to other processes.",
-        )
-    },
-)
-_CANCEL = object_form(
-    "A run to cancel, or one of its calls.",
-    {},
-    {
-        "reason": REASON,
-        "call": described(
-            TEXT,
-            "Id of an open call, or its path such as boss/hr/transfer. By default, the "
-            "whole run is cancelled.",
-        ),
-    },
-)
-_MESSAGE_ID: Json = {
-    "type": "string",
-    "minLength": 1,
-    "description": "The client's id of the message. A repeated request posts nothing, "
-    "and has the same number.",
-}
-_MESSAGE = object_form(
-    "A message to a thread.",
-    {"text": _SOME_TEXT},
-    {
-        "id": _MESSAGE_ID,
-        "files": _FILES,
-        "when_busy": {
-            "enum": sorted(WHEN_BUSY),
-            "description": "The effect while an earlier message is answered. By "
-            "default `queue`.",
-        },
-        "wait": described(BOOLEAN, "False: only post the message. By default true."),
-    },
-)
-_REWIND = object_form(
-    "The version to go on from.",
-    {"version": {**_VERSION, "maximum": 9_999_999_999}},
-    {
-        "shown": described(
-            TEXT,
-            "The `digest` of the plan that a person saw: a run that moved on since "
-            "then, or for which something was decided, is not rewound.",
-        )
-    },
-)
-
-
-def run_requests() -> dict[str, Json]:
-    """Return the schemas of requests about runs and threads by name."""
-    reason: Json = {"reason": REASON}
-    return {
-        "run_message_request": object_form(
-            "A message to a run.",
-            {"text": _SOME_TEXT},
-            {"id": _MESSAGE_ID, "files": _FILES},
-        ),
-        "message_request": _MESSAGE,
-        "stop_request": object_form("A turn to stop.", {}, reason),
-        "close_request": object_form("A thread to close.", {}),
-        "start_request": _START,
-        "cancel_request": _CANCEL,
-        "pause_request": object_form("A run to pause.", {}, reason),
-        "revoke_request": object_form("A grant to revoke.", {}, reason),
-        "unpause_request": object_form("A run to unpause.", {}),
-        "resume_request": _RESUME,
-        "wake_request": object_form("No fields.", {}),
-        "rewind_request": _REWIND,
-        "file": _FILE,
-    }
-
-
-def fork_request(decisions: Json) -> Json:
-    """Return the schema of a fork; `decisions` is that of a list of decisions."""
-    message: Json = {"oneOf": [_SOME_TEXT, array(OBJECT)]}
-    own = {key: decisions[key] for key in ("type", "maxItems", "items")}
-    return object_form(
-        "A fork of a run.",
-        {},
-        {
-            "version": described(
-                _VERSION, "The version to go on from; by default the newest."
-            ),
-            "run_id": RUN_ID,
-            "decisions": described(own, "Decisions of open waits of the version."),
-            "results": described(
-                OBJECT, "Results by the ids of open calls; their tools do not run."
-            ),
-            "messages": {
-                "type": "object",
-                "additionalProperties": message,
-                "description": "By the ids of frames: a text that is added, or a list "
-                "of messages that replaces the transcript.",
-            },
-        },
-    )
-
-
-# Signals, events and jobs ---------------------------------------------------------
-
-EVENT_NAME: Json = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 200,
-    "pattern": r"\S",
-    "description": "The name of the event that a wait has.",
-}
-_DATA = described(ANY, "The data of the event; by default null.")
-
-
-def event_requests() -> dict[str, Json]:
-    """Return the schemas of signals and events by name."""
-    return {
-        "signal_request": object_form(
-            "A signal to a run.",
-            {"run_id": RUN_ID, "name": EVENT_NAME},
-            {
-                "data": _DATA,
-                "id": described(
-                    _SOME_TEXT,
-                    "The client's id of the signal. A repeated request with the same "
-                    "id, name and data sends one signal.",
-                ),
-            },
-        ),
-        "drop_signals_request": object_form(
-            "The signals of a run to drop.",
-            {},
-            {
-                "name": described(EVENT_NAME, "By default, all signals are dropped."),
-                "reason": REASON,
-            },
-        ),
-        "event_request": object_form(
-            "An event for all runs that wait for its name and key.",
-            {"name": EVENT_NAME},
-            {
-                "key": {
-                    **_SOME_TEXT,
-                    "pattern": r"\S",
-                    "description": "The key of the event; by default no key.",
-                },
-                "data": _DATA,
-                "id": described(
-                    _SOME_TEXT,
-                    "The client's id of the event. A repeated request with the same "
-                    "id, name, key and data publishes one event.",
-                ),
-            },
-        ),
-    }
-
-
-def job_requests() -> dict[str, Json]:
-    """Return the schemas of what the system of a job sends, by name."""
-    result = {"value": described(ANY, "The result of the job.")}
-    error = {"error": described(TEXT, "Why the job failed. The agent gets this text.")}
-    return {
-        "job_result": {
-            "description": "The result of a job of another system, or its error.",
-            "oneOf": [
-                object_form("The job succeeded.", result),
-                object_form("The job failed.", error),
-            ],
-        },
-        "heartbeat": object_form(
-            "A job is in progress.",
-            {
-                "extend": {
-                    "type": "number",
-                    "exclusiveMinimum": 0,
-                    "maximum": 3650 * 86_400,
-                    "description": "Seconds from now to the new deadline.",
-                }
-            },
-        ),
-    }
-
-
-# Decisions ------------------------------------------------------------------------
-
-GRANT_ARGUMENTS = "The JSON Schema that the arguments of a covered call match."
-_GRANT = object_form(
-    "A grant to give with an approval, for later calls in the run.",
-    {"tool": described(TEXT, "The tool of the approved call.")},
-    {
-        "arguments": described(OBJECT, GRANT_ARGUMENTS),
-        "until": {
-            "type": "string",
-            "format": "date-time",
-            "description": "The time after which the grant covers nothing.",
-        },
-    },
-)
-_SHOWN: Json = described(
-    TEXT,
-    "The digest of the wait that the person saw. If the wait has another digest, "
-    "nothing is recorded.",
-)
-
-
-def decision_requests() -> dict[str, Json]:
-    """Return the schemas of verdicts, of several at once, and of a fork by name."""
-    verdicts = [
-        _verdict(
-            "approve",
-            {},
-            {"arguments": OBJECT, "form": OBJECT, "remember": ref("grant")},
-        ),
-        _verdict("deny", {}),
-        _verdict("answer", {"value": ANY}),
-        _verdict("fail", {"error": REASON}),
-    ]
-    items = [
-        {
-            **each,
-            "properties": {"wait_id": TEXT, **each["properties"]},
-            "required": ["wait_id", *each["required"]],
-        }
-        for each in verdicts
-    ]
-    decisions: Json = {
-        "type": "array",
-        "minItems": 1,
-        "maxItems": 100,
-        "items": {"oneOf": items},
-    }
-    return {
-        "grant": _GRANT,
-        "verdict": {
-            "description": "A decision to record. The verified identity of the request "
-            "decides; the body never names the decider.",
-            "oneOf": verdicts,
-        },
-        "decision_batch": object_form(
-            "Several decisions to record.", {"decisions": decisions}
-        ),
-        "fork_request": fork_request(decisions),
-    }
-
-
-def _verdict(kind: str, required: Json, optional: Json | None = None) -> Json:
-    return object_form(
-        f'A decision of kind "{kind}".',
-        {"decision": {"const": kind}, **required},
-        {"shown": _SHOWN, "reason": REASON, **(optional or {})},
-    )
 
 
 if __name__ == "__main__":

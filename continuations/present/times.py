@@ -1,4 +1,7 @@
-"""Times as people read them. A page cannot know the time zone of its reader: UTC."""
+"""Times, lengths and counts as people read them.
+
+A page cannot know the time zone of its reader, so it shows UTC.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,13 @@ if TYPE_CHECKING:
 _MINUTE = 60
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
+_FEW_SECONDS = 9.95
+# Not `strftime("%a")` and `strftime("%B")`, which follow the locale of the process.
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August"),
+    *("September", "October", "November", "December"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +39,8 @@ class TimeView:
 
 def time_view(moment: datetime) -> TimeView:
     """Return the view of a moment in UTC."""
-    # Not `strftime("%a")`, which follows the locale of the process.
     day = _DAYS[moment.weekday()]
-    month = _MONTHS[moment.month - 1]
+    month = _MONTHS[moment.month - 1][:3]
     return TimeView(
         iso=moment.isoformat(),
         text=f"{day} {moment.day} {month} {moment.year}, {moment:%H:%M} UTC",
@@ -67,18 +76,38 @@ def left_text(left: timedelta | None) -> str:
     return f"in {duration_text(left)}"
 
 
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = (
-    "Jan",
-    "Feb",
-    "Mar",
-    "Apr",
-    "May",
-    "Jun",
-    "Jul",
-    "Aug",
-    "Sep",
-    "Oct",
-    "Nov",
-    "Dec",
-)
+def length_text(length: timedelta) -> str:
+    """Return a length in its two largest units: `1.2 s`, `4 min 05 s`, `2 d 11 h`."""
+    exact = max(length.total_seconds(), 0.0)
+    if exact < _FEW_SECONDS:
+        return f"{exact:.1f} s"
+    seconds = round(exact)
+    if seconds < _MINUTE:
+        return f"{seconds} s"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE} min {seconds % _MINUTE:02} s"
+    if seconds < _DAY:
+        return f"{seconds // _HOUR} h {seconds % _HOUR // _MINUTE:02} min"
+    return f"{seconds // _DAY} d {seconds % _DAY // _HOUR} h"
+
+
+def clock_text(moment: datetime) -> str:
+    """Return the time of day: `09:02`."""
+    return f"{moment:%H:%M}"
+
+
+def day_text(moment: datetime) -> str:
+    """Return the day: `22 November 2026`."""
+    return f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
+
+
+def moment_text(moment: datetime, now: datetime) -> str:
+    """Return a moment, with its day unless it is today: `22 November 2026, 09:02`."""
+    if moment.date() == now.date():
+        return f"today {clock_text(moment)}"
+    return f"{day_text(moment)}, {clock_text(moment)}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.core.visible_text import escape_invisible
 from continuations.core.waits import withheld
 from continuations.present import wait_words
-from continuations.present.escaping import escape_invisible
 from continuations.present.json_forms import indented_json
 from continuations.present.times import TimeView, time_view
 from continuations.present.wait_words import DECISION_WORDS

@@ -6,7 +6,7 @@ of models and tools are returned as they are: escape them where they are shown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Deny, Fail
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from continuations.core.evidence import Finding
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
+    from continuations.ledger.rows_only_waits import RunsAwaitingModels
     from continuations.wire.continuation import Continuation
 
 DECISION_WORDS: Mapping[str, str] = {
@@ -266,8 +267,6 @@ def _form(wait: Wait) -> str | None:
     """Return the fields of the form that an approval needs."""
     if wait.form_schema_json is None:
         return None
-    from continuations.present.form_fields import form_fields  # noqa: PLC0415 - few waits have one
-
     return "; ".join(each.text for each in form_fields(wait)) or "no fields"
 
 
@@ -338,3 +337,108 @@ def _answer_type(wait: Wait) -> str | None:
     """Return the JSON type of the answer, unless it is a text."""
     name = wait.answer_type_name
     return None if name in (None, "string") else f"JSON of type {name}"
+
+
+# The fields of a form -------------------------------------------------------------
+
+_DEFINITIONS = "#/$defs/"
+
+
+class FormField(NamedTuple):
+    """One field of a form.
+
+    Attributes:
+        name: Its name.
+        type: The JSON type of its value, or the values that it may have.
+        required: Whether it must be filled in.
+        description: Text of the application about it, or `None`.
+    """
+
+    name: str
+    type: str
+    required: bool
+    description: str | None
+
+    @property
+    def text(self) -> str:
+        """The field in one line: `limit: integer, required`."""
+        need = "required" if self.required else "optional"
+        text = f"{self.name}: {self.type}, {need}"
+        return f"{text}. {self.description}" if self.description else text
+
+
+def form_fields(wait: Wait) -> tuple[FormField, ...]:
+    """Return the fields of the form that an approval needs, the required ones first."""
+    return schema_fields(wait.form_schema or {})
+
+
+def schema_fields(schema: dict[str, Any]) -> tuple[FormField, ...]:
+    """Return the fields of an object with this schema, the required ones first."""
+    properties = jsontext.as_object(schema.get("properties")) or {}
+    required = jsontext.as_array(schema.get("required")) or ()
+    # The stored schema has its properties by name, and `required` as declared.
+    names = [name for name in required if name in properties]
+    names += [name for name in properties if name not in required]
+    return tuple(
+        _field(name, properties[name], schema, required=name in required)
+        for name in names
+    )
+
+
+def _field(
+    name: str, shape: object, schema: dict[str, Any], *, required: bool
+) -> FormField:
+    own = jsontext.as_object(shape) or {}
+    description = own.get("description")
+    return FormField(
+        name=name,
+        type=_type_text(own, schema),
+        required=required,
+        description=description if isinstance(description, str) else None,
+    )
+
+
+def _type_text(shape: Any, schema: dict[str, Any], *, may_refer: bool = True) -> str:
+    """Return what a value may be, in short; the schema itself says it whole."""
+    values = jsontext.as_array(shape.get("enum"))
+    if values:
+        return "one of " + ", ".join(map(jsontext.canonical, values))
+    options = jsontext.as_array(shape.get("anyOf"))
+    if options:
+        shapes = [jsontext.as_object(option) or {} for option in options]
+        texts = [_type_text(each, schema, may_refer=may_refer) for each in shapes]
+        return " or ".join(texts)
+    reference = shape.get("$ref")
+    if may_refer and isinstance(reference, str) and reference.startswith(_DEFINITIONS):
+        definitions = jsontext.as_object(schema.get("$defs")) or {}
+        named = definitions.get(reference.removeprefix(_DEFINITIONS))
+        return _type_text(jsontext.as_object(named) or {}, schema, may_refer=False)
+    kind, style = shape.get("type"), shape.get("format")
+    if not isinstance(kind, str):
+        return "any value"
+    return f"{kind} ({style})" if isinstance(style, str) else kind
+
+
+# Runs that wait for their models --------------------------------------------------
+
+
+def awaiting_models_words(found: RunsAwaitingModels) -> str:
+    """Return for example `2 runs wait for their models`; empty without such runs."""
+    from continuations.present.times import counted  # noqa: PLC0415 - not to decide
+
+    count = len(found.run_ids)
+    if not count:
+        return ""
+    words = "waits for its model" if count == 1 else "wait for their models"
+    if found.has_more:
+        return f"at least {counted(count, 'run')} {words}"
+    return f"{counted(count, 'run')} {words}"
+
+
+def awaiting_models_line(found: RunsAwaitingModels) -> str:
+    """Return the words as a sentence, with the command that shows why."""
+    words = awaiting_models_words(found)
+    if not words:
+        return ""
+    sentence = f"{words[0].upper()}{words[1:]}"
+    return f"{sentence}. `continuations show {found.run_ids[0]}` shows why."

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from continuations.ledger.recorded_decisions import decided_wait_ids
 from continuations.present import json_forms
-from continuations.present.decided_waits import decided_wait_ids
 
 if TYPE_CHECKING:
     from continuations.core.messages import Detail

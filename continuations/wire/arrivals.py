@@ -106,12 +106,16 @@ MESSAGE_ID = Record(Row("message id", FirstNumber, number=NUMBER))
 
 # Signals ----------------------------------------------------------------------
 
+# The length of each name in `Signal.names_before`.
+SIGNAL_NAME_BYTES = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
     """One signal to a run.
 
-    `data` is JSON text.
+    `data` is JSON text. `names_before` is empty, or has a short digest of the name of
+    each signal before it that the run had not taken in, the newest one last.
     """
 
     id: str
@@ -123,12 +127,22 @@ class Signal:
     marker: str | None = None
     door: str | None = None
     authentication: str | None = None
+    names_before: bytes = b""
+
+
+def _make_signal(**attributes: Any) -> Signal:
+    signal = Signal(**attributes)
+    names, rest = divmod(len(signal.names_before), SIGNAL_NAME_BYTES)
+    if rest or names > max(signal.number - 1, 0):
+        msg = "the names of the signals before it are not valid"
+        raise Unfit(msg)
+    return signal
 
 
 SIGNAL = Record(
     Row(
         "signal",
-        Signal,
+        _make_signal,
         id=ID,
         number=NUMBER,
         at=AT,
@@ -138,6 +152,7 @@ SIGNAL = Record(
         marker=TEXT,
         door=TEXT,
         authentication=TEXT,
+        names_before=BINARY.if_missing(b""),
     )
 )
 SIGNAL_ID = Record(Row("signal id", FirstNumber, number=NUMBER))

@@ -16,16 +16,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.decisions import Decision
-from continuations.core.quorum import Vote
 from continuations.core.usage import USAGE_COUNTS, Usage
-from continuations.core.waits import Wait, withheld
+from continuations.core.waits import withheld
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
+    from continuations.core.audit import AuditLine
     from continuations.core.state import RunState
 
     # The name, how to read the value, whether it is JSON text, whether it is optional.
@@ -137,7 +136,7 @@ def to_json(value: Any) -> Any:
         return {name: to_json(each) for name, each in value.items()}
     if cls in (tuple, list):
         return [to_json(each) for each in value]
-    return JSON_FORMS.get(cls, _DEFAULT).of(value)
+    return JSON_FORMS.get(cls.__name__, _DEFAULT).of(value)
 
 
 def _cost_text(usage: Usage) -> str | None:
@@ -146,9 +145,26 @@ def _cost_text(usage: Usage) -> str | None:
     return None if cost is None else f"{cost:f}"
 
 
+def _identity(line: AuditLine) -> dict[str, Any] | None:
+    """Return who acted; `None` if no door established that."""
+    if not line.groups and line.authentication is None:
+        return None
+    return {
+        "name": line.by,
+        "groups": list(line.groups),
+        "authentication": line.authentication,
+    }
+
+
+def wait_state(*, is_expired: bool) -> str:
+    """Return the state of a wait that is not decided."""
+    return "expired" if is_expired else "open"
+
+
 _DEFAULT = JsonForm()
-JSON_FORMS: dict[type, JsonForm] = {
-    Usage: JsonForm(
+# By the name of the class, so that the table loads no class.
+JSON_FORMS: dict[str, JsonForm] = {
+    "Usage": JsonForm(
         names=" ".join((*USAGE_COUNTS, "cost", "currency")),
         values={
             "cost": _cost_text,
@@ -156,7 +172,7 @@ JSON_FORMS: dict[type, JsonForm] = {
         },
     ),
     # Several of its names are properties.
-    Wait: JsonForm(
+    "Wait": JsonForm(
         names="id run_id call_id frame_id kind path tool title reversible requester "
         "arguments readings secrets evidence agent_words schema digest created_at "
         "deadline valid_for policy denial_stops expiry_stops note approve_after "
@@ -171,7 +187,7 @@ JSON_FORMS: dict[type, JsonForm] = {
         },
         shown=withheld,
     ),
-    Decision: JsonForm(
+    "Decision": JsonForm(
         names="id wait_id kind at by reason digest",
         optional="groups voters shown arguments value form grant",
         texts="arguments value form",
@@ -181,10 +197,22 @@ JSON_FORMS: dict[type, JsonForm] = {
             )
         },
     ),
-    Vote: JsonForm(
+    "Vote": JsonForm(
         names="id wait_id kind at by reason digest votes_needed still_needed",
         optional="groups shown arguments value form",
         texts="arguments value form",
+    ),
+    "WaitSummary": JsonForm(
+        names="id run_id kind created_at state",
+        values={"state": lambda summary: wait_state(is_expired=summary.expired)},
+    ),
+    "AuditLine": JsonForm(
+        names="at run wait kind verdict by identity door digest shown reason rule",
+        values={"identity": _identity},
+    ),
+    "KeptGrant": JsonForm(hidden="contract"),
+    "RewindPlan": JsonForm(
+        names="run_id version newest digest waits decided calls messages refusal"
     ),
 }
 

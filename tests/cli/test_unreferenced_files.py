@@ -10,9 +10,8 @@ import pytest
 from continuations import Agent, Runner, tool
 from continuations.attachments import File, Image
 from continuations.core.attachments import attachments_of_run, digest_of
-from continuations.ledger.file_checks import find_unreferenced
 from continuations.ledger.objects import Objects
-from continuations.ledger.run_files import RunFiles
+from continuations.ledger.run_files import RunFiles, find_unreferenced
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 

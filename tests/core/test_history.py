@@ -19,7 +19,6 @@ from continuations.core.messages import (
     user_message,
 )
 from continuations.core.output_retries import (
-    count_retries,
     is_retry_request,
     retry_message,
 )
@@ -140,20 +139,6 @@ def test_second_summary_replaces_the_first(
     assert last_words(grown, first.summary_number) == last_words(
         rest, second.summary_number
     )
-
-
-@given(messages=histories(), keep_last=st.integers(1, 9))
-def test_requests_to_reply_again_are_counted_as_before(
-    messages: tuple[Message, ...], keep_last: int
-) -> None:
-    split = split_of(messages, keep_last, 0)
-
-    new = split.with_summary("short")
-
-    frame = new_state().frames[ROOT_FRAME_ID]
-    record = HistoryRecord(summary_number=split.summary_number)
-    after = replace(frame, history=record)
-    assert count_retries(frame, messages) == count_retries(after, new)
 
 
 def compacted_state(messages: tuple[Message, ...]) -> RunState:

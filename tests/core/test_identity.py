@@ -20,8 +20,8 @@ from continuations.core.identity import is_same_person, person_key
 from continuations.core.quorum import Quorum
 from continuations.errors import AlreadyDecided, DecisionRefused, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.present.json_forms import decision_json
 from continuations.results import Decision
+from continuations.wire.report import to_json
 from continuations_storage import MemoryStore
 
 
@@ -79,7 +79,7 @@ def test_decision_records_name_and_groups_of_an_identity() -> None:
 
     assert isinstance(repeated, Decision)
     assert ("kim", ("finance",)) == (repeated.by, repeated.groups)
-    assert ["finance"] == decision_json(repeated)["groups"]
+    assert ["finance"] == to_json(repeated)["groups"]
 
 
 def test_decision_by_a_name_has_no_groups() -> None:
@@ -89,7 +89,7 @@ def test_decision_by_a_name_has_no_groups() -> None:
 
     assert isinstance(decision, Decision)
     assert ("kim", ()) == (decision.by, decision.groups)
-    assert "groups" not in decision_json(decision)
+    assert "groups" not in to_json(decision)
 
 
 @pytest.mark.parametrize("by", [5, ["kim"], {"name": "kim"}, Identity])

@@ -22,6 +22,7 @@ from continuations import (
     wait_for,
 )
 from continuations.core.calls import Started
+from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
@@ -117,6 +118,11 @@ class Case:
             case _:
                 runner.decide(self.wait().id, Answer(value, by="kim"))
         self.clock.seconds += 1
+
+    def adopt(self, data: bytes) -> None:
+        """Go on in another store with bytes of the run."""
+        self.store, self.run_id = MemoryStore(), "a"
+        self.runner().adopt(data, run_id="a")
 
     def wait(self) -> Wait:
         """Return the open wait of the run."""
@@ -219,3 +225,85 @@ def test_early_answer_of_a_job_that_began_before_the_version_is_used_once() -> N
 def _has_started(case: Case, version: int) -> bool:
     calls = case.runner().look("r", version=version).run_state.calls
     return any(isinstance(call.state, Started) for call in calls.values())
+
+
+def _data(case: Case, version: int | None = None) -> bytes:
+    return case.runner().look(case.run_id, version=version).to_bytes()
+
+
+@pytest.mark.parametrize("run_id", [None, "a"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_adopt_of_bytes_before_an_answer_that_was_used_is_refused(
+    kind: str, run_id: str | None
+) -> None:
+    """The same store has the run, which knows that the function ran."""
+    case = Case(kind)
+    parked = case.start()
+
+    with pytest.raises(InvalidInput, match="is in another state"):
+        case.runner().adopt(_data(case, parked), run_id=run_id)
+
+    assert 1 == len(booked)
+
+
+@pytest.mark.parametrize("how", ["rewind", "fork"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_adopt_in_another_store_asks_before_a_used_answer_is_used_again(
+    kind: str, how: str
+) -> None:
+    """The bytes say that the function ran in versions that were left."""
+    case = Case(kind)
+    case.go_back(how, case.start())
+    assert 1 == len(booked)
+    case.adopt(_data(case))
+
+    case.answer("two")
+    outcome = case.runner().resume("a")
+
+    assert 1 == len(booked)
+    assert isinstance(outcome, Suspended)
+    (wait,) = outcome.waits
+    assert ("unknown", 1) == (wait.kind, wait.stage)
+    assert "Run r began the on_answer function of this call" in (wait.note or "")
+    case.runner().decide(wait.id, Approve(by="kim"))
+    assert isinstance(case.runner().resume("a"), Finished)
+    assert 2 == len(booked)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_adopt_in_another_store_does_not_use_an_answer_again(kind: str) -> None:
+    """The bytes have the result of the call, and another call waits."""
+    case = Case(kind)
+    case.start()
+    case.adopt(_data(case))
+
+    case.clock.seconds += 3600
+    case.runner().resume("a")
+
+    assert ["never"] == [wait.event for wait in case.runner().look("a").waits]
+    assert 1 == len(booked)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_adopt_of_bytes_whose_function_had_begun_asks_a_person(kind: str) -> None:
+    """Nobody knows whether it took effect."""
+    case = Case(kind)
+    last = case.start()
+    while not _has_begun_answer(case, last):
+        last += 1
+    case.adopt(_data(case, last))
+
+    case.clock.seconds += 3600
+    outcome = case.runner().resume("a")
+
+    assert isinstance(outcome, Suspended)
+    (wait,) = outcome.waits
+    assert ("unknown", 1) == (wait.kind, wait.stage)
+    assert 1 == len(booked)
+
+
+def _has_begun_answer(case: Case, version: int) -> bool:
+    calls = case.runner().look("r", version=version).run_state.calls
+    return any(
+        isinstance(call.state, Started) and call.stage == 1 for call in calls.values()
+    )

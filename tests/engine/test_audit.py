@@ -26,9 +26,9 @@ from continuations.ledger import layout
 from continuations.ledger.decisions import record_decision
 from continuations.ledger.objects import Objects
 from continuations.ledger.recorded_decisions import read_decision
-from continuations.present.json_forms import audit_line_json
 from continuations.results import Decision, Door
 from continuations.tools import Tool
+from continuations.wire.report import to_json
 from continuations_storage import MemoryStore
 from continuations_storage.sync import SyncStore
 from tests.clocks import ManualClock
@@ -90,8 +90,8 @@ def test_every_decision_is_a_line_also_after_the_end() -> None:
         "name": "kim",
         "groups": ["finance"],
         "authentication": "signed request",
-    } == (audit_line_json(approved)["identity"])
-    assert audit_line_json(denied)["identity"] is None
+    } == (to_json(approved)["identity"])
+    assert to_json(denied)["identity"] is None
 
 
 def test_every_vote_is_a_line_and_the_last_one_is_the_decision() -> None:

@@ -79,13 +79,12 @@ UNUSED = {
     "continuations.engine.event_sweep",
     "continuations.engine.sweeping",
     "continuations.ledger.audit_records",
-    "continuations.ledger.erasing",
-    "continuations.ledger.event_delivery",
+    "continuations.ledger.pruning",
+    "continuations.ledger.published_events",
     "continuations.ledger.event_keys",
     "continuations.ledger.grant_revocations",
     "continuations.ledger.grant_checks",
-    "continuations.ledger.rule_decisions",
-    "continuations.ledger.voting",
+    "continuations.ledger.wait_slots",
 }
 HEAVY = {"boto3", "httpx", "jsonschema_rs", "openai", "pydantic", "pydantic_core"}
 

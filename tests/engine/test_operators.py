@@ -22,13 +22,13 @@ from continuations import (
     Suspended,
     tool,
 )
+from continuations.engine.operator_commands import OperatorCommands
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
     DecisionRefused,
     InvalidInput,
 )
-from continuations.ledger import operator_inbox
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
@@ -228,17 +228,17 @@ def test_pause_under_a_later_number_is_refused_if_the_run_ended_before_it(
     """Another request took its number and was taken in; then the run was cancelled."""
     app = Payments()
     app.runner().start("go", run_id="r1")
-    post = operator_inbox.post
+    post = OperatorCommands._post
 
-    async def post_later(*request: Any) -> Any:
+    async def post_later(*request: Any, **subject: Any) -> Any:
         monkeypatch.undo()
         other = AsyncRunner([], store=app.store)
         await other.pause("r1")
-        posted = await post(*request)
+        posted = await post(*request, **subject)
         await other.cancel("r1")
         return posted
 
-    monkeypatch.setattr(operator_inbox, "post", post_later)
+    monkeypatch.setattr(OperatorCommands, "_post", post_later)
 
     with pytest.raises(InvalidInput, match="run r1 was not paused: it is cancelled"):
         operator(app.store).pause("r1")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import json
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Runner, tool
+from continuations import Agent, AsyncRunner, Replied, Runner, tool
+from continuations.cli import main
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
 from tests.clocks import ManualClock
 from tests.engine.test_thread_cost import CountingStore
+from tests.serve.aws.test_handler_options import Context
 from tests.serve.http.api_fixture import verify_bearer
 
 if TYPE_CHECKING:
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
 _MESSAGES = 60
 # A state is rebuilt from at most log2(versions) objects, which are among the requests.
 _MOST_REQUESTS = 12
+_OTHER_REQUESTS = 6
 
 
 @tool
@@ -58,6 +64,15 @@ def _thread(*, uneven: bool) -> tuple[CountingStore, Runner]:
     for number in range(1, _MESSAGES + 1):
         thread.send(_text(number, uneven=uneven), by="ann", id=f"m{number}")
     return store, runner
+
+
+@lru_cache(maxsize=2 * _MESSAGES)
+def _version_of_reply(number: int, *, uneven: bool) -> int:
+    ticket = _thread(uneven=uneven)[1].thread(key="k").ticket(number)
+    assert ticket is not None
+    reply = ticket.reply()
+    assert isinstance(reply, Replied)
+    return reply.continuation.version
 
 
 def _arguments(number: int, *, uneven: bool) -> dict[str, Any]:
@@ -112,6 +127,29 @@ def _http(runner: Runner, number: int, *, uneven: bool, accept: str) -> str:
     return asyncio.run(request())
 
 
+def _command(runner: Runner, number: int, *, uneven: bool, name: str) -> str:
+    """Run a command with the runner of a new process, which `--app` names."""
+    globals()["application"] = _fresh(runner)
+    text, out = _text(number, uneven=uneven), io.StringIO()
+    given = [text] if name == "post" else ["--message", text]
+    options = ["--key=k", f"--id=m{number}", "--by=ann"]
+    with contextlib.redirect_stdout(out):
+        code = main(
+            [name, "support", *given, *options, f"--app={__name__}:application"]
+        )
+    assert 0 == code, out.getvalue()
+    return out.getvalue()
+
+
+def _lambda_event(runner: Runner, number: int, *, uneven: bool) -> str:
+    handle = handler(store=runner.store, agents=_agent)
+    fields = _arguments(number, uneven=uneven)
+    message = {"agent": "support", "key": "k", "message": fields.pop("text"), **fields}
+    reply = handle({"thread": message}, Context())
+    handle.close()
+    return json.dumps(reply)
+
+
 def _send_fresh(runner: Any, n: Any, uneven: Any) -> Any:
     return _send(_fresh(runner), n, uneven=uneven)
 
@@ -123,6 +161,8 @@ DOORS: dict[str, Any] = {
     "ticket": _ticket,
     "http": partial(_http, accept="application/json"),
     "http stream": partial(_http, accept="text/event-stream"),
+    "chat command": partial(_command, name="chat"),
+    "lambda": _lambda_event,
 }
 
 
@@ -137,4 +177,17 @@ def test_a_repeat_finds_its_reply_with_few_requests(door: str, *, uneven: bool) 
         reply = DOORS[door](runner, number, uneven=uneven)
         assert f"done: {_text(number, uneven=uneven)}" in reply
         costs[number] = store.requests.total()
+        # The id, the message, the newest version, a listing and one step of a table.
+        versions = _version_of_reply(number, uneven=uneven).bit_count()
+        assert costs[number] <= versions + _OTHER_REQUESTS
     assert max(costs.values()) <= _MOST_REQUESTS
+
+
+def test_a_repeated_post_command_costs_the_same_for_every_message() -> None:
+    """It waits for no reply, so nothing is rebuilt."""
+    store, runner = _thread(uneven=False)
+    for number in (1, 31, _MESSAGES):
+        store.reset()
+        out = _command(runner, number, uneven=False, name="post")
+        assert f"message {number}" in out
+        assert 5 == store.requests.total()

@@ -213,7 +213,7 @@ def test_signals_that_nothing_takes_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A run keeps a bounded number of names in its versions."""
-    monkeypatch.setattr("continuations.ledger.run_signals.MAX_KEPT_SIGNALS", 3)
+    monkeypatch.setattr("continuations.ledger.signal_limits.MAX_KEPT_SIGNALS", 3)
     assert 100 == signal_matching.MAX_KEPT_SIGNALS
     runner = make_runner()
     runner.start("go", run_id="r")
@@ -229,8 +229,8 @@ def test_signals_that_nothing_takes_do_not_keep_out_the_awaited_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The limit counts for each name; an open wait is never kept from its signal."""
-    monkeypatch.setattr("continuations.ledger.run_signals.MAX_KEPT_SIGNALS", 2)
-    monkeypatch.setattr("continuations.ledger.run_signals.MAX_KEPT_IN_ALL", 4)
+    monkeypatch.setattr("continuations.ledger.signal_limits.MAX_KEPT_SIGNALS", 2)
+    monkeypatch.setattr("continuations.ledger.signal_limits.MAX_KEPT_IN_ALL", 4)
     runner = make_runner()
     runner.start("go", run_id="r")
     for name in ("other", "other", "third", "third"):

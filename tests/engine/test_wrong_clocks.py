@@ -212,7 +212,7 @@ def test_run_that_works_is_busy_for_a_machine_with_a_slow_clock() -> None:
 
 
 def _date(shared: SharedStore, later: timedelta) -> None:
-    """Date all markers later, as a sweep of an earlier release did."""
+    """Date all markers later, as a sweep that trusts a wrong clock would."""
     for key in shared.markers():
         marker = layout.parse_marker(key)
         assert marker is not None

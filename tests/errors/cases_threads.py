@@ -33,7 +33,7 @@ runner = Runner(named, store=store, clock=clock)
 runner.thread(key="k").send("Hello", context={"name": "ann"})
 """
 _RUN_ID = thread_run_id("clerk", "k", 1)
-# An earlier release started runs with such ids.
+# No door starts a run with such an id.
 _TAKEN = f"""
 from unittest import mock
 with mock.patch("continuations.engine.new_run.has_thread_id", lambda run_id: False):

@@ -31,14 +31,12 @@ _MISTAKE = "see tests/engine/test_usual_mistakes.py"
 _AGENTLESS = "see tests/engine/test_agentless_threads.py"
 _OF_STATE = "see tests/engine/test_instructions_of_state.py"
 _FULL = "see tests/engine/test_inbox_limits.py"
-_SIGNAL_IDS = "see tests/engine/test_signal_ids.py"
 
 UNREACHED: dict[str, str] = {
     "continuations/engine/async_thread.py:AsyncThread.state#1": _AGENTLESS,
     "continuations/engine/async_ticket.py:AsyncTicket._reply_of_others#1": _AGENTLESS,
-    "continuations/engine/state_instructions.py:with_rendered#1": _OF_STATE,
+    "continuations/engine/state_checks.py:with_rendered#1": _OF_STATE,
     "continuations/ledger/inbox_limits.py:_unread_bytes#1": _FULL,
-    "continuations/ledger/run_signals.py:_keep_lowest#1": _SIGNAL_IDS,
     "continuations/authoring/tool_waits.py:ToolWait.__await__": _MISTAKE,
     "continuations/authoring/tool_waits.py:check_returned": _MISTAKE,
     "continuations/engine/async_runner.py:AsyncRunner.__getattr__": _MISTAKE,
@@ -72,7 +70,7 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/http/run_handlers.py:fork#2": (
         "the application's function refuses; see test_rights_of_routes.py"
     ),
-    "continuations/engine/window_reading.py": _CONSOLE_PAGE,
+    "continuations/engine/past_reading.py": _CONSOLE_PAGE,
     "continuations/serve/console/local_identity.py": (
         "only a program that opens its own console twice asks for it"
     ),
@@ -90,11 +88,11 @@ UNREACHED: dict[str, str] = {
     "continuations/models/openai_chat.py:OpenAIChat.reply#1": _CUT_STREAM,
     "continuations/engine/guarded_calls.py": _HOOK_PROBLEM,
     "continuations/engine/guarded_turn.py": _HOOK_PROBLEM,
-    "continuations/engine/guardrail_agents.py": _HOOK_PROBLEM,
+    "continuations/engine/hook_calls.py": _HOOK_PROBLEM,
     "continuations/core/judged_texts.py": _FAULT_OF_OURS,
     "continuations/core/attachment_parts.py": _PART,
     "continuations/core/messages.py:_has_attachments": _PART,
-    "continuations/authoring/file_results.py:result_with_files": (
+    "continuations/authoring/tool_results.py:_result_with_files": (
         "it is a part of the text that the model reads; see test_attachments.py"
     ),
     "continuations/serve/console/wait_edits.py": _FORGED_FORM,
@@ -121,10 +119,10 @@ UNREACHED: dict[str, str] = {
     "continuations/serve/console/__init__.py:__getattr__": (
         "the wording is Python's own"
     ),
-    "continuations/authoring/schema_tool.py:SchemaTool.effective_arguments#1": (
+    "continuations/authoring/schema_parameters.py:SchemaParameters.effective_arguments#1": (
         _BACKSTOP
     ),
-    "continuations/authoring/schema_tool.py:SchemaTool._values_by_name": (
+    "continuations/authoring/schema_parameters.py:SchemaParameters.values_by_name": (
         "another schema is another contract, which is compared before"
     ),
     "continuations/authoring/call_gate.py:CallGate.enter": (
@@ -138,7 +136,7 @@ UNREACHED: dict[str, str] = {
     ),
     "continuations/authoring/agent.py:AgentTool.invoke": _FAULT_OF_OURS,
     "continuations/authoring/base_tool.py:BaseTool.receive_answer": _FAULT_OF_OURS,
-    "continuations/authoring/base_tool.py:WaitingTool.receive_answer": (
+    "continuations/authoring/tool.py:Tool.receive_answer": (
         "the text is that of the model; see test_function_waits_only_once"
     ),
     "continuations/authoring/agent.py:_no_type": "the check of a summary catches it",
@@ -166,7 +164,6 @@ UNREACHED: dict[str, str] = {
     "continuations/core/run_events.py": _FAULT_OF_OURS,
     "continuations/core/history.py": _FAULT_OF_OURS,
     "continuations/core/threads.py": _FAULT_OF_OURS,
-    "continuations/ledger/inbox.py:post_once#1": _BYTES,
     "continuations/engine/async_thread.py:AsyncThread.post": (
         "another process closes the thread between two requests"
     ),
@@ -195,21 +192,18 @@ UNREACHED: dict[str, str] = {
     "continuations/ledger/doctor.py:_check_claims_ended": (
         "a version whose header can be read and whose body cannot; see test_doctor.py"
     ),
-    "continuations/ledger/erasing.py:Eraser.erase#2": "five processes advance it",
-    "continuations/ledger/erasing.py:Eraser._read_tombstone": _BYTES,
+    "continuations/ledger/pruning.py:Eraser.erase#2": "five processes advance it",
+    "continuations/ledger/pruning.py:Eraser._read_tombstone": _BYTES,
     "continuations/ledger/inbox.py:record_cancel_request": _ERASED,
     "continuations/ledger/other_runs.py": _BYTES,
     "continuations/ledger/audit_records.py": (
         "an object that is deleted between a listing and the read after it"
     ),
-    "continuations/ledger/operator_inbox.py:_read_existing": _ERASED,
-    "continuations/ledger/operator_inbox.py:read_listed_request": (
-        "an object that is deleted between a listing and the read after it"
-    ),
-    "continuations/ledger/inbox.py:_read_existing_message": _ERASED,
-    "continuations/ledger/run_signals.py:_read_existing": _ERASED,
+    "continuations/ledger/arrival_logs.py:ArrivalLog._read_first": _ERASED,
+    "continuations/ledger/arrival_logs.py:ArrivalLog.keep_lowest": _BYTES,
+    "continuations/ledger/signal_limits.py:_read_all": _ERASED,
     "continuations/ledger/event_waiters.py:read": _LOGGED,
-    "continuations/ledger/event_delivery.py:read_event": _LOGGED,
+    "continuations/ledger/published_events.py:read_event": _LOGGED,
     "continuations/ledger/versions.py:Versions.rebuild_from": (
         "a finding of the doctor, who shows it in his own words"
     ),

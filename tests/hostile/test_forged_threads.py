@@ -10,15 +10,15 @@ import pytest
 from continuations import Agent, Replied, Runner
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
+from continuations.ledger.arrival_logs import MESSAGES
 from continuations.ledger.thread_ids import thread_run_id
-from continuations.ledger.thread_keys import message_id_key
 from continuations.models.scripted import ScriptedModel
 from continuations.wire.arrivals import MESSAGE, MESSAGE_ID, FirstNumber
 from continuations.wire.versions import decode_version, encode_version
 from tests.hostile.editable_store import EditableStore
 
 THREAD = thread_run_id("support", "k", 1)
-ID_KEY = message_id_key(THREAD, "id:m1")
+ID_KEY = MESSAGES.id_key(THREAD, "id:m1")
 FIRST = layout.numbered_key(layout.MESSAGE, THREAD, 1)
 
 

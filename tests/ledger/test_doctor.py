@@ -30,7 +30,7 @@ from continuations.ledger import layout
 from continuations.ledger import versions as versions_module
 from continuations.ledger.decisions import decide
 from continuations.ledger.doctor import check_integrity, repair, with_lost_versions
-from continuations.ledger.fenwick import Tree
+from continuations.ledger.loaded_version import Tree
 from continuations.ledger.versions import Versions
 from continuations.wire.envelope import object_digest
 from continuations.wire.records import WAIT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.ledger.fenwick import Tree
+from continuations.ledger.loaded_version import Tree
 
 ROOTS = (1, 2, 3, 8, 17, 1000, 4999)
 MAX_NUMBER = 5000

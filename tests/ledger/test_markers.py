@@ -51,7 +51,7 @@ async def due_markers(objects: Objects, now: datetime) -> list[Marker]:
         (markers.for_release(RUN, 4, NONCE), "r", "4"),
         (markers.for_decision(make_wait_id(3), NONCE), "d", make_ulid(3)),
         (markers.deadline_marker(make_wait(3, deadline=MOMENT)), "e", make_ulid(3)),
-        (markers.for_inbox_message(RUN, 4, NONCE), "m", "4"),
+        (markers.for_arrival(RUN, "m", 4, NONCE), "m", "4"),
         (markers.for_cancel_request(RUN, NONCE), "c", "0"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from continuations.errors import Corrupt
 from continuations.ledger import layout, versions
-from continuations.ledger.fenwick import Tree
+from continuations.ledger.loaded_version import Tree
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations.wire.versions import decode_version

@@ -53,7 +53,7 @@ def test_messages_with_one_reply_name_its_version() -> None:
 
 
 def test_replies_before_the_first_table_are_unknown() -> None:
-    """A thread of an older release has no table; its later replies have entries."""
+    """A repair makes a version without a table; later replies have entries."""
     table = follow((), 20, 21, 90)
     assert (21, 90) == nearest_reply(table, 21, 21)
     for number in range(1, 21):

@@ -23,7 +23,7 @@ from continuations.errors import (
 )
 from continuations.ledger import layout
 from continuations.ledger import versions as versions_module
-from continuations.ledger.fenwick import Tree
+from continuations.ledger.loaded_version import Tree
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations.wire.envelope import decode_object, object_digest

@@ -21,10 +21,10 @@ from continuations.errors import (
     RunBusy,
     StoreDenied,
 )
+from continuations.ledger.recorded_decisions import decided_wait_ids
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present import json_forms, schemas
-from continuations.present.decided_waits import decided_wait_ids
-from continuations.wire.report import utc_text
+from continuations.wire.report import to_json, utc_text
 from tests.present.schema_check import (
     SCHEMA_FILE,
     assert_matches_schema,
@@ -140,7 +140,7 @@ def test_summary_and_notice_are_parts_of_the_wait() -> None:
     listed = WaitSummary(id=make_wait().id, expired=True)
     wait = make_wait(created_at=listed.created_at)
     form = json_forms.wait_json(wait, now=NOW + timedelta(days=1))
-    short = json_forms.wait_summary_json(listed)
+    short = to_json(listed)
     notice = json_forms.wait_notice_json(wait, with_arguments=False)
     whole = json_forms.wait_notice_json(wait, with_arguments=True)
 
@@ -162,7 +162,7 @@ def test_decision_matches_the_schema(kind: Any) -> None:
         id="01d", wait_id=make_wait().id, kind=kind, at=NOW, digest="d", by="kim"
     )
 
-    form = json_forms.decision_json(decision)
+    form = to_json(decision)
 
     assert ("2026-11-21T14:00:00.000Z", "kim") == (form["at"], form["by"])
     assert {"arguments", "value"}.isdisjoint(form)
@@ -182,7 +182,7 @@ def test_decision_shows_edited_arguments_and_the_value(value: Any) -> None:
         value=json.dumps(value),
     )
 
-    form = json_forms.decision_json(decision)
+    form = to_json(decision)
 
     assert ({"cents": 7}, value) == (form["arguments"], form["value"])
     assert_matches_schema("decision", form)

@@ -174,8 +174,7 @@ def test_page_shows_readings_beside_values_and_marks_them() -> None:
     assert "<b>items[1].cents: 700</b>" in body
 
 
-def test_wait_without_display_is_shown_as_before() -> None:
-    """Waits of earlier releases have the same lines and facts."""
+def test_wait_without_display_is_shown_with_its_arguments() -> None:
     wait = make_wait()
 
     assert (None, None, ()) == (effect_text(wait), wait.agent_words, wait.evidence)

@@ -16,7 +16,7 @@ import pytest
 from continuations.core import event_matching, signal_matching
 from continuations.engine import publishing, rewinding, sweeping
 from continuations.engine.journal import StoreJournal
-from continuations.ledger import claims, doctor, erasing
+from continuations.ledger import claims, doctor, pruning
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.claims import Lease
 from tests.simulation.laws import LAWS
@@ -138,7 +138,7 @@ def test_function_is_replaced_in_every_module_that_imported_it() -> None:
     owners = [place.owner for place in patch(claims.check_free, _check_free).places]
 
     assert len(owners) == 4
-    assert all(module in owners for module in (claims, doctor, erasing, rewinding))
+    assert all(module in owners for module in (claims, doctor, pruning, rewinding))
 
 
 def test_only_in_replaces_the_imported_copies_alone() -> None:

@@ -18,7 +18,7 @@ from continuations.core.messages import Message, user_message
 from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.errors import Corrupt, FormatError
-from continuations.ledger.fenwick import Tree
+from continuations.ledger.loaded_version import Tree
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import encode_object
 from continuations.wire.versions import (

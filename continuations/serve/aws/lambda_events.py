@@ -19,12 +19,8 @@ from urllib.parse import parse_qsl, unquote
 
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
-from continuations.serve.field_checks import (
-    FieldsInvalid,
-    check_fields,
-    request_schema,
-    start_options,
-)
+from continuations.present import requests
+from continuations.serve.http.request_fields import start_options
 from continuations.serve.http.request_response import Request
 from continuations.value_class import dataclass
 
@@ -202,12 +198,12 @@ def _check_fields(verb: str, value: object) -> dict[str, Any]:
         raise _unknown_event(f"{verb!r} must be an object")
     fields = cast("dict[str, Any]", value)
     name, own, required = _OWN_FIELDS[verb]
-    of_request = request_schema(name)["properties"].items()
+    of_request = requests.REQUESTS[name]["properties"].items()
     shared = {key: shape for key, shape in of_request if key not in _NOT_IN_EVENTS}
     schema = {"properties": {**shared, **own}, "required": required}
     try:
-        check_fields(fields, schema, repr(verb))
-    except FieldsInvalid as error:
+        requests.check_fields(fields, schema, repr(verb))
+    except requests.FieldsInvalid as error:
         raise _unknown_event(f"in {verb!r}, {str(error).rstrip('.')}") from None
     return fields
 
@@ -216,22 +212,20 @@ def _with_files(fields: dict[str, Any], verb: str, name: str) -> dict[str, Any]:
     """Return the fields with the attachments of `files` beside the text `name`."""
     if "files" not in fields:
         return fields
-    from continuations.present import file_forms  # noqa: PLC0415 - few events have some
-
     others = {key: value for key, value in fields.items() if key != "files"}
     if not isinstance(others[name], str) or not others[name]:
         detail = f"beside 'files', the field {name!r} of {verb!r} must be a text"
         raise _unknown_event(detail)
     try:
-        contents = file_forms.parse_files(fields["files"])
-    except file_forms.FilesInvalid as error:
+        text = requests.text_with_files(others[name], fields["files"])
+    except requests.FieldsInvalid as error:
         # Lambda cuts nothing: it refuses an event that is larger.
         detail = (
             f"in {verb!r}, {str(error).rstrip('.')}. Lambda passes on at most 6 MB, "
             "which are about 4.5 MB of attachments; 1 MB if no response is awaited"
         )
         raise _unknown_event(detail) from None
-    return {**others, name: file_forms.text_with_files(others[name], contents)}
+    return {**others, name: text}
 
 
 # Queues -------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from continuations.core.doors import Door
+from continuations.core.decisions import Door
 from continuations.core.identity import Identity
 from continuations.errors import StoreError
 from continuations.ledger.objects import check_folder_exists
@@ -35,9 +35,9 @@ from continuations.serve.console.page import Page
 from continuations.serve.console.page_table import PAGES
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import Response
-from continuations.serve.http.routes import find_route
+from continuations.serve.http.routes import find_route, match_path
 from continuations.serve.pages import asset_files
-from continuations.serve.pages.shell import Shell
+from continuations.serve.pages.environment import Shell
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -446,7 +446,7 @@ def _find_page(request: Request) -> tuple[PageRoute, dict[str, str]] | None:
     method = "GET" if request.method == "HEAD" else request.method
     for route in PAGES:
         if method in route.methods:
-            params = route.match(segments)
+            params = match_path(route.path, segments)
             if params is not None:
                 return route, params
     return None

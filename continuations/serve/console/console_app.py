@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from continuations.serve.console.console_options import make_console
 from continuations.serve.console.event_streams import open_stream
 from continuations.serve.console.live_pages import EVENTS_PATH
-from continuations.serve.http import asgi_requests, problems
+from continuations.serve.http import asgi, problems
 from continuations.serve.http.api import HttpApi
 
 if TYPE_CHECKING:
@@ -117,27 +117,27 @@ class _Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await asgi_requests.refuse_websocket(send)
+            await asgi.refuse_websocket(send)
             return
         starlette_request = Request(scope, receive)
-        path = asgi_requests.path_below_mount(scope)
+        path = asgi.path_below_mount(scope)
         root: str = scope.get("root_path", "")
         if self._is_stream(path, starlette_request.method):
-            request = asgi_requests.plain_request(starlette_request, path, b"")
+            request = asgi.plain_request(starlette_request, path, b"")
             stream = await self._events(request, root)
             await stream(scope, receive, send)
             return
         api = self._console.api
         try:
-            body = await asgi_requests.read_body(starlette_request, api.max_body_bytes)
+            body = await asgi.read_body(starlette_request, api.max_body_bytes)
         except ClientDisconnect:
             return
-        request = asgi_requests.plain_request(starlette_request, path, body or b"")
+        request = asgi.plain_request(starlette_request, path, body or b"")
         if body is None:
             response = problems.too_large(api.max_body_bytes).response()
         else:
             response = await self._console.handle(request, root)
-        outgoing = asgi_requests.to_starlette(response, request.method)
+        outgoing = asgi.to_starlette(response, request.method)
         await outgoing(scope, receive, send)
 
     def _is_stream(self, path: str, method: str) -> bool:
@@ -151,11 +151,11 @@ class _Endpoint:
             person = await console.identify(request)
             if person is None:
                 refused = await console.handle(request, root)
-                return asgi_requests.to_starlette(refused, request.method)
+                return asgi.to_starlette(refused, request.method)
             events = await open_stream(console, request, person)
         except Exception as error:  # noqa: BLE001 - every error is a page
             refused = console.error_response(request, root, error)
-            return asgi_requests.to_starlette(refused, request.method)
+            return asgi.to_starlette(refused, request.method)
         return EventSourceResponse(
             (
                 ServerSentEvent(each.data, event=each.name, id=each.id or None)

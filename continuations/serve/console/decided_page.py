@@ -16,7 +16,7 @@ from continuations.present.wait_words import DECISION_WORDS
 from continuations.serve.console.inbox_page import tabs
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
-from continuations.serve.list_page import read_page
+from continuations.serve.http.cursors import read_page
 from continuations.value_class import dataclass
 from continuations.wire.fields import readable_time
 from continuations.wire.report import utc_text

@@ -12,7 +12,7 @@ from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
-from continuations.serve.list_page import ListPage, read_page
+from continuations.serve.http.cursors import ListPage, read_page
 from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_view import StatePill, status_pill
 from continuations.value_class import dataclass

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import Decision
     from continuations.serve.http.request_response import Response
-    from continuations.serve.pages.shell import Shell
+    from continuations.serve.pages.environment import Shell
 
 
 _UNIDENTIFIED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404

@@ -10,7 +10,7 @@ from continuations.value_class import dataclass, replace
 if TYPE_CHECKING:
     from continuations.serve.console.page import Page
     from continuations.serve.console.run_snapshot import RunSnapshot
-    from continuations.serve.pages.shell import Shell
+    from continuations.serve.pages.environment import Shell
 
 _SCRIPT = "live.js"
 

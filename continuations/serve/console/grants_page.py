@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
+from continuations.present.times import moment_text
 from continuations.serve.console.page import Page, PageRoute
-from continuations.serve.list_page import read_page
-from continuations.serve.pages.time_words import moment_text
+from continuations.serve.http.cursors import read_page
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from continuations.errors import InvalidInput
 from continuations.ledger.objects import Objects
 from continuations.ledger.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.waits import PEOPLES_KINDS
-from continuations.present.awaiting_models import awaiting_models_words
+from continuations.present.wait_words import awaiting_models_words
 from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems

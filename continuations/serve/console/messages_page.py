@@ -13,14 +13,13 @@ from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
-from continuations.serve.pages.argument_words import arguments_text
 from continuations.serve.pages.attachment_view import (
     AttachmentView,
     attachment_views,
     without_attachments,
 )
 from continuations.serve.pages.run_addresses import RunAddresses
-from continuations.serve.pages.run_log import message_text
+from continuations.serve.pages.run_log import arguments_text, message_text
 from continuations.serve.pages.run_view import run_title
 from continuations.value_class import dataclass
 

@@ -20,13 +20,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.ledger import layout
-from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http import problems, request_fields
 from continuations.serve.http.request_context import wake_run
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
     from continuations.core.state import RunState
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors
     from continuations.serve.http.request_response import Request
-    from continuations.serve.pages.shell import Shell
+    from continuations.serve.pages.environment import Shell
     from continuations.serve.rights import Act, Rights
 
 __all__ = ["Page", "PageHandler", "PageRoute", "html_page", "run_of_wait"]
@@ -88,7 +88,7 @@ class Page:
     @property
     def form(self) -> Mapping[str, str]:
         """The fields of the posted form; a body that is no form is refused."""
-        return decision_bodies.form_fields(self.request)
+        return request_fields.form_fields(self.request)
 
     async def can(self, act: Act, run_id: str | None) -> bool:
         """Return whether the person may do something with a run."""
@@ -179,19 +179,6 @@ class PageRoute:
     path: str
     handler: PageHandler
     methods: tuple[str, ...] = ("GET",)
-
-    def match(self, segments: list[str]) -> dict[str, str] | None:
-        """Return the path parameters, or `None` if the path is another one."""
-        own = self.path.split("/")
-        if len(own) != len(segments):
-            return None
-        params: dict[str, str] = {}
-        for name, segment in zip(own, segments, strict=True):
-            if name.startswith("{") and segment:
-                params[name[1:-1]] = segment
-            elif name != segment:
-                return None
-        return params
 
 
 def html_page(

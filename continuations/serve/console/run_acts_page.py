@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from continuations.core.operator_waits import operator_waits
 from continuations.core.run import ENDED_STATUSES
 from continuations.ledger import layout
-from continuations.present.counted import counted
+from continuations.present.times import counted
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.pages.run_addresses import RunAddresses

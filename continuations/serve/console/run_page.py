@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING
 from continuations.core.calls import Ready
 from continuations.core.version_window import VersionEvents, VersionWindow
 from continuations.core.visible_text import shorten
-from continuations.engine.window_reading import read_window
+from continuations.engine.past_reading import read_window
 from continuations.errors import FormatError, InvalidInput, NewerFormat
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
+from continuations.present.times import clock_text, length_text
 from continuations.serve.console.following import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_snapshot import RunSnapshot
 from continuations.serve.http import problems
-from continuations.serve.pages.argument_words import arguments_text
-from continuations.serve.pages.row_states import RowStates
 from continuations.serve.pages.run_addresses import RunAddresses
-from continuations.serve.pages.run_log import run_log
-from continuations.serve.pages.run_rows import rows_of
+from continuations.serve.pages.run_log import arguments_text, run_log
+from continuations.serve.pages.run_rows import RowStates, rows_of
 from continuations.serve.pages.run_view import RunView, call_view, run_view
-from continuations.serve.pages.time_words import clock_text, length_text
 from continuations.serve.pages.working_time import AXIS_WIDTH, working_time
 from continuations.value_class import dataclass, replace
 
@@ -33,8 +31,7 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
     from continuations.serve.http.request_response import Response
-    from continuations.serve.pages.row_states import RowState
-    from continuations.serve.pages.run_rows import RunRow, Span, SpanKind
+    from continuations.serve.pages.run_rows import RowState, RunRow, Span, SpanKind
     from continuations.serve.pages.working_time import Segment, WorkingTime
 
 

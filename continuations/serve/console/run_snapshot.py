@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from continuations.core.messages import Message, shown_message
 from continuations.core.withheld_texts import shown_window
-from continuations.engine.window_reading import read_window
+from continuations.engine.past_reading import read_window
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
-from continuations.ledger.arrivals import read_inbox_message
-from continuations.ledger.objects import NotFound, Objects, gather_all
+from continuations.ledger.arrival_logs import MESSAGES
+from continuations.ledger.objects import Objects, gather_all
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
 
@@ -59,7 +59,7 @@ class RunPlace:
 
     def unread(self, after: int) -> list[int]:
         """Return the numbers of the messages after the last one that was read."""
-        numbers = (layout.number_in(layout.MESSAGE, key) for key in self.arrivals)
+        numbers = (MESSAGES.number_in(key) for key in self.arrivals)
         return sorted(each for each in numbers if each is not None and each > after)
 
 
@@ -129,7 +129,7 @@ async def read_snapshot(runner: AsyncRunner, place: RunPlace) -> RunSnapshot:
     state, decided = window.state, place.decided
     unread = place.unread(state.run.last_inbox_number)[:_MAX_UNREAD]
     messages = await gather_all(
-        _message(objects, place.run_id, number) for number in unread
+        MESSAGES.read_if_there(objects, place.run_id, number) for number in unread
     )
     return RunSnapshot(
         cursor=place.cursor,
@@ -138,13 +138,6 @@ async def read_snapshot(runner: AsyncRunner, place: RunPlace) -> RunSnapshot:
         votes=await _votes(runner, window, decided),
         unread=tuple(each for each in messages if each is not None),
     )
-
-
-async def _message(objects: Objects, run_id: str, number: int) -> InboxMessage | None:
-    try:
-        return await read_inbox_message(objects, run_id, number)
-    except NotFound:
-        return None  # the run was erased meanwhile
 
 
 async def _votes(

@@ -8,12 +8,11 @@ from urllib.parse import urlencode
 
 from continuations.core.visible_text import shorten
 from continuations.errors import ContinuationsError
-from continuations.present.counted import counted
+from continuations.present.times import counted, moment_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
-from continuations.serve.list_page import read_page
+from continuations.serve.http.cursors import read_page
 from continuations.serve.pages.run_view import StatePill, status_pill
-from continuations.serve.pages.time_words import moment_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

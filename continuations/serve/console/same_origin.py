@@ -18,7 +18,7 @@ import os
 from typing import TYPE_CHECKING, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from continuations.serve.http.decision_bodies import JSON_TYPE
+from continuations.serve.http.request_fields import JSON_TYPE
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:

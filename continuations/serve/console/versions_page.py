@@ -9,12 +9,16 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.core.withheld_texts import shown_difference, shown_version
 from continuations.ledger import layout
+from continuations.present.times import moment_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.pages.run_addresses import RunAddresses
-from continuations.serve.pages.run_facts import usage_text
-from continuations.serve.pages.run_view import StatePill, run_title, status_pill
-from continuations.serve.pages.time_words import moment_text
+from continuations.serve.pages.run_view import (
+    StatePill,
+    run_title,
+    status_pill,
+    usage_text,
+)
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

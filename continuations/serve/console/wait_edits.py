@@ -17,10 +17,9 @@ from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.console.wait_pages import decider, record, wait_page
 from continuations.serve.http import answer_forms, decision_bodies, problems
-from continuations.serve.http.form_errors import typed_fields, value_errors
+from continuations.serve.http.answer_forms import typed_fields, value_errors
 from continuations.serve.pages.decision_view import form_view, labelled
-from continuations.serve.pages.field_view import field_errors_of
-from continuations.serve.pages.form_view import FormFields
+from continuations.serve.pages.form_view import FormFields, field_errors_of
 from continuations.value_class import replace
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.console.wait_pages import decider, record, wait_page
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.pages.decision_view import form_view, labelled
-from continuations.serve.pages.field_view import FieldView, OptionView
+from continuations.serve.pages.form_view import FieldView, OptionView
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from continuations.present.wait_words import DECISION_WORDS, agent_state
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.http import decision_bodies
-from continuations.serve.http.form_errors import field_errors
+from continuations.serve.http.answer_forms import field_errors
 from continuations.serve.http.pages import decision_facts, decision_values
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.decision_view import (

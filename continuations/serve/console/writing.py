@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.live_events import BaseLiveEvent, ReasoningDelta, TextDelta
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 from continuations.serve.pages.chat_view import replaces_words
 from continuations.value_class import dataclass
 

@@ -1,23 +1,38 @@
-"""The callbacks of jobs: another system reports its result to the URL that it got.
+"""Requests of other systems: callbacks of jobs, and signed webhooks.
 
     POST /callbacks/{token}              {"value": …}  or  {"error": "…"}
     POST /callbacks/{token}/heartbeat    {"extend": 600}
+    POST /webhooks/{name}                signed as Standard Webhooks say
 
-The token is for one job. It allows a result or an error and nothing else: the reply
-has no data of the run.
+A job reports its result to the URL that it got. The token is for one job. It allows a
+result or an error and nothing else: the reply has no data of the run. The application
+says what a webhook means (`webhook_receiver`).
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
-from continuations.core.decisions import Answer, Fail
-from continuations.core.doors import Door
-from continuations.errors import AlreadyDecided
+from continuations.core import jsontext
+from continuations.core.decisions import VERDICT_KINDS, Answer, Door, Fail
+from continuations.core.run import ENDED_STATUSES
+from continuations.errors import (
+    AlreadyDecided,
+    Cancelled,
+    InvalidId,
+    InvalidInput,
+    RunErased,
+    RunNotFound,
+    WaitExpired,
+)
 from continuations.ledger import layout
-from continuations.serve.http import decision_bodies, problems
+from continuations.present.requests import JOB_RESULT
+from continuations.serve.http import problems, request_fields
 from continuations.serve.http.links import CallbackInvalid
 from continuations.serve.http.request_response import json_response
+from continuations.serve.http.webhook_receiver import Decide, SendSignal, Wake
+from continuations.value_class import replace
 from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
@@ -27,6 +42,8 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Request, Response
 
 CALLBACK = Door("callback", "signed URL")
+WEBHOOK = Door("webhook", "signed message")
+_log = logging.getLogger("continuations")
 
 
 async def report(context: RequestContext) -> Response:
@@ -47,8 +64,6 @@ async def report(context: RequestContext) -> Response:
 async def extend(context: RequestContext) -> Response:
     """Give a job more time, in seconds from now; return its newest deadline."""
     wait_id = read_token(context)
-    from continuations.serve.http import request_fields  # noqa: PLC0415 - not to decide
-
     fields = request_fields.body(context)
     try:
         wait = await context.runner.heartbeat(wait_id, **fields, by=CALLBACK.name)
@@ -66,15 +81,103 @@ def read_token(context: RequestContext) -> str:
 
 
 def _verdict(request: Request) -> Answer | Fail:
-    fields = decision_bodies.parse_json_object(request)
-    decision_bodies.refuse_unknown_fields(fields, frozenset({"value", "error"}))
+    fields = request_fields.parse_json_object(request)
+    request_fields.check(fields, JOB_RESULT)
     if len(fields) != 1:
         raise problems.malformed('The body needs "value" or "error", and not both.')
-    error = decision_bodies.optional_text(fields, "error")
-    if error is not None:
-        return Fail(error, by=CALLBACK.name)
+    if "error" in fields:
+        return Fail(fields["error"], by=CALLBACK.name)
     return Answer(fields["value"], by=CALLBACK.name)
 
 
-HANDLERS: Mapping[str, RouteHandler] = {"reportResult": report, "extendJob": extend}
+# Webhooks -----------------------------------------------------------------------
+
+
+async def receive(context: RequestContext) -> Response:
+    """Verify a message and do what it means, once."""
+    name = context.path_params["name"]
+    receiver = context.webhooks.get(name)
+    request = context.request
+    if receiver is None:
+        raise problems.webhook_refused()
+    message_id = receiver.verified_id(request, context.clock.now())
+    if message_id is None:
+        raise problems.webhook_refused()
+    try:
+        payload = jsontext.parse(request.body, lossless=True)
+    except jsontext.NotJson as error:
+        msg = f"The body is not JSON: {error}."
+        raise problems.malformed(msg) from None
+    meaning = await receiver.meaning(payload, request.headers)
+    if meaning is None:
+        return json_response({"status": "ignored", "woken": False})
+    if isinstance(meaning, Wake):
+        return await _wake_run(context, meaning, name)
+    try:
+        run_id = await _record(context, meaning, name, message_id)
+    except (AlreadyDecided, Cancelled, RunErased, WaitExpired) as error:
+        return _too_late(name, error)
+    except InvalidInput as error:
+        if isinstance(meaning, Decide) or not await _has_ended(context, meaning.run_id):
+            raise
+        return _too_late(name, error)
+    woken = await context.wake(run_id)
+    return json_response({"status": "recorded", "woken": woken})
+
+
+async def _wake_run(context: RequestContext, meaning: Wake, name: str) -> Response:
+    """Let the next worker poll the models of a run, and start one."""
+    try:
+        waits = await context.runner.wake(
+            meaning.run_id, by=f"webhook {name}", door=WEBHOOK
+        )
+    except (InvalidId, RunErased, RunNotFound) as error:
+        # Several stores may share an account of the provider.
+        return _too_late(name, error)
+    if waits == 0:
+        return json_response({"status": "ignored", "woken": False})
+    woken = await context.wake(meaning.run_id)
+    return json_response({"status": "recorded", "woken": woken})
+
+
+def _too_late(name: str, error: Exception) -> Response:
+    """Senders repeat a message that fails, and stop sending after status 410."""
+    _log.warning("a message of webhook %s came too late: %s", name, error)
+    return json_response({"status": "too_late", "woken": False})
+
+
+async def _has_ended(context: RequestContext, run_id: str) -> bool:
+    return (await context.runner.look(run_id)).status in ENDED_STATUSES
+
+
+async def _record(
+    context: RequestContext,
+    meaning: Decide | SendSignal,
+    name: str,
+    message_id: str,
+) -> str:
+    """Record what a message means; return the id of the run."""
+    by = f"webhook {name}"
+    if isinstance(meaning, Decide):
+        verdict = meaning.verdict
+        if type(verdict) in VERDICT_KINDS and verdict.by is None:
+            verdict = replace(verdict, by=by)
+        await context.runner.decide(meaning.wait_id, verdict, door=WEBHOOK)
+        return layout.parse_wait_id(meaning.wait_id).run_id
+    await context.runner.signal(
+        meaning.run_id,
+        meaning.name,
+        meaning.data,
+        by=by,
+        id=f"{name}/{message_id}",
+        door=WEBHOOK,
+    )
+    return meaning.run_id
+
+
+HANDLERS: Mapping[str, RouteHandler] = {
+    "extendJob": extend,
+    "receiveWebhook": receive,
+    "reportResult": report,
+}
 """The functions of the operations, by their ids."""

@@ -1,7 +1,8 @@
-"""Cursors of lists that tell nothing of the runs that a person may not see.
+"""Pages of lists, and cursors that tell nothing of runs that a person may not see.
 
-A page of a list ends after a number of read rows, so its last row may be hidden. The
-cursor of such a page is sealed: encrypted and authenticated.
+An application may allow a person to view few runs of a store that has many. So a page
+ends after a number of read rows too, with fewer rows than it may have. Its last row may
+be hidden, so the cursor of such a page is sealed: encrypted and authenticated.
 
     "~" base64url( mac xor(row, keystream) )
     row         the cursor of the row, filled with zero bytes to 64, 128, ... bytes
@@ -19,12 +20,14 @@ import hashlib
 import hmac
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from continuations.serve.http import problems
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
     from continuations.serve.http.links import Links
     from continuations.serve.rights import Rights
 
@@ -33,6 +36,10 @@ _SEALED = "~"
 _MAC_BYTES = 16
 _STEP = 64
 _KEY_OF_PROCESS = os.urandom(32)
+# A page reads at most so many rows, also if it shows few of them.
+MAX_READ = 1000
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +119,50 @@ class Cursors:
     def _xor(self, mac: bytes, data: bytes) -> bytes:
         stream = hashlib.shake_256(self.key + mac).digest(len(data))
         return bytes(a ^ b for a, b in zip(data, stream, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListPage(Generic[Row]):
+    """One page of a list.
+
+    Attributes:
+        rows: The rows that the person may see.
+        next: The cursor of the next page; `None` on the last page.
+    """
+
+    rows: tuple[Row, ...]
+    next: str | None
+
+
+async def read_page(
+    items: AsyncIterator[Row],
+    *,
+    limit: int,
+    max_read: int | None = None,
+    cursor_of: Callable[[Row], str],
+    is_shown: Callable[[Row], Awaitable[bool]],
+    seal: Callable[[str], str],
+) -> ListPage[Row]:
+    """Read one page of a list.
+
+    Args:
+        items: The rows after the cursor of the page.
+        limit: The largest number of rows of the page.
+        max_read: The largest number of rows that are read; at least `limit` are.
+            Default: `MAX_READ`.
+        cursor_of: Returns the cursor of a row.
+        is_shown: Returns whether the person may see a row.
+        seal: Returns the cursor of a hidden row as they may see it: `Cursors.seal`.
+    """
+    most = max(limit, MAX_READ if max_read is None else max_read)
+    rows: list[Row] = []
+    cursor, read, was_shown = "", 0, True
+    async for item in items:
+        if len(rows) == limit or read == most:
+            following = cursor if was_shown else seal(cursor)
+            return ListPage(rows=tuple(rows), next=following)
+        cursor, read = cursor_of(item), read + 1
+        was_shown = await is_shown(item)
+        if was_shown:
+            rows.append(item)
+    return ListPage(rows=tuple(rows), next=None)

@@ -12,8 +12,8 @@ from continuations.core.decisions import (
     UNNAMED_LINK_HOLDER,
     VERDICT_KINDS,
     Decision,
+    Door,
 )
-from continuations.core.doors import Door
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -23,18 +23,20 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import layout
-from continuations.serve.http import decision_bodies, pages, problems
+from continuations.serve.http import decision_bodies, pages, problems, request_fields
 from continuations.serve.http.links import LinkInvalid
+from continuations.serve.http.request_response import Response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from continuations.core.decisions import Verdict
     from continuations.core.quorum import Vote
     from continuations.core.waits import Wait
     from continuations.serve.http.links import LinkPayload, VerdictKind
     from continuations.serve.http.request_context import RequestContext
-    from continuations.serve.http.request_response import Response
+    from continuations.serve.pages.decision_view import Decider
 
 LINK = Door("link", "signed link")
 _EXPIRED_TEXT = (
@@ -73,15 +75,47 @@ def _open_page(
 
     With errors, it has the posted form again.
     """
-    from continuations.serve.http.wait_page import wait_page  # noqa: PLC0415 - loads Jinja2
-    from continuations.serve.pages.decision_view import decider_of  # noqa: PLC0415 - likewise
+    from continuations.serve.pages.decision_view import decider_of  # noqa: PLC0415 - not to decide
 
     person = link.actor or UNNAMED_LINK_HOLDER
     decider = decider_of(wait, person, link.allowed)
     if errors:
-        fields = decision_bodies.form_fields(context.request)
+        fields = request_fields.form_fields(context.request)
         decider = decider.with_errors(fields, errors)
     return wait_page(wait, decider, context.clock.now(), status=status)
+
+
+def wait_page(
+    wait: Wait, decider: Decider, now: datetime, *, status: int = 200
+) -> Response:
+    """Return the page of a wait. After a vote it has a bar that says so."""
+    # Not to decide: these load Jinja2.
+    from continuations.present.wait_view import wait_view  # noqa: PLC0415
+    from continuations.serve.pages.decision_view import decision_view  # noqa: PLC0415
+    from continuations.serve.pages.environment import render  # noqa: PLC0415
+
+    html = render(
+        "wait.html",
+        shell=None,
+        wait=wait_view(wait),
+        decision=decision_view(wait, decider, now),
+        bar=_bar(decider),
+        crumbs=None,
+        events=None,
+        others={},
+        links={},
+    )
+    return Response(status=status, headers=pages.page_headers(), body=html)
+
+
+def _bar(decider: Decider) -> tuple[str, ...]:
+    vote = decider.own_vote
+    if vote is None:
+        return ()
+    rule = "Your vote cannot be changed."
+    if decider.verdicts:
+        rule += " You can still end the wait, so that nothing runs."
+    return ("Your vote is recorded.", pages.vote_sentence(vote), rule)
 
 
 async def decide(context: RequestContext) -> Response:
@@ -126,10 +160,10 @@ async def _form_again(
 
     Raises the error if it is not about a field of the page.
     """
-    fields = decision_bodies.form_fields(context.request)
+    fields = request_fields.form_fields(context.request)
     if fields.get("as") != "fields" or fields.get("decision") not in link.allowed:
         raise error
-    from continuations.serve.http.form_errors import field_errors  # noqa: PLC0415 - rarely needed
+    from continuations.serve.http.answer_forms import field_errors  # noqa: PLC0415 - rarely needed
 
     subject = await _wait_or_decision(context, link)
     errors = {} if isinstance(subject, Decision) else field_errors(subject, fields)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 from continuations.present.json_forms import indented_json
 from continuations.present.wait_words import DECISION_WORDS, votes_text
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response

@@ -8,26 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from continuations.present import json_forms
-from continuations.present.json_forms import (
-    difference_json,
-    kept_grant_json,
-    rewind_plan_json,
-    rewound_json,
-    untaken_signal_json,
-)
-from continuations.serve.http import decision_bodies, request_fields
+from continuations.present.json_forms import difference_json, rewind_json
+from continuations.serve.http import request_fields
 from continuations.serve.http.request_context import HTTP
 from continuations.serve.http.request_response import json_response
 from continuations.serve.run_responses import run_response
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from continuations.core.audit import AuditLine
-    from continuations.core.grants import KeptGrant
     from continuations.core.run_past import RewindPlan, Rewound, RunDifference
-    from continuations.core.untaken_signals import UntakenSignal
+    from continuations.core.signal_matching import UntakenSignal
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Response
     from continuations.wire.continuation import Continuation
@@ -62,7 +54,7 @@ def _fields(context: RequestContext) -> Mapping[str, Any]:
     if "files" not in fields:
         return fields
     own = {name: fields[name] for name in fields if name != "files"}
-    return {**own, "text": decision_bodies.text_with_files(fields, fields["text"])}
+    return {**own, "text": request_fields.text_with_files(fields, fields["text"])}
 
 
 def _sender(context: RequestContext) -> dict[str, Any]:
@@ -87,12 +79,13 @@ async def _run(context: RequestContext, run_id: str, run: Continuation) -> Any:
     return await run_response(context.runner.store, context.clock, run, detail)
 
 
-async def _audit(_: RequestContext, run_id: str, lines: Sequence[AuditLine]) -> Any:
-    return {"run_id": run_id, "lines": [*map(json_forms.audit_line_json, lines)]}
+def _of_run(name: str) -> Render:
+    """Return the form of a result that has only the id of its run beside it."""
 
+    async def render(_: RequestContext, run_id: str, result: Any) -> dict[str, Any]:
+        return {"run_id": run_id, name: to_json(result)}
 
-async def _grants(_: RequestContext, run_id: str, grants: Sequence[KeptGrant]) -> Any:
-    return {"run_id": run_id, "grants": [*map(kept_grant_json, grants)]}
+    return render
 
 
 async def _revoked(context: RequestContext, run_id: str, _: None) -> Any:
@@ -105,16 +98,17 @@ async def _signals(
 ) -> Any:
     """Show the signals; their data needs the right to read."""
     reads = await context.detail(run_id) == "transcript"
-    shown = [untaken_signal_json(each, with_data=reads) for each in signals]
+    shown = to_json(signals)
+    if not reads:
+        for each in shown:
+            del each["data"]
     return {"run_id": run_id, "signals": shown}
 
 
-async def _rewind_plan(context: RequestContext, run_id: str, plan: RewindPlan) -> Any:
-    return rewind_plan_json(plan, await context.detail(run_id))
-
-
-async def _rewound(context: RequestContext, run_id: str, rewound: Rewound) -> Any:
-    return rewound_json(rewound, await context.detail(run_id))
+async def _rewind(
+    context: RequestContext, run_id: str, rewind: RewindPlan | Rewound
+) -> Any:
+    return rewind_json(rewind, await context.detail(run_id))
 
 
 async def _difference(
@@ -123,25 +117,18 @@ async def _difference(
     return difference_json(difference, await context.detail(run_id))
 
 
-def _count(name: str) -> Render:
-    async def render(_: RequestContext, run_id: str, count: int) -> dict[str, Any]:
-        return {"run_id": run_id, name: count}
-
-    return render
-
-
 FORMS: Mapping[str, Render] = {
-    "audit": _audit,
-    "dropped_signals": _count("dropped"),
-    "grant_list": _grants,
+    "audit": _of_run("lines"),
+    "dropped_signals": _of_run("dropped"),
+    "grant_list": _of_run("grants"),
     "revoked_grant": _revoked,
-    "rewind_plan": _rewind_plan,
-    "rewound": _rewound,
+    "rewind_plan": _rewind,
+    "rewound": _rewind,
     "run": _run,
     "run_difference": _difference,
-    "sent_message": _count("number"),
-    "sent_signal": _count("number"),
+    "sent_message": _of_run("number"),
+    "sent_signal": _of_run("number"),
     "signal_list": _signals,
-    "woken_waits": _count("waits"),
+    "woken_waits": _of_run("waits"),
 }
 """By the name of the form: the function that shows the result of an operation."""

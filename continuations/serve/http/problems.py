@@ -13,7 +13,6 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations import errors
-from continuations.present.json_forms import decision_json
 from continuations.present.problems import (
     INTERNAL_ERROR,
     TYPE_PREFIX,
@@ -23,7 +22,7 @@ from continuations.present.problems import (
 from continuations.serve.http.links import CallbackInvalid, LinkInvalid
 from continuations.serve.http.request_response import json_response
 from continuations.value_class import dataclass
-from continuations.wire.report import utc_text
+from continuations.wire.report import to_json, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,46 +78,23 @@ class RequestRefused(Exception):
         self.problem = problem
 
 
-# The problems of requests. Errors of the SDK have theirs in `present.problems`.
-_MALFORMED = ProblemType(400, "malformed", "The request is malformed")
-_UNIDENTIFIED = ProblemType(401, "unidentified", "The request has no valid identity")
-_FORBIDDEN = ProblemType(403, "forbidden", "You may not do this")
-_FOREIGN_POST = ProblemType(
-    403, "foreign-post", "This request did not come from a page of this console"
-)
-_LINK_FORBIDS = ProblemType(
-    403, "link-forbids", "This link does not allow this decision"
-)
-_NO_SUCH_PATH = ProblemType(404, "no-such-path", "This path does not exist")
-_CALLBACK_INVALID = ProblemType(
-    404, "callback-invalid", "This callback URL is not valid"
-)
-_WEBHOOK_REFUSED = ProblemType(
-    401, "webhook-refused", "The signature of the webhook is not valid"
-)
-_NO_SUCH_MESSAGE = ProblemType(
-    404, "message-not-found", "The thread or message does not exist"
-)
-_NO_SUCH_FILE = ProblemType(404, "file-not-found", "The run has no such attachment")
-_LINK_INVALID = ProblemType(404, "link-invalid", "This link is not valid")
-_METHOD_NOT_ALLOWED = ProblemType(
-    405, "method-not-allowed", "The path does not support this method"
-)
-_TOO_LARGE = ProblemType(413, "too-large", "The body is too large")
-_TOO_MANY_STREAMS = ProblemType(
-    429, "too-many-streams", "Too many streams of events are open"
-)
-_UNSUPPORTED_MEDIA_TYPE = ProblemType(
-    415, "unsupported-media-type", "The body has the wrong media type"
-)
 _UNIDENTIFIED_DETAIL = "Send credentials that the verifier of the application accepts."
 # Most verifiers expect a bearer token (RFC 6750); others may ignore the challenge.
 _CHALLENGE_HEADERS = {"www-authenticate": "Bearer"}
 
 
+# The problems of requests. Errors of the SDK have theirs in `present.problems`.
+
+
+def _refusal(
+    status: int, slug: str, title: str, detail: str | None = None
+) -> RequestRefused:
+    return RequestRefused(Problem(type=ProblemType(status, slug, title), detail=detail))
+
+
 def malformed(detail: str) -> RequestRefused:
     """Return the refusal of a malformed request."""
-    return RequestRefused(Problem(type=_MALFORMED, detail=detail))
+    return _refusal(400, "malformed", "The request is malformed", detail)
 
 
 def unknown_cursor() -> RequestRefused:
@@ -131,25 +107,28 @@ def unknown_cursor() -> RequestRefused:
 
 def unsupported_media_type(expected: str) -> RequestRefused:
     """Return the refusal of a body with another media type."""
+    title = "The body has the wrong media type"
     detail = f"Send the body as {expected}."
-    return RequestRefused(Problem(type=_UNSUPPORTED_MEDIA_TYPE, detail=detail))
+    return _refusal(415, "unsupported-media-type", title, detail)
 
 
 def no_such_message() -> RequestRefused:
     """Return the refusal for a thread without messages, or for an unknown number."""
+    title = "The thread or message does not exist"
     detail = "Post a message first, and use the number of its response."
-    return RequestRefused(Problem(type=_NO_SUCH_MESSAGE, detail=detail))
+    return _refusal(404, "message-not-found", title, detail)
 
 
 def no_such_file() -> RequestRefused:
     """Return the refusal for a digest that no attachment of the run has."""
+    title = "The run has no such attachment"
     detail = "Use the digest of an attachment in a message of this run."
-    return RequestRefused(Problem(type=_NO_SUCH_FILE, detail=detail))
+    return _refusal(404, "file-not-found", title, detail)
 
 
 def link_forbids() -> RequestRefused:
     """Return the refusal of a decision that the signed link does not allow."""
-    return RequestRefused(Problem(type=_LINK_FORBIDS))
+    return _refusal(403, "link-forbids", "This link does not allow this decision")
 
 
 def forbidden(act: str) -> RequestRefused:
@@ -158,25 +137,37 @@ def forbidden(act: str) -> RequestRefused:
         f'The application does not give you the right "{act}" here. Nothing was '
         "changed. Ask the person who administers it."
     )
-    return RequestRefused(Problem(type=_FORBIDDEN, detail=detail))
+    return _refusal(403, "forbidden", "You may not do this", detail)
 
 
 def foreign_post() -> RequestRefused:
     """Return the refusal of a POST that may come from a page of another site."""
+    title = "This request did not come from a page of this console"
     detail = (
         "Nothing was changed. Open the page again in this browser, and send its form "
         "from there."
     )
-    return RequestRefused(Problem(type=_FOREIGN_POST, detail=detail))
+    return _refusal(403, "foreign-post", title, detail)
 
 
 def too_many_streams(limit: int) -> RequestRefused:
     """Return the refusal of one more stream for a person who has many."""
+    title = "Too many streams of events are open"
     detail = (
         f"A person has at most {limit} open streams in one process. Close a page. "
         "Pages without a stream show everything when they are loaded again."
     )
-    return RequestRefused(Problem(type=_TOO_MANY_STREAMS, detail=detail))
+    return _refusal(429, "too-many-streams", title, detail)
+
+
+def webhook_refused() -> RequestRefused:
+    """Return the refusal of a webhook; one text for every reason."""
+    title = "The signature of the webhook is not valid"
+    detail = (
+        "The webhook is unknown, its signature is not valid, or its time differs too "
+        "much. Nothing was recorded. Check the secret and the clock of the sender."
+    )
+    return _refusal(401, "webhook-refused", title, detail)
 
 
 def callback_too_late() -> RequestRefused:
@@ -184,9 +175,8 @@ def callback_too_late() -> RequestRefused:
 
     The holder of a callback URL may not read the recorded decision.
     """
-    detail = "The job has another result already, which was not changed. Send no more."
-    return RequestRefused(
-        Problem(type=find_problem_type(errors.AlreadyDecided), detail=detail)
+    return _decided_before(
+        "The job has another result already, which was not changed. Send no more."
     )
 
 
@@ -195,38 +185,34 @@ def decided_already() -> RequestRefused:
 
     A person who may not view the run may not read the recorded decision either.
     """
-    detail = (
+    return _decided_before(
         "The wait has a decision already, which was not changed. Ask a person who may "
         "view the run."
     )
-    return RequestRefused(
-        Problem(type=find_problem_type(errors.AlreadyDecided), detail=detail)
-    )
 
 
-def webhook_refused() -> RequestRefused:
-    """Return the refusal of a webhook; one text for every reason."""
-    detail = (
-        "The webhook is unknown, its signature is not valid, or its time differs too "
-        "much. Nothing was recorded. Check the secret and the clock of the sender."
-    )
-    return RequestRefused(Problem(type=_WEBHOOK_REFUSED, detail=detail))
+def _decided_before(detail: str) -> RequestRefused:
+    known = find_problem_type(errors.AlreadyDecided)
+    return RequestRefused(Problem(type=known, detail=detail))
 
 
 def unidentified(detail: str = _UNIDENTIFIED_DETAIL) -> Problem:
     """Return the problem of a request without a verified identity."""
-    return Problem(type=_UNIDENTIFIED, detail=detail, headers=_CHALLENGE_HEADERS)
+    found = ProblemType(401, "unidentified", "The request has no valid identity")
+    return Problem(type=found, detail=detail, headers=_CHALLENGE_HEADERS)
 
 
 def no_such_path() -> Problem:
     """Return the problem of an unknown path."""
-    return Problem(type=_NO_SUCH_PATH, detail="/openapi.json describes all paths.")
+    found = ProblemType(404, "no-such-path", "This path does not exist")
+    return Problem(type=found, detail="/openapi.json describes all paths.")
 
 
 def method_not_allowed(methods: str) -> Problem:
     """Return the problem of a method that the path does not support."""
+    title = "The path does not support this method"
     return Problem(
-        type=_METHOD_NOT_ALLOWED,
+        type=ProblemType(405, "method-not-allowed", title),
         detail=f"The path supports {methods}.",
         headers={"allow": methods},
     )
@@ -238,7 +224,8 @@ def too_large(max_bytes: int) -> Problem:
         f"The limit is {max_bytes} bytes (`max_body_bytes` of the server). Send a "
         "shorter body."
     )
-    return Problem(type=_TOO_LARGE, detail=detail)
+    found = ProblemType(413, "too-large", "The body is too large")
+    return Problem(type=found, detail=detail)
 
 
 def from_error(error: Exception, *, now: datetime, operation: str) -> Problem:
@@ -249,9 +236,11 @@ def from_error(error: Exception, *, now: datetime, operation: str) -> Problem:
     if isinstance(error, RequestRefused):
         return error.problem
     if isinstance(error, LinkInvalid):
-        return Problem(type=_LINK_INVALID, detail=str(error))
+        found = ProblemType(404, "link-invalid", "This link is not valid")
+        return Problem(type=found, detail=str(error))
     if isinstance(error, CallbackInvalid):
-        return Problem(type=_CALLBACK_INVALID, detail=str(error))
+        found = ProblemType(404, "callback-invalid", "This callback URL is not valid")
+        return Problem(type=found, detail=str(error))
     problem_type = find_problem_type(type(error))
     if problem_type.status >= SERVER_ERROR:
         return _server_problem(error, problem_type, operation)
@@ -284,7 +273,7 @@ def _members(error: Exception) -> dict[str, Any]:
         ids = {"run_id": error.run_id, "wait_id": error.wait_id}
         members |= {name: value for name, value in ids.items() if value is not None}
     if isinstance(error, errors.AlreadyDecided):
-        members["decision"] = decision_json(error.decision)
+        members["decision"] = to_json(error.decision)
     if isinstance(error, errors.RunBusy):
         members["until"] = utc_text(error.until)
     return members

@@ -11,19 +11,17 @@ from continuations.ledger.objects import Objects
 from continuations.present import json_forms
 from continuations.present.json_forms import event_json, version_json
 from continuations.present.wait_words import agent_state
-from continuations.serve.http import (
-    event_stream,
-    problems,
-    request_fields,
-)
+from continuations.serve.http import event_stream, problems, request_fields
+from continuations.serve.http.cursors import read_page
 from continuations.serve.http.request_response import Response, json_response
-from continuations.serve.list_page import read_page
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from continuations.core.messages import Detail
+    from continuations.serve.http.cursors import ListPage
     from continuations.serve.http.request_context import RequestContext, RouteHandler
-    from continuations.serve.list_page import ListPage
 
 _VERSION_DIGITS = 10
 
@@ -49,8 +47,7 @@ async def list_waits(context: RequestContext) -> Response:
         query["limit"],
         lambda wait: wait.id,
     )
-    rows = [json_forms.wait_summary_json(each) for each in page.rows]
-    return await _page_of_waits(context, rows, page.next)
+    return await _page_of_waits(context, to_json(page.rows), page.next)
 
 
 async def _list_due_first(
@@ -126,20 +123,16 @@ async def list_runs(context: RequestContext) -> Response:
         query["after"] = context.cursors().open(query["after"])
     items = context.runner.runs(**query)
     page = await _read_page(context, items, limit, lambda row: row.cursor)
-    rows = [json_forms.run_summary_json(each) for each in page.rows]
-    return json_response({"runs": rows, "next": page.next})
+    return json_response({"runs": to_json(page.rows), "next": page.next})
 
 
 async def list_drift(context: RequestContext) -> Response:
     """List the runs with what `resume` would do, one page at a time."""
-    from continuations.present.json_forms import drift_row_json  # noqa: PLC0415 - rarely used
-
     query = request_fields.query(context)
     after = context.cursors().open(query.get("after", ""))
     items = context.runner.drift(after=after)
     page = await _read_page(context, items, query["limit"], lambda row: row.run_id)
-    rows = [drift_row_json(row) for row in page.rows]
-    return json_response({"runs": rows, "next": page.next})
+    return json_response({"runs": to_json(page.rows), "next": page.next})
 
 
 # Versions and events of a run ---------------------------------------------------
@@ -148,15 +141,40 @@ async def list_drift(context: RequestContext) -> Response:
 async def list_versions(context: RequestContext) -> Response:
     """List the versions of a run, one page at a time."""
     run_id, query = context.path_params["run_id"], request_fields.query(context)
-    rows: list[dict[str, Any]] = []
-    next_after = None
+    versions = context.runner.history(run_id, after=query["after"])
+    return await _page_of_run(context, "versions", versions, version_json, "number")
+
+
+async def list_events(context: RequestContext) -> Response:
+    """List what happened in a run, one page at a time; or as server-sent events."""
+    run_id, query = context.path_params["run_id"], request_fields.query(context)
+    if event_stream.is_wanted(context.request):
+        return await event_stream.of_run(context, run_id)
+    events = context.runner.events(run_id, after=query.get("after", ""))
+    return await _page_of_run(context, "events", events, event_json, "cursor")
+
+
+async def _page_of_run(
+    context: RequestContext,
+    name: str,
+    items: AsyncIterator[Any],
+    form_of: Callable[[Any, Detail], dict[str, Any]],
+    cursor: str,
+) -> Response:
+    """Return a page of things of one run; `cursor` names the field of the cursor."""
+    run_id, limit = (
+        context.path_params["run_id"],
+        request_fields.query(context)["limit"],
+    )
     detail = await context.detail(run_id)
-    async for version in context.runner.history(run_id, after=query["after"]):
-        if len(rows) == query["limit"]:
-            next_after = rows[-1]["number"]
+    rows: list[dict[str, Any]] = []
+    following = None
+    async for item in items:
+        if len(rows) == limit:
+            following = rows[-1][cursor]
             break
-        rows.append(version_json(version, detail))
-    return json_response({"run_id": run_id, "versions": rows, "next": next_after})
+        rows.append(form_of(item, detail))
+    return json_response({"run_id": run_id, name: rows, "next": following})
 
 
 async def show_version(context: RequestContext) -> Response:
@@ -173,22 +191,6 @@ async def show_version(context: RequestContext) -> Response:
         detail=await context.detail(run.run_id),
     )
     return json_response(form)
-
-
-async def list_events(context: RequestContext) -> Response:
-    """List what happened in a run, one page at a time; or as server-sent events."""
-    run_id, query = context.path_params["run_id"], request_fields.query(context)
-    if event_stream.is_wanted(context.request):
-        return await event_stream.of_run(context, run_id)
-    rows: list[dict[str, Any]] = []
-    next_after = None
-    detail = await context.detail(run_id)
-    async for event in context.runner.events(run_id, after=query.get("after", "")):
-        if len(rows) == query["limit"]:
-            next_after = rows[-1]["cursor"]
-            break
-        rows.append(event_json(event, detail))
-    return json_response({"run_id": run_id, "events": rows, "next": next_after})
 
 
 async def openapi(_: RequestContext) -> Response:

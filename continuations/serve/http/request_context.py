@@ -6,7 +6,7 @@ import logging
 from asyncio import Semaphore, gather
 from typing import TYPE_CHECKING, TypeAlias
 
-from continuations.core.doors import Door
+from continuations.core.decisions import Door
 from continuations.errors import RunBusy, StaleRun
 from continuations.value_class import dataclass
 

@@ -1,21 +1,22 @@
-"""The fields of the JSON body and of the query of a request, checked with schemas."""
+"""The fields of the JSON body, the form and the query of a request."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.serve.field_checks import (
-    FieldsInvalid,
-    check_fields,
-    request_schema,
-)
-from continuations.serve.http import decision_bodies, problems
-from continuations.serve.http.parameters import QUERY_PARAMETERS
+from continuations.core import jsontext
+from continuations.core.run import Budget
+from continuations.present import requests
+from continuations.serve.http import problems
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.serve.http.request_context import RequestContext
+    from continuations.serve.http.request_response import Request
+
+JSON_TYPE = "application/json"
+FORM_TYPE = "application/x-www-form-urlencoded"
 
 
 def body(context: RequestContext) -> Mapping[str, Any]:
@@ -27,12 +28,40 @@ def body(context: RequestContext) -> Mapping[str, Any]:
     if not context.operation.needs_body and not context.request.body:
         return {}
     # A JSON body is required: a form of another site cannot send one.
-    fields = decision_bodies.parse_json_object(context.request)
-    try:
-        check_fields(fields, request_schema(context.operation.body))
-    except FieldsInvalid as error:
-        raise problems.malformed(str(error)) from None
+    fields = parse_json_object(context.request)
+    check(fields, requests.REQUESTS[context.operation.body])
     return fields
+
+
+def check(
+    fields: Mapping[str, Any], schema: Mapping[str, Any], where: str = "The body"
+) -> None:
+    """Raise `RequestRefused` unless fields are those of a schema."""
+    try:
+        requests.check_fields(fields, schema, where)
+    except requests.FieldsInvalid as error:
+        raise problems.malformed(str(error)) from None
+
+
+def text_with_files(fields: Mapping[str, Any], text: str) -> Any:
+    """Return a text, with the attachments of the field `files` if the body has some.
+
+    Raises `RequestRefused`, and `AttachmentsTooLarge` for more than any run can have.
+    """
+    if "files" not in fields:
+        return text
+    try:
+        return requests.text_with_files(text, fields["files"])
+    except requests.FieldsInvalid as error:
+        raise problems.malformed(f"{error}.".replace("..", ".")) from None
+
+
+def start_options(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return checked fields of a start as options of `AsyncRunner.start`."""
+    options = {**fields}
+    if "budget" in options:
+        options["budget"] = Budget(**options["budget"])
+    return options
 
 
 def query(context: RequestContext) -> dict[str, Any]:
@@ -41,6 +70,8 @@ def query(context: RequestContext) -> dict[str, Any]:
     Raises:
         RequestRefused: The query is not what the operation says.
     """
+    from continuations.serve.http.parameters import QUERY_PARAMETERS  # noqa: PLC0415 - not to decide
+
     operation, given = context.operation, context.request.query
     known = [QUERY_PARAMETERS[each] for each in operation.query]
     names = [parameter["name"] for parameter in known]
@@ -76,3 +107,58 @@ def _number(name: str, text: str, least: int, most: int) -> int:
         msg = f'"{name}" must be a number from {least} to {most}.'
         raise problems.malformed(msg)
     return int(text)
+
+
+def parse_json_object(request: Request) -> Mapping[str, Any]:
+    """Return the JSON object in a body; raise `RequestRefused` for anything else."""
+    _check_content_type(request, JSON_TYPE)
+    if not request.body:
+        raise problems.malformed("The body is empty. Send a JSON object, such as {}.")
+    try:
+        value = jsontext.parse(request.body, lossless=True)
+    except jsontext.NotJson as error:
+        msg = f"The body is not JSON: {error}."
+        raise problems.malformed(msg) from None
+    fields = jsontext.as_object(value)
+    if fields is None:
+        raise problems.malformed("The body must be a JSON object.")
+    return fields
+
+
+def form_fields(request: Request) -> Mapping[str, str]:
+    """Return the fields of a posted form; raise `RequestRefused` if it is invalid."""
+    # Not Starlette's parser: one parser decides what approves, also in AWS Lambda
+    # (docs/decisions/0012-http-and-cold-start.md).
+    from urllib.parse import parse_qsl  # noqa: PLC0415 - JSON bodies do not need it
+
+    _check_content_type(request, FORM_TYPE)
+    try:
+        pairs = parse_qsl(
+            request.body.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+        )
+    except ValueError:
+        raise problems.malformed("The body is not a valid form.") from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise problems.malformed("The form has a repeated field.")
+    return fields
+
+
+def check_length(name: str, text: str) -> None:
+    """Raise `RequestRefused` for a text of a form that is too long."""
+    try:
+        requests.check_text(name, text)
+    except requests.FieldsInvalid as error:
+        raise problems.malformed(str(error)) from None
+
+
+def _check_content_type(request: Request, expected: str) -> None:
+    content_type = request.headers.get("content-type", "")
+    media_type, _, parameters = content_type.partition(";")
+    charset = parameters.strip().lower().replace('"', "")
+    is_expected = media_type.strip().lower() == expected
+    if not is_expected or charset not in {"", "charset=utf-8"}:
+        raise problems.unsupported_media_type(expected)

@@ -14,7 +14,7 @@ from continuations.core import jsontext
 from continuations.errors import AlreadyDecided, WaitNotFound
 from continuations.ledger import layout, thread_ids, thread_keys
 from continuations.ledger.objects import Objects
-from continuations.serve.http import decision_bodies, problems
+from continuations.serve.http import problems, request_fields
 from continuations.serve.http.request_response import json_response
 from continuations.value_class import replace
 
@@ -111,7 +111,7 @@ async def _run_ids(context: RequestContext, subject: Subject) -> list[str | None
         return [layout.parse_wait_id(params["wait_id"]).run_id]
     if subject == "thread":
         return [*await _thread_run_ids(context)]
-    fields = decision_bodies.parse_json_object(context.request)
+    fields = request_fields.parse_json_object(context.request)
     if subject == "body":
         run_id = fields.get("run_id")
         return [run_id] if isinstance(run_id, str) else []

@@ -1,26 +1,31 @@
-"""Operations that start, resume, copy or erase runs, and those for several runs."""
+"""Operations that start, resume, copy or erase runs, and those for several at once."""
 
 from __future__ import annotations
 
+import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import jsontext
+from continuations.core.decisions import Decision
+from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
 from continuations.present import json_forms
-from continuations.serve.field_checks import start_options
-from continuations.serve.fork_ids import new_fork_id
+from continuations.present.requests import MAX_DECISIONS
 from continuations.serve.http import decision_bodies, problems, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import outcome_response, sweep_response
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from continuations.core.identity import Identity
+    from continuations.core.quorum import Vote
     from continuations.engine.outcomes import Outcome
     from continuations.serve.http.request_context import RouteHandler
+
+_MAX_RUN_ID_CHARS = 200
+_RANDOM_BYTES = 6
 
 
 async def start(context: RequestContext) -> Response:
@@ -29,15 +34,15 @@ async def start(context: RequestContext) -> Response:
     The client chooses the run id, so a repeated request starts one run. With
     `"work": false` the run is only stored, and a resume or sweep works on it.
     """
-    fields = start_options(request_fields.body(context))
-    text = decision_bodies.text_with_files(fields, fields.pop("input"))
+    fields = request_fields.start_options(request_fields.body(context))
+    text = request_fields.text_with_files(fields, fields.pop("input"))
     fields.pop("files", None)
     begin = partial(context.runner.start, text, by=context.identity_name, **fields)
     work = fields.get("work", True)
     if work and context.request.wants_live_events:
-        from continuations.serve.http import work_stream  # noqa: PLC0415 - few requests stream
+        from continuations.serve.http import event_stream  # noqa: PLC0415 - few requests stream
 
-        return await work_stream.of_run(context, begin, is_new=True)
+        return await event_stream.work_on_run(context, begin, is_new=True)
     from continuations.engine.outcomes import Suspended  # noqa: PLC0415 - see the module
 
     outcome = await begin()
@@ -57,9 +62,9 @@ async def resume(context: RequestContext) -> Response:
         return json_response({"run_id": run_id, "woken": True}, 202)
     begin = partial(context.runner.resume, run_id, reopen=reopen)
     if context.request.wants_live_events:
-        from continuations.serve.http import work_stream  # noqa: PLC0415 - few requests stream
+        from continuations.serve.http import event_stream  # noqa: PLC0415 - few requests stream
 
-        return await work_stream.of_run(context, begin, is_new=False)
+        return await event_stream.work_on_run(context, begin, is_new=False)
     return await _outcome(context, await begin())
 
 
@@ -80,13 +85,24 @@ async def erase(context: RequestContext) -> Response:
     finally:  # an erasure that failed may have deleted some objects
         for tell in context.when_erased:
             tell(run_id)
-    return json_response(json_forms.erased_run_json(receipt))
+    return json_response(to_json(receipt))
+
+
+def new_fork_id(run_id: str) -> str:
+    """Return a new id for a fork of a run.
+
+    It begins with the id of the run: an application may give rights by prefixes.
+    """
+    suffix = f"-fork-{secrets.token_hex(_RANDOM_BYTES)}"
+    return run_id[: _MAX_RUN_ID_CHARS - len(suffix)] + suffix
 
 
 async def fork(context: RequestContext) -> Response:
     """Start a new run from a version of a run; nothing runs before it is resumed."""
     fields, source = request_fields.body(context), context.path_params["run_id"]
-    posted = _posted_decisions(fields, context.identity)
+    posted = decision_bodies.posted_decisions(
+        fields.get("decisions", ()), context.identity
+    )
     if posted and not await context.may("decide", source):
         raise problems.forbidden("decide")
     new_id = fields["run_id"] if "run_id" in fields else new_fork_id(source)
@@ -106,13 +122,6 @@ async def fork(context: RequestContext) -> Response:
     return json_response({"run_id": run_id})
 
 
-def _posted_decisions(
-    fields: Mapping[str, Any], by: str | Identity
-) -> dict[str, decision_bodies.PostedDecision]:
-    items = jsontext.as_array(fields.get("decisions", [])) or ()
-    return decision_bodies.posted_decisions(items, by)
-
-
 # Several runs -------------------------------------------------------------------
 
 
@@ -127,7 +136,7 @@ async def publish(context: RequestContext) -> Response:
         **fields,
     )
     woken = await context.wake_all(publication.run_ids)
-    form = {**json_forms.publication_json(publication), "woken": woken}
+    form = {**to_json(publication), "woken": woken}
     return json_response(await visible_publication(context, form))
 
 
@@ -166,7 +175,69 @@ async def _visible(context: RequestContext, run_ids: Iterable[str]) -> set[str]:
     return {each for each in dict.fromkeys(run_ids) if await context.may("view", each)}
 
 
+# Several decisions --------------------------------------------------------------
+
+
+async def decide_all(context: RequestContext) -> Response:
+    """Record several decisions, each on its own, then wake the decided runs."""
+    from continuations.engine.decision_batch import decide_each  # noqa: PLC0415 - rarely used
+
+    items = request_fields.body(context)["decisions"]
+    if not 1 <= len(items) <= MAX_DECISIONS:
+        msg = f'"decisions" must be a list of 1 to {MAX_DECISIONS} decisions.'
+        raise problems.malformed(msg)
+    posted = decision_bodies.posted_decisions(items, context.identity)
+    results = await decide_each(
+        context.runner.decide,
+        {wait_id: each.verdict for wait_id, each in posted.items()},
+        HTTP,
+        shown={wait_id: each.shown for wait_id, each in posted.items()},
+    )
+    decided = [key for key, each in results.items() if isinstance(each, Decision)]
+    run_ids = dict.fromkeys(layout.parse_wait_id(key).run_id for key in decided)
+    woken = {run_id: await context.wake(run_id) for run_id in run_ids}
+    forms = [await _shown(context, *item, woken=woken) for item in results.items()]
+    return json_response({"results": forms})
+
+
+async def _shown(
+    context: RequestContext,
+    wait_id: str,
+    result: Decision | Vote | Exception,
+    *,
+    woken: dict[str, bool],
+) -> dict[str, Any]:
+    """Return the result of one decision, as far as the sender may view its run."""
+    if isinstance(result, AlreadyDecided) and not await _may_view(context, wait_id):
+        result = problems.decided_already()
+    elif not isinstance(result, Exception) and not await _may_view(context, wait_id):
+        return {"wait_id": wait_id, "recorded": True}
+    return _result_json(context, wait_id, result, woken=woken)
+
+
+async def _may_view(context: RequestContext, wait_id: str) -> bool:
+    return await context.may("view", layout.parse_wait_id(wait_id).run_id)
+
+
+def _result_json(
+    context: RequestContext,
+    wait_id: str,
+    result: Decision | Vote | Exception,
+    *,
+    woken: dict[str, bool],
+) -> dict[str, Any]:
+    if isinstance(result, Exception):
+        problem = problems.from_error(
+            result, now=context.clock.now(), operation="POST /decisions"
+        )
+        return {"wait_id": wait_id, "problem": problem.body()}
+    was_woken = isinstance(result, Decision)
+    was_woken = was_woken and woken[layout.parse_wait_id(wait_id).run_id]
+    return {"wait_id": wait_id, **json_forms.decide_json(result, woken=was_woken)}
+
+
 HANDLERS: Mapping[str, RouteHandler] = {
+    "decideAll": decide_all,
     "erase": erase,
     "fork": fork,
     "publish": publish,

@@ -9,14 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.present import json_forms
-from continuations.serve.http import (
-    decision_bodies,
-    event_stream,
-    problems,
-    request_fields,
-    word_stream,
-    work_stream,
-)
+from continuations.serve.http import event_stream, problems, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.run_responses import reply_response, thread_response
@@ -54,7 +47,7 @@ async def post_message(context: RequestContext) -> Response:
         params = context.path_params
         place = event_stream.last_place(context.request, params["agent"], params["key"])
     ticket = await thread.post(
-        decision_bodies.text_with_files(fields, fields["text"]),
+        request_fields.text_with_files(fields, fields["text"]),
         by=context.identity,
         door=HTTP,
         **options,
@@ -63,7 +56,7 @@ async def post_message(context: RequestContext) -> Response:
         None, run_id=ticket.run_id, number=ticket.number, now=context.clock.now()
     )
     if streams:
-        return await work_stream.of_message(
+        return await event_stream.work_on_message(
             context, ticket, place, form, partial(_worked_form, context, ticket)
         )
     if wait:
@@ -128,7 +121,9 @@ async def stream_events(context: RequestContext) -> Response:
     params = context.path_params
     words = request_fields.query(context)["words"]
     if words and context.request.can_stream:
-        return await word_stream.of_thread(context, params["agent"], params["key"])
+        return await event_stream.words_of_thread(
+            context, params["agent"], params["key"]
+        )
     return await event_stream.of_thread(context, params["agent"], params["key"])
 
 

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from continuations.core.decisions import Answer, Fail
+from continuations.core.visible_text import escape_invisible
 from continuations.core.waits import withheld
 from continuations.errors import InvalidInput
 from continuations.present import wait_words
-from continuations.present.escaping import escape_invisible
 from continuations.serve.notify.delivery import (
     NOTIFY_RETRY_POLICY,
     Delivery,

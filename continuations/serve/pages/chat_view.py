@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import run_stream
 from continuations.core.run import ENDED_STATUSES
+from continuations.present.times import moment_text
 from continuations.serve.pages.attachment_view import (
     AttachmentView,
     attachment_views,
@@ -13,7 +14,6 @@ from continuations.serve.pages.attachment_view import (
 )
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.run_view import StatePill, run_title, status_pill
-from continuations.serve.pages.time_words import moment_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

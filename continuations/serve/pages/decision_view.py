@@ -14,8 +14,7 @@ from continuations.present import wait_words
 from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.present.times import time_left, time_view
 from continuations.present.wait_words import DECISION_WORDS, votes_text
-from continuations.serve.pages.field_view import FieldView, field_errors_of
-from continuations.serve.pages.form_view import FormFields
+from continuations.serve.pages.form_view import FieldView, FormFields, field_errors_of
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:

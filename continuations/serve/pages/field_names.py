@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from continuations.present.escaping import escape_invisible
+from continuations.core.visible_text import escape_invisible
 
 PREFIX = "value:"
 MAX_DEPTH = 5

@@ -9,9 +9,7 @@ from continuations.core.attachment_parts import is_reference, labelled_text
 from continuations.core.calls import Nested
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
-from continuations.present.counted import counted
-from continuations.serve.pages.argument_words import arguments_text
-from continuations.serve.pages.time_words import clock_text, day_text
+from continuations.present.times import clock_text, counted, day_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -21,6 +19,26 @@ if TYPE_CHECKING:
     from continuations.core.run import Claim
     from continuations.core.version_window import VersionEvents, VersionWindow
     from continuations.wire.arrivals import InboxMessage
+
+
+def arguments_text(arguments_json: str, max_chars: int) -> str:
+    """Return arguments as `to: Kim, cents: 500`; a single one without its name."""
+    if not arguments_json:
+        return ""
+    fields = jsontext.as_object(jsontext.parse(arguments_json))
+    if fields is None:
+        return shorten(arguments_json, max_chars)
+    values = [_value_text(value, max_chars) for value in fields.values()]
+    if len(values) == 1:
+        return values[0]
+    pairs = zip(fields, values, strict=True)
+    return shorten(", ".join(f"{name}: {text}" for name, text in pairs), max_chars)
+
+
+def _value_text(value: object, max_chars: int) -> str:
+    text = value if isinstance(value, str) else jsontext.dump(value)
+    return shorten(text, max_chars)
+
 
 LINES_PER_PAGE = 40
 _TEXT_CHARS = 200

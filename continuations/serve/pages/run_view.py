@@ -12,10 +12,9 @@ from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.visible_text import shorten
 from continuations.core.waits import withheld
+from continuations.present.times import counted, length_text, moment_text
 from continuations.present.wait_words import finding_text
-from continuations.serve.pages.run_facts import Fact, run_facts
 from continuations.serve.pages.run_log import message_text
-from continuations.serve.pages.time_words import length_text, moment_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -25,11 +24,10 @@ if TYPE_CHECKING:
     from continuations.core.refused_replies import RefusedReply
     from continuations.core.run import RunRow as Run
     from continuations.core.state import RunState
+    from continuations.core.usage import Usage
     from continuations.core.waits import Wait
-    from continuations.serve.pages.row_states import RowState
-    from continuations.serve.pages.run_rows import RunRow
+    from continuations.serve.pages.run_rows import RowState, RunRow
     from continuations.serve.pages.working_time import WorkingTime
-
 
 _TITLE_CHARS = 120
 _WAKE_HINT = "The next attempt comes by itself; More… has “Ask the model now”."
@@ -428,3 +426,62 @@ def evidence_lines(row: RunRow, wait: Wait) -> tuple[EvidenceLine, ...]:
         )
         lines.append(line)
     return tuple(reversed(lines))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A fact about a run: words, then the value.
+
+    Attributes:
+        words: The meaning of the value.
+        value: The value.
+        source: The run and version that the value names, for a link; or `None`.
+    """
+
+    words: str
+    value: str
+    source: tuple[str, str] | None = None
+
+
+def run_facts(
+    run: Run, time: WorkingTime, now: datetime, first_version: int
+) -> tuple[Fact, ...]:
+    """Return the facts below the title of a run.
+
+    Args:
+        run: The row of the run.
+        time: Its time axis.
+        now: The time of the report.
+        first_version: Number of the first version that the time axis covers.
+    """
+    asked = moment_text(run.created_at, now)
+    facts = [Fact(words="agent", value=run.agent)]
+    if run.requester is not None:
+        facts.append(Fact(words="asked for by", value=f"{run.requester}, {asked}"))
+    else:
+        facts.append(Fact(words="started", value=asked))
+    if run.forked_from is not None:
+        run_id, _, version = run.forked_from.rpartition("@")
+        value = f"{run_id}, version {version}"
+        facts.append(Fact(words="fork of", value=value, source=(run_id, version)))
+    processes = "1 process" if time.workers == 1 else f"{time.workers} processes"
+    worked = f"{length_text(time.worked)} in {processes}"
+    if first_version > 1:
+        worked += f" since version {first_version}"
+    facts.append(Fact(words="worked", value=worked))
+    if time.slept:
+        facts.append(Fact(words="asleep", value=length_text(time.slept)))
+    facts.append(Fact(words="model", value=usage_text(run.usage)))
+    facts += [
+        Fact(words="label", value=f"{name}={value}") for name, value in run.labels
+    ]
+    return tuple(facts)
+
+
+def usage_text(usage: Usage) -> str:
+    """Return a usage: `14 requests, 21,460 tokens`."""
+    requests = counted(usage.requests, "request")
+    text = f"{requests}, {counted(usage.total_tokens, 'token')}"
+    if usage.currency and usage.cost is not None:
+        text += f", {usage.cost:f} {usage.currency}"
+    return text

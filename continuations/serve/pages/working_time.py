@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from continuations.core.run import ENDED_STATUSES
-from continuations.serve.pages.time_words import clock_text, length_text
+from continuations.present.times import clock_text, length_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

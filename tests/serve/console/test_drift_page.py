@@ -167,7 +167,7 @@ def test_each_page_reads_a_bounded_number_of_runs() -> None:
 
 def test_lists_end_after_a_number_of_read_runs(monkeypatch: Any) -> None:
     """A person finds the few runs that they may view, page after page."""
-    monkeypatch.setattr("continuations.serve.list_page.MAX_READ", 10)
+    monkeypatch.setattr("continuations.serve.http.cursors.MAX_READ", 10)
     store = MemoryStore()
     ships = agent("stock", [ship], ToolCall("ship", {"order": "o1"}))
     runner = Runner(ships, store=store)

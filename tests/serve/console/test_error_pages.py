@@ -20,7 +20,7 @@ from continuations import (
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console import error_pages
-from continuations.serve.pages.shell import Shell
+from continuations.serve.pages.environment import Shell
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.serve.console.console_client import ConsoleClient

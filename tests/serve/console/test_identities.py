@@ -20,7 +20,7 @@ from starlette import requests as starlette_requests
 from continuations import Identity
 from continuations.errors import InvalidInput
 from continuations.serve.console import local, proxy_header, proxy_jwt
-from continuations.serve.http import asgi_requests
+from continuations.serve.http import asgi
 from continuations.serve.http.request_response import UNIX_SOCKET, Request
 from tests.serve.console.console_client import ConsoleClient
 
@@ -215,7 +215,7 @@ def test_address_that_a_client_sends_is_no_unix_socket() -> None:
         "server": ("127.0.0.1", 8000),
         "client": (UNIX_SOCKET, 0),
     }
-    request = asgi_requests.plain_request(starlette_requests.Request(scope), "/", b"")
+    request = asgi.plain_request(starlette_requests.Request(scope), "/", b"")
 
     assert proxy_header("x-user", trusted="unix")(request) is None
 

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from continuations import ApprovalPolicy
-from continuations.present.form_fields import form_fields
+from continuations.present.wait_words import form_fields
 from continuations.serve.notify import mail
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug

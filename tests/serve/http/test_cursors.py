@@ -50,7 +50,7 @@ def test_cursor_names_no_hidden_run(
     path: str, query: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages that read only hidden rows lead to the visible ones and name no other."""
-    monkeypatch.setattr("continuations.serve.list_page.MAX_READ", 2)
+    monkeypatch.setattr("continuations.serve.http.cursors.MAX_READ", 2)
 
     async def scenario() -> None:
         fixture = ApiFixture(options={"can": can})

@@ -106,7 +106,13 @@ START = {"run_id": "r1", "input": "go"}
         ("/runs", {**START, "budget": {"tokens": 0}}, "integers above 0"),
         ("/runs", {**START, "work": 1}, '"work" must be true or false.'),
         ("/runs", {**START, "input": ""}, '"input" must not be empty.'),
-        ("/runs", {"run_id": "r1"}, 'The body needs "run_id" and "input".'),
+        ("/runs", {}, 'The body needs "run_id" and "input".'),
+        ("/runs", {"run_id": "r1"}, 'The body needs "input".'),
+        (
+            "/decisions",
+            {"decisions": [{"wait_id": "w", "decision": "answer"}]},
+            'decisions[0] is not valid: A decision "answer" needs "value".',
+        ),
         ("/runs/jane-1/pause", {"reason": 1}, '"reason" must be a string.'),
         ("/runs/jane-1/pause", {"reason": "x" * 10_001}, '"reason" has 10001'),
         (
@@ -165,5 +171,22 @@ def test_wrong_query_is_refused_with_the_name_of_its_parameter(
 
         assert (400, "malformed") == (response.status, problem_slug(response))
         assert detail in json_body(response)["detail"]
+
+    asyncio.run(scenario())
+
+
+def test_text_as_the_data_of_a_signal_has_only_the_limit_of_the_body() -> None:
+    """The schema of `data` has no limit, whether the value is a text or an object."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        await fixture.start_waiting_run()
+        body = {"run_id": "jane-1", "name": "paid", "data": "x" * 5000}
+
+        response = await fixture.request("POST", "/signals", body)
+
+        assert 200 == response.status
+        [kept] = await fixture.runner.signals("jane-1")
+        assert body["data"] == kept.data
 
     asyncio.run(scenario())

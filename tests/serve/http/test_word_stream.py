@@ -10,7 +10,7 @@ import pytest
 
 from continuations import Agent, AsyncRunner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.http import word_stream
+from continuations.serve.http import event_stream
 from continuations.serve.http.api import HttpApi, Request, Response
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
@@ -101,7 +101,7 @@ def test_words_come_before_the_stored_reply_also_of_the_first_message() -> None:
 
 
 def test_response_ends_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_stream, "STREAM_SECONDS", 0.2)
+    monkeypatch.setattr(event_stream, "STREAM_SECONDS", 0.2)
 
     async def scenario() -> None:
         _, api = make_api()

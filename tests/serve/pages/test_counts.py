@@ -9,7 +9,7 @@ import pytest
 from continuations.ledger.run_listing import RunSummary
 from continuations.prices import Usage
 from continuations.serve.console.runs_page import list_row
-from continuations.serve.pages.run_facts import usage_text
+from continuations.serve.pages.run_view import usage_text
 from tests.clocks import ManualClock
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from continuations.serve import pages
 from continuations.serve.pages import asset_files, environment
-from continuations.serve.pages.shell import Shell
+from continuations.serve.pages.environment import Shell
 from tests.run_environment import ROOT
 
 FOLDER = Path(str(pages.__file__)).parent
@@ -156,7 +156,7 @@ def test_wheel_contains_the_templates_and_assets(tmp_path: Path) -> None:
 def test_environment_loads_jinja_with_the_first_page_only() -> None:
     code = (
         "import sys\n"
-        "from continuations.serve.pages import asset_files, environment, shell\n"
+        "from continuations.serve.pages import asset_files, environment\n"
         "asset_files.style_text()\n"
         "print('jinja2' in sys.modules)"
     )

@@ -19,7 +19,7 @@ from tests.serve.pages.html_forms import PageForms
 from tests.serve.pages.wait_html import fields_html
 
 if TYPE_CHECKING:
-    from continuations.serve.pages.field_view import FieldView
+    from continuations.serve.pages.form_view import FieldView
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from continuations import Agent, Approve, Deny, Runner, tool
 from continuations.core.calls import Nested
 from continuations.core.ulid import encode_ulid
-from continuations.engine.window_reading import read_window
+from continuations.engine.past_reading import read_window
 from continuations.ledger import layout
 from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console.run_page import SHOWN_LEVELS, RunRows, Tree, tree
-from continuations.serve.pages.row_states import RowStates
 from continuations.serve.pages.run_log import run_log
+from continuations.serve.pages.run_rows import RowStates
 from continuations.serve.pages.run_view import call_view, run_view
 from continuations_storage import MemoryStore
 from tests import scripts

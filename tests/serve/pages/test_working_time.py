@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from continuations.core.run import Claim, RunRow
 from continuations.core.version_window import VersionEvents, VersionWindow
-from continuations.serve.pages.time_words import length_text
+from continuations.present.times import length_text
 from continuations.serve.pages.working_time import AXIS_WIDTH, working_time
 
 if TYPE_CHECKING:

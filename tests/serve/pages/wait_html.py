@@ -7,7 +7,7 @@ import re
 from html import unescape
 from typing import TYPE_CHECKING, Any
 
-from continuations.serve.http.wait_page import wait_page
+from continuations.serve.http.link_pages import wait_page
 from continuations.serve.pages import environment
 from continuations.serve.pages.decision_view import Decider
 from continuations.serve.pages.form_view import FormFields

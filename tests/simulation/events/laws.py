@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.calls import Parked
 from continuations.ledger import event_keys, layout
+from continuations.ledger.arrival_logs import SIGNALS
 from continuations.wire.arrivals import EVENT, SIGNAL
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.evidence import is_rewind
@@ -238,7 +239,7 @@ def _unused_signals(evidence: Evidence, history: RunHistory) -> Iterator[int]:
     run = history.newest_state.run
     yield from (signal.number for signal in run.signals)
     for key in evidence.created:
-        if key.startswith(layout.signals_prefix(run.id)):
+        if key.startswith(SIGNALS.prefix(run.id)):
             number = layout.number_in(layout.SIGNAL, key) or 0
             if number > run.last_signal_number:
                 yield number

@@ -11,8 +11,12 @@ from continuations.core import event_matching, signal_matching
 from continuations.engine import arrival_reducer, publishing, signal_delivery
 from continuations.engine.event_sweep import EventSweep
 from continuations.ledger import event_keys, event_waiters
-from continuations.ledger.event_delivery import Delivered, EventDelivery, EventLog
-from continuations.ledger.published_events import EventPublisher
+from continuations.ledger.published_events import (
+    Delivered,
+    EventDelivery,
+    EventLog,
+    EventPublisher,
+)
 from tests.simulation.events.laws import (
     an_event_is_taken_once,
     an_own_id_names_one_event,

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from continuations.core.attachments import attachments_of, attachments_of_run
-from continuations.ledger import file_keys, layout
+from continuations.ledger import layout, run_files
 from tests.simulation.files.actors import LIMIT_BYTES
 from tests.simulation.protocol.laws_of_runs import posted_messages
 
@@ -25,7 +25,7 @@ def no_message_lacks_its_attachment(evidence: Evidence) -> str | None:
         run = history.versions[0].state.run
         for place, at, named in _named(evidence, history):
             for each in named:
-                key = file_keys.key_of(run.id, run.run_nonce, each)
+                key = run_files.key_of(run.id, run.run_nonce, each)
                 created = evidence.created.get(key)
                 if not created or created[0].at > at:
                     return f"{place} names {key}, which was not created before"
@@ -59,10 +59,10 @@ def attachments_are_kept_once_within_the_limit(evidence: Evidence) -> str | None
         sizes: dict[str, dict[str, int]] = {}
         made: dict[str, list[tuple[float, str, str]]] = {}
         for key, changes in evidence.created.items():
-            is_own = key.startswith(file_keys.files_prefix(run_id))
-            parsed = file_keys.parse_file_key(key) if is_own else None
+            is_own = key.startswith(run_files.files_prefix(run_id))
+            parsed = run_files.parse_file_key(key) if is_own else None
             if parsed is not None:
-                prefix = file_keys.nonce_prefix(run_id, parsed.nonce)
+                prefix = run_files.nonce_prefix(run_id, parsed.nonce)
                 sizes.setdefault(prefix, {})[key] = parsed.size
                 create = (changes[0].at, changes[0].process, key)
                 made.setdefault(prefix, []).append(create)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import jsontext, trip_rows
+from continuations.core import draft, jsontext
 from continuations.core.call_events import CallReturned
+from continuations.core.trips import new_trip
 from continuations.engine import guarded_turn
 from continuations.engine.call_examination import CallExaminer
 from continuations.engine.guarded_calls import CheckedCall, GuardedCall
 from continuations.engine.performer import Performer
-from continuations.engine.trip_texts import new_trip
 from tests.simulation.families import GUARDS
 from tests.simulation.guards.laws import (
     each_trip_is_told_once,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from continuations.core.plan import CheckCall
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
-    from continuations.engine.guardrail_agents import GuardrailAgents
+    from continuations.engine.hook_calls import GuardrailAgents
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -104,7 +104,7 @@ def a_question_hides_a_refusal() -> Patches:
         tripped: Tripped | None = check(self._info(arguments))
         if tripped is None:
             return await original(self, arguments)
-        trip = new_trip(self._path, self.call.frame_id, "asks", "tool", tripped)
+        trip = new_trip(self._path, self.call.frame_id, "asks", "tool", tripped.reason)
         return CheckedCall(arguments=arguments, trip=trip)
 
     yield patch(GuardedCall.guarded, guarded)
@@ -170,7 +170,7 @@ def after_tool_loses_the_changes() -> Patches:
     family=GUARDS,
 )
 def a_trip_is_not_recorded() -> Patches:
-    yield skip(trip_rows.record)
+    yield skip(draft.record_trip)
 
 
 @mutant(
@@ -179,13 +179,13 @@ def a_trip_is_not_recorded() -> Patches:
     family=GUARDS,
 )
 def a_trip_is_recorded_twice() -> Patches:
-    original = trip_rows.record
+    original = draft.record_trip
 
     def record(draft: Draft, trip: Trip) -> None:
         original(draft, trip)
         original(draft, trip)
 
-    yield patch(trip_rows.record, record)
+    yield patch(draft.record_trip, record)
 
 
 MUTANTS = mutants_in(globals())

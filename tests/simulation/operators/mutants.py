@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core import call_cancellation
 from continuations.core.calls import Nested
-from continuations.core.doors import OPERATOR
+from continuations.core.decisions import OPERATOR
 from continuations.core.events import AgentCancelled
 from continuations.core.operator_waits import with_operator_requests
 from continuations.core.reducer import advance
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door
     from continuations.core.waits import Wait
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects

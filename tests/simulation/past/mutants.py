@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import past_rules
 from continuations.core.call_events import RepeatAllowed
 from continuations.core.calls import Started
-from continuations.core.doors import PYTHON
+from continuations.core.decisions import PYTHON
 from continuations.core.reducer import advance
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.engine import forking, rewinding
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from continuations.core.calls import CallRow
-    from continuations.core.decisions import Verdict
-    from continuations.core.doors import Door
+    from continuations.core.decisions import Door, Verdict
     from continuations.core.run import RunRow
     from continuations.core.run_past import Rewound
     from continuations.core.state import RunState

@@ -16,9 +16,9 @@ from continuations.engine import grant_coverage
 from continuations.engine.admission import Admission
 from continuations.engine.rule_approvals import ExaminedCall, RuleApprovals, Ruling
 from continuations.errors import StoreError
-from continuations.ledger import grant_revocations, layout, rule_decisions
+from continuations.ledger import grant_revocations, layout, recorded_decisions
+from continuations.ledger.arrival_logs import REVOCATIONS
 from continuations.ledger.objects import AlreadyExists
-from continuations.ledger.revocation_records import list_numbers
 from continuations.wire.arrivals import REVOCATION
 from tests.simulation.families import POLICY
 from tests.simulation.mutants.mutant import (
@@ -76,7 +76,7 @@ def a_revocation_is_ignored() -> Patches:
 )
 def a_revocation_under_a_taken_number_is_a_success() -> Patches:
     async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocation:
-        numbers = await list_numbers(objects, run_id)
+        numbers = await REVOCATIONS.numbers(objects, run_id)
         await grant_revocations._check_has_grant(objects, run_id, revocation)
         posted = replace(revocation, number=max(numbers, default=0) + 1)
         key = layout.numbered_key(layout.REVOCATION, run_id, posted.number)
@@ -200,7 +200,7 @@ def every_grant_covers_a_sub_agent() -> Patches:
     family=POLICY,
 )
 def a_rule_is_recorded_as_a_person() -> Patches:
-    original = rule_decisions.rule_decision
+    original = recorded_decisions.rule_decision
 
     def rule_decision(
         state: RunState,
@@ -217,7 +217,7 @@ def a_rule_is_recorded_as_a_person() -> Patches:
         )
         return replace(decision, rule=None, door="python", by="operator")
 
-    yield patch(rule_decisions.rule_decision, rule_decision)
+    yield patch(recorded_decisions.rule_decision, rule_decision)
 
 
 @mutant(
@@ -226,13 +226,13 @@ def a_rule_is_recorded_as_a_person() -> Patches:
     family=POLICY,
 )
 def a_rule_decides_without_its_record() -> Patches:
-    original = rule_decisions.record
+    original = recorded_decisions.record
 
     async def record(objects: Objects, decision: Decision) -> None:
         with suppress(StoreError):
             await original(objects, decision)
 
-    yield patch(rule_decisions.record, record)
+    yield patch(recorded_decisions.record, record)
 
 
 @mutant(
@@ -241,13 +241,13 @@ def a_rule_decides_without_its_record() -> Patches:
     family=POLICY,
 )
 def a_denial_of_a_rule_leaves_no_record() -> Patches:
-    original = rule_decisions.record
+    original = recorded_decisions.record
 
     async def record(objects: Objects, decision: Decision) -> None:
         if decision.kind != "deny":
             await original(objects, decision)
 
-    yield patch(rule_decisions.record, record)
+    yield patch(recorded_decisions.record, record)
 
 
 @mutant(

@@ -58,7 +58,7 @@ def dates_are_never_checked() -> Patches:
 
 
 def some_sweepers_trust_their_clocks() -> Patches:
-    """Sweepers with a wrong clock are of an earlier release, which trusts it."""
+    """Sweepers with a wrong clock trust it."""
     original = StoreClock.observe
 
     def observe(self: StoreClock, reading: ClockReading) -> None:
@@ -108,7 +108,7 @@ def now_is_dated_by_a_clock() -> Patches:
 
 
 @mutant(
-    "A marker that an earlier release dated too late is never found.",
+    "A marker that a wrong clock dated too late is never found.",
     breaks=(no_run_stranded,),
     condition=starters_die_late_and_some_sweepers_trust_their_clocks,
 )

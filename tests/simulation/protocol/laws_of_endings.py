@@ -9,7 +9,7 @@ from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
-from continuations.ledger.file_keys import files_prefix
+from continuations.ledger.run_files import files_prefix
 from tests.simulation.agents import (
     EVENT_TREES,
     FILE_TREES,

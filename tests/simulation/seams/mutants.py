@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import operator_waits, past_rules, untaken_signals
-from continuations.engine import adopter, grant_coverage, rewinding
+from continuations.core import operator_waits, past_rules, signal_matching
+from continuations.engine import adoption, grant_coverage, rewinding
 from continuations.engine.admission import Admission
 from continuations.engine.adoption import Relocation
 from continuations.engine.arrival_reducer import ArrivalReducer
@@ -230,7 +230,7 @@ def _is_doubtful(state: RunState, call: CallRow) -> bool:
     family=SEAMS,
 )
 def older_bytes_are_adopted() -> Patches:
-    yield returns(adopter._is_same_work, value=True)
+    yield returns(adoption._is_same_work, value=True)
 
 
 @mutant(
@@ -240,7 +240,7 @@ def older_bytes_are_adopted() -> Patches:
     family=SEAMS,
 )
 def bytes_from_before_a_rewind_are_adopted() -> Patches:
-    original = adopter._is_same_work
+    original = adoption._is_same_work
 
     def is_same_work(one: RunState, other: RunState) -> bool:
         run = replace(one.run, doubtful_tools=other.run.doubtful_tools)
@@ -273,7 +273,7 @@ def dropped_signals_are_kept() -> Patches:
     family=SEAMS,
 )
 def signals_of_other_names_are_dropped() -> Patches:
-    original = untaken_signals.drops
+    original = signal_matching.drops
 
     def drops(request: OperatorRequest, number: int, name: str) -> bool:
         return original(replace(request, signal_name=None), number, name)

@@ -18,6 +18,7 @@ from continuations.engine.inbox_messages import (
 )
 from continuations.engine.sweeping import RunSweep
 from continuations.ledger import inbox, thread_ids, thread_keys, thread_replies
+from continuations.ledger.arrival_logs import MESSAGES
 from continuations.ledger.versions import Versions
 from tests.simulation.families import THREADS
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
@@ -81,7 +82,7 @@ def a_repeat_does_not_begin_at_the_kept_number() -> Patches:
         last_read: int,
         nonce: str,
     ) -> InboxMessage:
-        number = await inbox._next_number(objects, run_id, last_read)
+        number = await MESSAGES.next_number(objects, run_id, last_read)
         return await inbox._post_from(
             objects, run_id, message, number, last_read, nonce=nonce
         )

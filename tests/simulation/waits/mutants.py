@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from continuations.core import consequences, jsontext, reducer
+from continuations.core import jsontext, reducer, waits
 from continuations.core.call_events import AnswerReceived, RepeatAllowed
 from continuations.core.calls import Started
 from continuations.core.decisions import Answer, Deny, Fail
@@ -133,11 +133,11 @@ def a_reopened_wait_keeps_its_id() -> Patches:
     condition=tools_wait,
 )
 def a_refusal_has_the_value_of_the_deadline() -> Patches:
-    original = consequences.consequence
+    original = waits.consequence
 
     def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
         if decision.kind == "deny" and wait.on_deadline_json is not None:
-            return consequences.consequence_of_deadline(wait)
+            return waits.consequence_of_deadline(wait)
         return original(wait, decision)
 
     yield patch(original, consequence)
@@ -149,7 +149,7 @@ def a_refusal_has_the_value_of_the_deadline() -> Patches:
     condition=tools_wait,
 )
 def an_error_is_an_answer() -> Patches:
-    original = consequences.consequence
+    original = waits.consequence
 
     def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
         if decision.kind == "fail":
@@ -168,7 +168,7 @@ def a_deadline_forgets_its_consequence() -> Patches:
     def consequence_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
         return wait.rules.on_deadline
 
-    yield patch(consequences.consequence_of_deadline, consequence_of_deadline)
+    yield patch(waits.consequence_of_deadline, consequence_of_deadline)
 
 
 # Time -------------------------------------------------------------------------------

@@ -289,6 +289,7 @@ def _arrivals() -> dict[str, GoldenObject]:
         authentication="login",
     )
     bare = Signal(id="01signal", number=1, at=MOMENT, name="receipt", data="null")
+    behind = replace(signal, names_before=b"receipt.reminder")
     request = OperatorRequest(
         **asked,
         number=3,
@@ -307,6 +308,7 @@ def _arrivals() -> dict[str, GoldenObject]:
         "message-id": GoldenObject("message id", FirstNumber(5)),
         "signal": GoldenObject("signal", signal),
         "signal-bare": GoldenObject("signal", bare),
+        "signal-behind": GoldenObject("signal", behind),
         "signal-id": GoldenObject("signal id", FirstNumber(7)),
         "cancellation": GoldenObject(
             "cancellation", CancelRequest(**asked, marker="due/1")

@@ -76,8 +76,8 @@ def _describe_row(value: object) -> dict[str, Any]:
     for field in fields(value):
         name = names.get(field.name, field.name)
         attribute = getattr(value, field.name)
-        # A later format may have more attributes, which are empty in this object.
-        if name is not None and attribute not in (None, False, "", (), {}):
+        # A later table may have more attributes, which are empty in this object.
+        if name is not None and attribute not in (None, False, "", b"", (), {}):
             described[name] = describe(attribute)
     return described
 

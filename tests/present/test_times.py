@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.present.counted import counted
+from continuations.present.times import counted
 
 
 def test_one_is_singular_and_thousands_are_separated() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations.present.escaping import escape_invisible, indent_escaped
+from continuations.core.visible_text import escape_invisible, indent_escaped
 
 TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
 
