@@ -298,7 +298,7 @@ def rules_decide_about_the_first_run() -> Patches:
 
 
 def runs_are_rewound_before_they_are_adopted() -> Patches:
-    """Somebody rewinds a run to the version whose bytes are then adopted."""
+    """A process rewinds a run to the version whose bytes are then adopted."""
     original = past_actors._adopt
 
     async def adopt(
