@@ -11,9 +11,8 @@ from continuations import Answer, Approve, Finished, Runner
 from continuations.errors import RunExists, RunNotFound
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.crash_points import every_crash
+from tests.crash_points import every_crash, remaining_keys
 from tests.engine.attachment_agents import PHOTO, three_deep
-from tests.engine.test_crash_at_every_operation import remaining_keys
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -145,6 +144,7 @@ def test_a_start_that_loses_the_race_deletes_only_its_own_attachments(
     assert [] == remaining_keys(store)
 
 
+@pytest.mark.fresh_interpreters
 def test_fresh_processes_see_the_attachments_at_every_depth(
     environment: RunEnvironment,
 ) -> None:

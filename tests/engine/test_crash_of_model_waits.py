@@ -14,8 +14,8 @@ from continuations.errors import RunBusy, RunNotFound
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.clocks import ManualClock
+from tests.crash_points import remaining_keys
 from tests.engine import slow_models
-from tests.engine.test_crash_at_every_operation import remaining_keys
 from tests.sampling import sample
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from continuations import Answer, Approve, Finished, Runner
 from continuations.errors import RunNotFound
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.crash_points import every_crash
+from tests.crash_points import every_crash, remaining_keys
 from tests.engine.state_agents import replayed, three_deep
-from tests.engine.test_crash_at_every_operation import remaining_keys
 from tests.scripts import call
 
 if TYPE_CHECKING:

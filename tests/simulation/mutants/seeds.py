@@ -386,3 +386,10 @@ SEEDS: dict[str, tuple[int, str]] = {
     "dropped_signals_are_kept": (16000003, "dropped_signals_end_no_wait"),
     "signals_of_other_names_are_dropped": (16000003, "each_signal_ends_one_wait"),
 }
+
+# The laws that stand beside no seed, and a mutant that breaks each with its seed.
+OTHER_LAWS: dict[str, str] = {
+    "a_run_takes_each_arrival_once": "a_moved_wait_keeps_the_events_of_its_version",
+    "denied_by_its_rule_never_runs": "a_rule_never_denies",
+    "nothing_due_is_left": "a_release_marker_of_a_resting_thread_stays",
+}
