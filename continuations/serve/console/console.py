@@ -40,6 +40,7 @@ from continuations.serve.console.same_origin import FormTokens
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import Response
 from continuations.serve.http.routes import find_route, match_path
+from continuations.serve.option_checks import check_type
 from continuations.serve.pages import asset_files
 from continuations.serve.pages.environment import Shell
 from continuations.serve.rights import Rights
