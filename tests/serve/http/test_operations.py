@@ -19,8 +19,8 @@ from continuations.serve.http import (
 )
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.parameters import QUERY_PARAMETERS
-from continuations.serve.http.plain_operations import FORMS
 from continuations.serve.http.routes import handler_of
+from continuations.serve.operation_calls import FORMS
 from continuations.serve.operations import OPERATIONS, Operation
 from tests.serve.http.api_fixture import (
     ApiFixture,
