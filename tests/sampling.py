@@ -63,7 +63,6 @@ LONG_TESTS = (
     "tests/serve/aws/test_lambda_runs.py::test_start_without_run_id_is_idempotent",
     "tests/serve/aws/test_lambda_runs.py::test_sweep_continues_a_paused_run",
     "tests/serve/aws/test_lambda_runs.py::test_timed_out_invocation_leaves_an_unknown_call",
-    "tests/serve/aws/test_s3_example.py",
     "tests/serve/pages/test_run_rows.py::test_every_frame_and_call_has_one_row",
     "tests/serve/test_idle_threads.py",
     "tests/storage/test_conformance.py::TestFileStoreWithNamedFiles::test_exactly_one_of_racing_processes_creates_a_key",

@@ -181,6 +181,7 @@ def test_denied_or_answered_call_resumes_without_its_tool(
 
 
 @pytest.mark.parametrize("code", sample(["renamed", "child", "no agent"], 2))
+@pytest.mark.fresh_interpreters
 def test_approved_call_below_a_missing_agent_raises_agent_changed_and_writes_nothing(
     environment: RunEnvironment, code: str
 ) -> None:
@@ -212,6 +213,7 @@ def test_approved_call_below_a_missing_agent_raises_agent_changed_and_writes_not
     ("code", "verdict"),
     sample([*product(["child", "no agent"], ["deny", "answer"])], 3),
 )
+@pytest.mark.fresh_interpreters
 def test_run_continues_without_a_removed_sub_agent_after_its_wait_is_given_up(
     environment: RunEnvironment, code: str, verdict: str
 ) -> None:
@@ -235,6 +237,7 @@ def test_run_continues_without_a_removed_sub_agent_after_its_wait_is_given_up(
 
 
 @pytest.mark.parametrize("verdict", sample(["answer", "deny"], 2))
+@pytest.mark.fresh_interpreters
 def test_removed_sub_agent_ends_with_its_last_turn(
     environment: RunEnvironment, verdict: str
 ) -> None:
@@ -249,6 +252,7 @@ def test_removed_sub_agent_ends_with_its_last_turn(
     assert "agent child used all of its 1 turns" in tool_results(environment, "go deep")
 
 
+@pytest.mark.fresh_interpreters
 def test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled(
     environment: RunEnvironment,
 ) -> None:
@@ -280,6 +284,7 @@ def test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled(
 
 
 @pytest.mark.parametrize("code", sample(["child", "no agent"], 2))
+@pytest.mark.fresh_interpreters
 def test_denial_that_stops_ends_a_run_with_a_removed_sub_agent(
     environment: RunEnvironment, code: str
 ) -> None:
@@ -298,6 +303,7 @@ def test_denial_that_stops_ends_a_run_with_a_removed_sub_agent(
 
 
 @pytest.mark.parametrize("verdict", sample(["deny", "answer"], 2))
+@pytest.mark.fresh_interpreters
 def test_removed_sub_agent_ends_with_a_call_that_has_not_begun(
     environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch, verdict: str
 ) -> None:
@@ -325,6 +331,7 @@ def test_removed_sub_agent_ends_with_a_call_that_has_not_begun(
 
 
 @pytest.mark.parametrize("code", sample(["no agent", "renamed", "child"], 2))
+@pytest.mark.fresh_interpreters
 def test_run_with_a_missing_agent_can_be_cancelled(
     environment: RunEnvironment, code: str
 ) -> None:
