@@ -275,7 +275,8 @@ class Tool(BaseTool, Generic[P, R]):
         check_option_names("Tool.from_schema", options, SCHEMA_TOOL_DEFAULTS)
         check_type(name, "description", options.get("description", ""), str)
         parameters = SchemaParameters(name, schema, function, options.get("readings"))
-        made: Tool[..., Any] = object.__new__(Tool)
+        kind: type[Tool[..., Any]] = Tool
+        made: Tool[..., Any] = object.__new__(kind)
         made._declare(name, function, parameters, options)
         return made
 
