@@ -174,10 +174,12 @@ def test_signals_that_come_at_the_same_moment_keep_their_names() -> None:
     store = MemoryStore(ManualClock().now)
     _runner(store).start("go", run_id="r")
     first, second = _runner(store), _runner(store)
-    threads = [
-        Thread(target=lambda each=each: [each.signal("r", "a") for _ in range(40)])
-        for each in (first, second)
-    ]
+
+    def send(runner: Runner) -> None:
+        for _ in range(40):
+            runner.signal("r", "a")
+
+    threads = [Thread(target=send, args=(each,)) for each in (first, second)]
     for thread in threads:
         thread.start()
     for thread in threads:
