@@ -1,8 +1,8 @@
 """Coroutines that run and resume without a store: the caller keeps the continuation.
 
-The run loop is that of runs with a store, with a journal that keeps nothing. It is not a
-`Runner` with a store in memory: that costs a cold `resume` a fifth to a quarter more
-time, because it loads the modules of claims, markers, versions and publishing.
+The run loop is that of runs with a store, with a journal that keeps nothing. A `Runner`
+with a store in memory would need a fifth to a quarter more time for a cold `resume`. It
+loads the modules of claims, markers, versions and publishing.
 """
 
 from __future__ import annotations
