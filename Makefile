@@ -95,14 +95,11 @@ SLOW_TESTS := \
 	tests/engine/test_changed_code.py \
 	tests/engine/test_claims.py \
 	tests/engine/test_compaction_in_processes.py \
-	tests/engine/test_crash_of_asking_guardrails.py \
 	tests/engine/test_crash_of_attachments.py \
 	tests/engine/test_crash_of_compaction.py \
 	tests/engine/test_crash_of_grants.py \
-	tests/engine/test_crash_of_guardrails.py \
-	tests/engine/test_crash_of_model_waits.py \
 	tests/engine/test_crash_of_publish.py \
-	tests/engine/test_crash_of_state.py \
+	tests/engine/test_crash_scenarios.py \
 	tests/engine/test_crash_of_threads.py \
 	tests/engine/test_crash_of_votes.py \
 	tests/engine/test_depth.py \

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from continuations_storage import Store
     from continuations_storage.faults import Moment
 
-MAX_OPERATIONS = 100
+MAX_OPERATIONS = 400
 
 
 @dataclass

@@ -47,6 +47,7 @@ FREE_ENDS = {
     "continuations/models/chat_errors.py:model_error": "the command that installs",
     "continuations/models/fallback.py:_error_of": "the texts of all providers",
     "continuations/wire/envelope.py:_to_msgpack": "the text of msgpack",
+    "continuations_storage/probe.py:ProofOfVersions.check": "of a client",
     "continuations_storage/retries.py:AttemptFailed.to_storage_error": "of a client",
     "continuations_storage/retries.py:create_with_retries": "likewise",
 }
@@ -120,7 +121,7 @@ class Texts:
         self._of_stores.clear()
         result = yield
         for (site, _), error in self._of_stores.items():
-            self._check(site, error, str(error))
+            self._check(site, error, str(error).replace(f" in {error.place}", ""))
         if self.faults:
             pytest.fail("\n".join(dict.fromkeys(self.faults)), pytrace=False)
         return result

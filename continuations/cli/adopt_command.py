@@ -10,19 +10,15 @@ import typer
 
 import continuations
 from continuations import errors
-from continuations.cli import FAILED, formatting, json_output
+from continuations.cli import FAILED, formatting, output
 from continuations.cli.application import runner_with_agents, runner_without_agents
 from continuations.cli.decision_input import resolve_actor, write_actor_note
-from continuations.cli.errors import UsageError
-from continuations.cli.options import App, Json, Requester, StoreUrl
+from continuations.cli.options import App, Json, Requester, StoreUrl, UsageError
 from continuations.cli.output import write_lines, write_note
 
 if TYPE_CHECKING:
     from continuations import Runner, Wait
     from continuations.interop.snaplogic import PausedRun
-
-# typer reads the annotations when it runs.
-# ruff: noqa: TC001
 
 
 class FileFormat(StrEnum):
@@ -108,7 +104,7 @@ def adopt(  # noqa: PLR0913 - one parameter for each option
         )
         outcome = runner.adopt(_read_bytes(file), run_id=run_id, by=by)
     if json:
-        json_output.write_json(json_output.outcome_form(runner.store, outcome))
+        output.write_json(output.outcome_form(runner.store, outcome))
     else:
         write_lines(formatting.outcome_lines(outcome))
     if decisions and paused is not None:

@@ -6,22 +6,24 @@ need the code, and only they import its module.
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import continuations
-from continuations.cli.errors import UsageError
-from continuations.cli.store_name import store_name
+from continuations.cli.options import UsageError
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.loading import load_object, load_or_call
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.objects import check_folder_exists, open_store
+from continuations_storage import FileStore, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from continuations import Agent, AsyncRunner, Runner
     from continuations.engine.ports import Groups
+    from continuations_storage import Store
 
 
 def runner_with_agents(
@@ -200,3 +202,22 @@ def load_option(option: str, spec: str | None) -> Any:
     except InvalidInput as error:
         msg = f"{option}: {error}"
         raise UsageError(msg) from error
+
+
+_REPR = re.compile(r"<\w+ (.*)>", re.DOTALL)
+
+
+def store_name(store: Store) -> str:
+    """Return the URL of a store, or its repr if that contains no URL."""
+    if isinstance(store, MemoryStore):
+        return "memory:"
+    # The repr names the place and never contains credentials.
+    text = _place(store)
+    if isinstance(store, FileStore):
+        return f"file:{text}"
+    return text if "://" in text else repr(store)
+
+
+def _place(store: Store) -> str:
+    match = _REPR.fullmatch(repr(store))
+    return repr(store) if match is None else match[1]

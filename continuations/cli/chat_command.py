@@ -9,13 +9,15 @@ import typer
 
 from continuations.cli.application import load_context, runner_with_agents
 from continuations.cli.decision_input import resolve_actor
-from continuations.cli.errors import UsageError
-from continuations.cli.file_options import input_with_files
-from continuations.cli.options import App, Context, Files, Json, StoreUrl
-
-# typer reads the annotations when it runs.
-# ruff: noqa: TC001
-
+from continuations.cli.options import (
+    App,
+    Context,
+    Files,
+    Json,
+    StoreUrl,
+    UsageError,
+    input_with_files,
+)
 
 ChatAgent = Annotated[
     str | None,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli.stack_tree import Line
-from continuations.cli.written_text import WrittenText
 from continuations.core import jsontext, run_stream
 from continuations.core.attachment_parts import labelled_text
+from continuations.core.live_events import ReasoningDelta
 from continuations.core.visible_text import escape_invisible, shorten
 from continuations.present.times import counted
 from continuations.present.wait_words import DECISION_WORDS
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from continuations.core.live_events import CallProgress, TextDelta
     from continuations.core.run import Failure
     from continuations.core.run_stream import StreamEvent
+
 
 _MAX_CALL_CHARS = 200
 
@@ -157,3 +158,44 @@ def _decided_text(event: run_stream.WaitDecided) -> str:
 
 def _call_line(place: str, text: str) -> Line:
     return Line("  · ", escape_invisible(f"{place}: {text}" if text else place), "busy")
+
+
+class WrittenText:
+    """Turns live events into parts of lines, and knows what is written.
+
+    A line that a model wrote is indented after its first line, so that it cannot
+    imitate the lines of the program.
+    """
+
+    def __init__(self) -> None:
+        # The name, kind, frame, fence and attempt of the text on the open line.
+        self._open: tuple[str, bool, str, int, int] | None = None
+        # The attempt of each frame's reply, and its text so far.
+        self._texts: dict[str, tuple[tuple[int, int], str]] = {}
+
+    def parts(self, event: TextDelta | ReasoningDelta, name: str) -> Iterator[Line]:
+        """Yield a part of a text; a new line begins with the name of its writer."""
+        thinks = isinstance(event, ReasoningDelta)
+        place = (name, thinks, event.frame, event.fence, event.attempt)
+        if self._open != place:
+            if self.close_line():
+                yield Line("", "\n")
+            self._open = place
+            verb = " thinks" if thinks else ""
+            yield Line("", f"{escape_invisible(name)}{verb}: ")
+        if not thinks:
+            attempt = (event.fence, event.attempt)
+            known, text = self._texts.get(event.frame, (attempt, ""))
+            before = text if known == attempt else ""
+            self._texts[event.frame] = (attempt, before + event.text)
+        lines = map(escape_invisible, event.text.split("\n"))
+        yield Line("", "\n  ".join(lines), "thought" if thinks else "agent")
+
+    def close_line(self) -> bool:
+        """Close the line; return whether one was open."""
+        was_open, self._open = self._open is not None, None
+        return was_open
+
+    def take(self, frame: str | None) -> str:
+        """Return the text that was written in a frame, and forget it."""
+        return self._texts.pop(frame or "", ((0, 0), ""))[1]

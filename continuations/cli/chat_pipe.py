@@ -7,12 +7,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli import FAILED, formatting
-from continuations.cli.chat_files import shown_text
 from continuations.cli.chat_lines import EventLines, failed_lines, said_lines
-from continuations.cli.json_output import write_json
-from continuations.cli.output import write_lines, write_note
+from continuations.cli.chat_session import shown_text
+from continuations.cli.output import (
+    recorded_decisions,
+    write_json,
+    write_lines,
+    write_note,
+)
 from continuations.cli.terminal import print_lines
-from continuations.cli.wait_status import recorded_decisions
 from continuations.engine.outcomes import Failed, Queued, Replied, Suspended
 from continuations.present.json_forms import reply_json
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import continuations
-from continuations.cli import INTERRUPTED, chat_files, formatting
+from continuations.cli import INTERRUPTED, chat_session, formatting
 from continuations.cli.chat_lines import EventLines, history_lines, progress_line
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.stack_tree import Line
@@ -77,7 +77,7 @@ class ChatTerminal:
         self._is_closed = False
         self._decisions = ChatDecisions(runner, actor, self._read)
         self._events = EventLines(session.agent, self._decisions.decided)
-        self._files = chat_files.ChatFiles()
+        self._files = chat_session.ChatFiles()
 
     def run(self, history: int) -> int:
         """Talk until the person leaves; return the exit code."""
@@ -138,7 +138,7 @@ class ChatTerminal:
                 self._progress()
             case "/close":
                 return self._close()
-            case chat_files.COMMAND:
+            case chat_session.FILE_COMMAND:
                 self._files.attach(rest.strip())
             case "/nofile":
                 self._files.remove_all()
@@ -154,7 +154,7 @@ class ChatTerminal:
 
     def _say(self, text: str) -> None:
         message = self._files.with_text(text)
-        self._events.own_texts.append(chat_files.shown_text(message))
+        self._events.own_texts.append(chat_session.shown_text(message))
         self._session.post(message, when_busy=self._when_busy)
         self._files.sent()
         self._progress()
@@ -239,7 +239,7 @@ class ChatTerminal:
 
             # A pasted text of several lines is one message.
             readline.parse_and_bind("set enable-bracketed-paste on")
-        chat_files.complete_paths()
+        chat_session.complete_paths()
 
 
 _LATER = "l"

@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from continuations.cli.errors import UsageError
-from continuations.cli.output import write_note
-from continuations.cli.wait_status import recorded_decisions
+from continuations.cli.options import UsageError
+from continuations.cli.output import recorded_decisions, write_note
 from continuations.core import jsontext
 from continuations.core.decisions import Door
 from continuations.errors import WaitNotFound

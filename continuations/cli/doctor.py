@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.cli.store_name import store_name
+from continuations.cli.application import store_name
 from continuations.core.visible_text import escape_invisible
 from continuations.engine import portal
 from continuations.engine.ports import Ports

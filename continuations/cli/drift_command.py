@@ -11,9 +11,8 @@ import typer
 
 from continuations.cli import FAILED
 from continuations.cli.application import load_context, runner_with_agents
-from continuations.cli.json_output import write_json
 from continuations.cli.options import App, Context, Json, StoreUrl
-from continuations.cli.output import write_lines, write_note
+from continuations.cli.output import write_json, write_lines, write_note
 from continuations.core.visible_text import escape_invisible
 from continuations.errors import ContinuationsError
 from continuations.ledger.thread_ids import is_thread_id

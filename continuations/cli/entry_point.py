@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from typer.main import get_command
 
 from continuations.cli import BUSY, LIBRARY_ERROR, USAGE_ERROR
-from continuations.cli.errors import UsageError
-from continuations.cli.output import write_note
-from continuations.cli.places import keep_places, with_places
+from continuations.cli.options import UsageError
+from continuations.cli.output import keep_places, with_places, write_note
 from continuations.cli.program import program
 from continuations.errors import ContinuationsError, RunBusy, StaleRun
 

@@ -10,21 +10,14 @@ from typing import Annotated
 import typer
 
 from continuations.cli import FAILED
-from continuations.cli.application import runner_without_agents
-from continuations.cli.confirmation import confirm
+from continuations.cli.application import runner_without_agents, store_name
 from continuations.cli.decision_input import check_run_id
-from continuations.cli.errors import UsageError
-from continuations.cli.json_output import write_json
-from continuations.cli.options import App, Json, RunId, StoreUrl
-from continuations.cli.output import write_lines, write_note
-from continuations.cli.store_name import store_name
+from continuations.cli.options import App, Json, RunId, StoreUrl, UsageError
+from continuations.cli.output import confirm, write_json, write_lines, write_note
 from continuations.core.visible_text import escape_invisible
 from continuations.present.json_forms import prune_result_json
 from continuations.present.times import counted
 from continuations.wire.report import to_json
-
-# typer reads the annotations when it runs.
-# ruff: noqa: TC001
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")]
 _DURATION = re.compile(r"([1-9][0-9]{0,5})([dh])\Z")

@@ -6,11 +6,10 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from continuations.cli.chat_lines import progress_line
-from continuations.cli.event_lines import event_line
-from continuations.cli.json_output import write_json
+from continuations.cli.chat_lines import WrittenText, progress_line
+from continuations.cli.output import write_json
+from continuations.cli.past_lines import event_line
 from continuations.cli.terminal import print_lines, print_part
-from continuations.cli.written_text import WrittenText
 from continuations.core import run_stream
 from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
 from continuations.core.withheld_texts import shown_event

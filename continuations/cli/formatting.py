@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.cli.wait_status import decision_text
 from continuations.core import jsontext
 from continuations.core.visible_text import escape_invisible, indent_escaped
 from continuations.core.wait_rules import WAIT_RULES
@@ -196,6 +195,16 @@ def title_lines(wait: Wait | None, decided: Decision | Vote) -> Iterator[str]:
         title = display.title_of(jsontext.parse(decided.arguments))
     if title is not None:
         yield f"title: {escape_invisible(title)}"
+
+
+def decision_text(decision: Decision) -> str:
+    """Return the kind, the person and the time of a decision as text."""
+    deciders = ", ".join(decision.voters) or decision.by
+    by = f" by {deciders}" if deciders else ""
+    # A deadline has no decider: only `wake` ends a wait by a name before its time.
+    is_woken = decision.kind == "expire" and decision.by is not None
+    word = "woken" if is_woken else DECISION_WORDS[decision.kind].lower()
+    return f"{word}{by} at {readable_time(decision.at)}"
 
 
 def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:

@@ -10,11 +10,9 @@ import typer
 
 from continuations.cli.application import runner_without_agents
 from continuations.cli.decision_input import resolve_actor
-from continuations.cli.errors import UsageError
-from continuations.cli.json_output import write_json
-from continuations.cli.options import App, By, Json, StoreUrl
-from continuations.cli.output import write_lines, write_note
-from continuations.cli.runs_without_model import awaiting_models
+from continuations.cli.inspect_commands import awaiting_models
+from continuations.cli.options import App, By, Json, StoreUrl, UsageError
+from continuations.cli.output import write_json, write_lines, write_note
 from continuations.core.visible_text import escape_invisible
 from continuations.core.wait_rules import COUNTED_KINDS
 from continuations.ledger.worklist import MAX_PAGE
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 
     from continuations import Runner
     from continuations.ledger.worklist import ListedWait
-
-# typer reads the annotations when it runs.
-# ruff: noqa: TC001
 
 _PAGE_ROWS = 50
 _MAX_COUNTED = 100
@@ -102,11 +97,11 @@ def inbox(
     if not sys.stdout.isatty():
         write_lines(_plain_lines(rows, person, others))
         return
-    from continuations.cli import inbox_terminal  # noqa: PLC0415 - a pipe needs no rich
+    from continuations.cli import terminal  # noqa: PLC0415 - a pipe needs no rich
 
     now = datetime.now(UTC)
     views = [inbox_view.inbox_row(row, now) for row in rows]
-    inbox_terminal.print_inbox(title(len(rows), person), views, others)
+    terminal.print_inbox(title(len(rows), person), views, others)
 
 
 def title(count: int, person: str | None) -> str:

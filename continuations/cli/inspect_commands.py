@@ -11,22 +11,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from continuations.cli import FAILED, formatting
-from continuations.cli.application import missing_code, runner_without_agents
+from continuations.cli.application import (
+    missing_code,
+    runner_without_agents,
+    store_name,
+)
 from continuations.cli.decision_input import check_run_id
-from continuations.cli.errors import UsageError
-from continuations.cli.json_output import detail_of, run_form, write_json
 from continuations.cli.options import (
     App,
     Json,
     RunId,
     StoreUrl,
     Transcript,
+    UsageError,
     given_options,
 )
-from continuations.cli.output import write_lines, write_note
-from continuations.cli.runs_without_model import awaiting_models
+from continuations.cli.output import (
+    detail_of,
+    run_form,
+    with_places,
+    write_json,
+    write_lines,
+    write_note,
+)
 from continuations.cli.stack_tree import Line
-from continuations.cli.store_name import store_name
 from continuations.core.attachments import attachments_of
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible, shorten
@@ -34,12 +42,13 @@ from continuations.engine import portal
 from continuations.errors import ContinuationsError
 from continuations.ledger.arrival_logs import MESSAGES
 from continuations.ledger.objects import Objects, gather_all
+from continuations.ledger.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.json_forms import (
     listed_wait_json,
     wait_json,
 )
-from continuations.present.wait_words import agent_state
+from continuations.present.wait_words import agent_state, awaiting_models_line
 from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json, utc_text
 
@@ -50,10 +59,6 @@ if TYPE_CHECKING:
     from continuations.core.messages import Detail
     from continuations.wire.arrivals import InboxMessage
     from continuations_storage import Store
-
-
-# typer reads the annotations when it runs.
-
 
 Approver = Annotated[
     str | None,
@@ -304,8 +309,8 @@ def _show_run(
 ) -> None:
     # Imported here: only this command needs the tree and rich, deciding does not.
     from continuations.cli import stack_tree  # noqa: PLC0415
+    from continuations.cli.output import recorded_decisions  # noqa: PLC0415
     from continuations.cli.terminal import print_folded  # noqa: PLC0415
-    from continuations.cli.wait_status import recorded_decisions  # noqa: PLC0415
 
     run = runner.look(run_id, version=version)
     # An earlier version does not say which messages had arrived by then.
@@ -443,3 +448,9 @@ def unread_json(unread: Iterable[InboxMessage]) -> list[dict[str, Any]]:
         }
         for each in unread
     ]
+
+
+def awaiting_models(runner: Runner) -> str:
+    """Return how many runs of the store wait for their models; empty for none."""
+    found = portal.run_until_complete(find_runs_awaiting_models(Objects(runner.store)))
+    return with_places(awaiting_models_line(found))

@@ -1,11 +1,27 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments that several commands share, and how their texts are read."""
 
 from __future__ import annotations
 
+import mimetypes
+import re
 from os import environ
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from continuations.core import jsontext
+
+if TYPE_CHECKING:
+    from continuations.core.attachments import Content
+
+# A word needs no quotes: --setting reasoning_effort=low
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*\Z")
+
+
+class UsageError(Exception):
+    """The command line is invalid and nothing was done; the text says how to fix it."""
+
 
 App = Annotated[
     str | None,
@@ -43,6 +59,8 @@ Reason = Annotated[
         help="Why. It is recorded; the model sees the reason of a denial.",
     ),
 ]
+MessageText = Annotated[str, typer.Argument(metavar="TEXT", help="The message.")]
+Why = Annotated[str | None, typer.Option(metavar="TEXT", help="Why. It is recorded.")]
 Shown = Annotated[
     str | None,
     typer.Option(
@@ -171,3 +189,78 @@ def given_options(app: str | None, store: str | None) -> list[str]:
         if value is not None and value != environ.get(variable)
         for word in (option, value)
     ]
+
+
+def input_with_files(text: str, paths: list[str]) -> Any:
+    """Return a text, or a text and attachments.
+
+    The ending of a name tells the media type. Raises `UsageError` for a file that
+    cannot be read, and `InvalidInput` for an empty one.
+    """
+    return [text, *(read_file("--file", path) for path in paths)] if paths else text
+
+
+def read_file(option: str, name: str) -> Content:
+    """Return a file as an attachment.
+
+    Args:
+        option: The option or command that named the file, for errors.
+        name: The path of the file.
+
+    Returns:
+        The attachment. Only the last part of the path is its name.
+
+    Raises:
+        UsageError: The file cannot be read, or is larger than a run can have.
+        InvalidInput: The file is empty, or its name is not valid.
+    """
+    from continuations.core.attachment_parts import MAX_RUN_BYTES  # noqa: PLC0415 - few inputs have a file
+    from continuations.core.attachments import make_content  # noqa: PLC0415
+
+    path = Path(name).expanduser()
+    try:
+        size = path.stat().st_size
+        data = path.read_bytes() if size <= MAX_RUN_BYTES else b""
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "the path is not valid"
+        msg = (
+            f"{option} {name!r} cannot be read: {reason}. Pass the path of a file that "
+            "this user may read."
+        )
+        raise UsageError(msg) from None
+    if size > MAX_RUN_BYTES:
+        msg = (
+            f"{option} {name!r} is too large: it has {size} bytes, and all attachments "
+            f"of a run have at most {MAX_RUN_BYTES}. Pass a smaller file."
+        )
+        raise UsageError(msg)
+    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return make_content(data, media_type, path.name)
+
+
+def parse_settings(options: list[str]) -> dict[str, Any] | None:
+    """Return the settings that the options give; raises `UsageError`."""
+    settings: dict[str, Any] = {}
+    for option in options:
+        name, equals, text = option.partition("=")
+        if not name or not equals or name in settings:
+            msg = (
+                f"--setting {name!r} is not valid: it must be NAME=JSON, with another "
+                "name for each setting. Pass for example --setting temperature=0."
+            )
+            raise UsageError(msg)
+        settings[name] = _parse_value(name, text)
+    return settings or None
+
+
+def _parse_value(name: str, text: str) -> Any:
+    try:
+        return jsontext.parse(text)
+    except jsontext.NotJson as error:
+        if _WORD.match(text):
+            return text
+        msg = (
+            f"--setting {name!r} is not valid: its value is neither JSON nor a word: "
+            f"{error}. Quote a text: '{name}=\"...\"'."
+        )
+        raise UsageError(msg) from None

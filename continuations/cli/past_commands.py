@@ -1,4 +1,4 @@
-"""The commands about the past of a run: history, diff, fork."""
+"""The commands about the past of a run: watch, history, diff, fork, rewind."""
 
 from __future__ import annotations
 
@@ -12,32 +12,44 @@ import typer
 import continuations
 from continuations.cli import FAILED
 from continuations.cli.application import runner_for_command, runner_without_agents
-from continuations.cli.confirmation import confirm
 from continuations.cli.decision_input import (
     check_run_id,
     parse_json_value,
     resolve_actor,
     write_actor_note,
 )
-from continuations.cli.errors import UsageError
-from continuations.cli.json_output import detail_of, write_json
-from continuations.cli.options import App, By, Json, RunId, StoreUrl, Transcript
-from continuations.cli.output import write_lines, write_note
+from continuations.cli.options import (
+    App,
+    By,
+    Json,
+    RunId,
+    StoreUrl,
+    Transcript,
+    UsageError,
+)
+from continuations.cli.output import (
+    confirm,
+    detail_of,
+    write_json,
+    write_lines,
+    write_note,
+)
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible, shorten
+from continuations.core.withheld_texts import shown_event
 from continuations.present.json_forms import rewind_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from continuations import Runner, Wait
+    from continuations.cli.stack_tree import Line
     from continuations.core.decisions import Verdict
     from continuations.core.run_past import BegunCall, TakenMessage
+    from continuations.core.run_stream import StreamEvent
     from continuations.past import RewindPlan, RunVersion
 
-
-# typer reads the annotations when it runs.
-# ruff: noqa: TC001
+_MAX_TEXT_CHARS = 200
 
 
 def history(
@@ -224,11 +236,6 @@ def _verdict(text: str, by: str) -> Verdict:
     raise UsageError(msg)
 
 
-# typer reads the annotations when it runs.
-
-_MAX_TEXT_CHARS = 200
-
-
 def rewind(  # noqa: PLR0913 - one parameter for each option
     run: RunId,
     *,
@@ -353,3 +360,59 @@ def _wait_text(wait: Wait) -> str:
 
     title = escape_invisible(shorten(wait_words.title(wait), _MAX_TEXT_CHARS))
     return f"{title} ({escape_invisible(wait.id)})"
+
+
+def watch(
+    run: RunId,
+    *,
+    after: Annotated[
+        str,
+        typer.Option(
+            metavar="CURSOR",
+            help="Print only the events after this cursor, for example 3.2.",
+        ),
+    ] = "",
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            "-f",
+            help="Wait for the next events until the run ends or the thread rests. "
+            "Ctrl-C stops it, and never the run.",
+        ),
+    ] = False,
+    transcript: Transcript = False,
+    json: Json = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Print what happened in a run, one event per line. Needs no agent code.
+
+    Each line begins with the cursor of the event, for --after. With --json, each line
+    is the whole event; without it, long texts are shortened.
+    """
+    check_run_id(run, command="watch")
+    runner = runner_without_agents(app, store)
+    detail = detail_of(transcript=transcript)
+    found = runner.events(run, after=after, follow=follow)
+    events = (shown_event(each, detail) for each in found)
+    if json:
+        for event in events:
+            write_json(_form(event))
+            sys.stdout.flush()  # a program that reads the lines waits for each
+        return
+    from continuations.cli.terminal import print_folded  # noqa: PLC0415 - JSON needs no rich
+
+    print_folded(_lines(events))
+
+
+def _form(event: StreamEvent) -> object:
+    from continuations.present.json_forms import event_json  # noqa: PLC0415 - rarely used
+
+    return event_json(event, "transcript")
+
+
+def _lines(events: Iterator[StreamEvent]) -> Iterator[Line]:
+    from continuations.cli.past_lines import event_line  # noqa: PLC0415 - imports the tree
+
+    return map(event_line, events)

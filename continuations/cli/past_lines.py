@@ -1,11 +1,11 @@
-"""The lines of `history` and `diff`: the versions of a run, and their differences."""
+"""The lines of the past of a run: its versions, their differences, its events."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.cli.event_lines import event_path, event_style
 from continuations.cli.stack_tree import Line
+from continuations.core import run_stream
 from continuations.core.event_words import event_words, message_words
 from continuations.core.visible_text import escape_invisible, shorten
 from continuations.present.times import counted
@@ -15,10 +15,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.run_past import Change, RunDifference, RunVersion
+    from continuations.core.run_stream import StreamEvent
 
 _MAX_TEXT_CHARS = 200
 _SIGNS: dict[Change, str] = {"added": "+ ", "removed": "- ", "changed": "~ "}
 _STYLES: dict[Change, str] = {"added": "done", "removed": "bad", "changed": "busy"}
+_CURSOR_WIDTH = 6
+_EVENT_STYLES: dict[type[StreamEvent], str] = {
+    run_stream.RunRepaired: "bad",
+    run_stream.RunRewound: "bad",
+    run_stream.Attempt: "busy",
+    run_stream.FrameStarted: "agent",
+    run_stream.FrameEnded: "agent",
+    run_stream.Compacted: "busy",
+    run_stream.CallStarted: "busy",
+    run_stream.CallEnded: "done",
+    run_stream.WaitOpened: "wait",
+    run_stream.WaitDecided: "wait",
+    run_stream.GuardrailTripped: "bad",
+}
 
 
 def version_lines(version: RunVersion) -> Iterator[Line]:
@@ -68,3 +83,25 @@ def _path(names: tuple[str, ...]) -> str:
 def _line(change: Change, path: str, text: str) -> Line:
     text = escape_invisible(shorten(text, _MAX_TEXT_CHARS))
     return Line(_SIGNS[change], f"{escape_invisible(path)}  {text}", _STYLES[change])
+
+
+def event_line(event: StreamEvent) -> Line:
+    """Return the line of an event: its cursor, time, path and what happened."""
+    place = f"{event.cursor:<{_CURSOR_WIDTH}} {event.at:%Y-%m-%d %H:%M:%S}  "
+    return Line(place, f"{event_path(event)}  {event_words(event)}", event_style(event))
+
+
+def event_path(event: StreamEvent) -> str:
+    """Return the names from the root agent down to the agent or tool of an event."""
+    return escape_invisible("/".join(event.path) or "run")
+
+
+def event_style(event: StreamEvent) -> str:
+    """Return the style of an event on a terminal."""
+    match event:
+        case run_stream.ReplyGiven():
+            return "done" if event.failure is None else "bad"
+        case run_stream.RunEnded():
+            return "done" if event.status == "finished" else "bad"
+        case _:
+            return _EVENT_STYLES.get(type(event), "")

@@ -8,32 +8,18 @@ import typer
 
 import continuations
 from continuations.cli.adopt_command import adopt
-from continuations.cli.batch_command import decide
 from continuations.cli.chat_command import chat
 from continuations.cli.completion import completion
-from continuations.cli.decide_commands import answer, approve, deny, fail
+from continuations.cli.decide_commands import answer, approve, decide, deny, fail
 from continuations.cli.drift_command import drift
 from continuations.cli.erase_commands import erase, prune
-from continuations.cli.grant_commands import grants, revoke
-from continuations.cli.heartbeat_command import heartbeat
 from continuations.cli.inbox_command import inbox
 from continuations.cli.inspect_commands import audit, doctor, runs, show, waiting
-from continuations.cli.past_commands import diff, fork, history, rewind
-from continuations.cli.publish_command import publish
-from continuations.cli.request_commands import (
-    cancel,
-    pause,
-    post,
-    send,
-    signal,
-    unpause,
-    wake,
-)
+from continuations.cli.operation_commands import COMMANDS
+from continuations.cli.past_commands import diff, fork, history, rewind, watch
+from continuations.cli.request_commands import heartbeat, post, publish
 from continuations.cli.run_commands import resume, start, sweep
-from continuations.cli.serve_command import serve
-from continuations.cli.signal_commands import drop_signals, signals
-from continuations.cli.ui_command import ui
-from continuations.cli.watch_command import watch
+from continuations.cli.serve_commands import serve, ui
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +87,8 @@ def root(
 
 # A negative number is a value for `answer` and not an option.
 _SETTINGS = {"answer": {"ignore_unknown_options": True}}
-_COMMANDS: tuple[Callable[..., None], ...] = (
+# A name stands for the command of an operation.
+_IN_ORDER: tuple[Callable[..., None] | str, ...] = (
     start,
     chat,
     inbox,
@@ -117,20 +104,20 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     answer,
     fail,
     decide,
-    grants,
-    revoke,
+    "grants",
+    "revoke",
     resume,
-    send,
+    "send",
     post,
-    signal,
-    signals,
-    drop_signals,
+    "signal",
+    "signals",
+    "drop-signals",
     publish,
     heartbeat,
-    wake,
-    pause,
-    unpause,
-    cancel,
+    "wake",
+    "pause",
+    "unpause",
+    "cancel",
     fork,
     rewind,
     adopt,
@@ -143,6 +130,19 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     doctor,
     completion,
 )
-for _command in _COMMANDS:
-    _name = _command.__name__.replace("_", "-")
+
+
+def _named() -> dict[str, Callable[..., None]]:
+    """Return the commands by their names, in the order of the help."""
+    commands: dict[str, Callable[..., None]] = {}
+    for each in _IN_ORDER:
+        if isinstance(each, str):
+            commands[each] = COMMANDS[each]
+        else:
+            commands[each.__name__.replace("_", "-")] = each
+    # An operation that has no place in the order comes last.
+    return {**commands, **COMMANDS}
+
+
+for _name, _command in _named().items():
     program.command(_name, context_settings=_SETTINGS.get(_name))(_command)

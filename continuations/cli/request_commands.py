@@ -1,4 +1,4 @@
-"""The commands that send a request to a run: send, signal, wake, pause, cancel."""
+"""The commands that send something to a store: post, publish, heartbeat."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ from typing import Annotated
 
 import typer
 
-from continuations.cli import FAILED, json_output
 from continuations.cli.application import runner_without_agents
 from continuations.cli.decision_input import (
-    check_run_id,
+    check_wait_id,
     parse_json_value,
     resolve_actor,
     write_actor_note,
 )
-from continuations.cli.file_options import input_with_files
-from continuations.cli.json_output import write_json
-from continuations.cli.options import App, By, Files, Json, RunId, StoreUrl
-from continuations.cli.output import write_lines
+from continuations.cli.options import (
+    App,
+    By,
+    Files,
+    Json,
+    MessageText,
+    StoreUrl,
+    WaitId,
+    input_with_files,
+)
+from continuations.cli.output import write_json, write_lines
 from continuations.core.visible_text import escape_invisible
 from continuations.present.times import counted
-
-# typer reads the annotations when it runs.
-# ruff: noqa: TC001
-
+from continuations.wire.report import to_json, utc_text
 
 MessageId = Annotated[
     str | None,
@@ -35,35 +38,11 @@ MessageId = Annotated[
 ]
 
 
-def send(
-    run: RunId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message.")],
-    *,
-    file: Files = None,
-    message_id: MessageId = None,
-    by: By = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
-) -> None:
-    """Send a user message to a run. Needs no agent code.
-
-    The root agent reads the message before its next turn, at the next resume or sweep.
-    """
-    check_run_id(run, command="send")
-    actor = resolve_actor(by)
-    message = input_with_files(text, file or [])
-    runner = runner_without_agents(app, store)
-    number = runner.send(run, message, by=actor.name, id=message_id)
-    write_actor_note(actor)
-    _write_recorded(run, "message", number, json=json)
-
-
 def post(  # noqa: PLR0913 - one parameter for each option
     agent: Annotated[
         str, typer.Argument(metavar="AGENT", help="The agent of the conversation.")
     ],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message.")],
+    text: MessageText,
     *,
     key: Annotated[
         str, typer.Option(metavar="KEY", help="Names the conversation, as for `chat`.")
@@ -85,11 +64,15 @@ def post(  # noqa: PLR0913 - one parameter for each option
     thread = runner.thread(agent, key=key)
     ticket = thread.post(message, by=actor.name, id=message_id, door=actor.door)
     write_actor_note(actor)
-    _write_recorded(ticket.run_id, "message", ticket.number, json=json)
+    if json:
+        write_json({"run_id": ticket.run_id, "number": ticket.number})
+        return
+    name = escape_invisible(ticket.run_id)
+    write_lines([f"{name}: message {ticket.number} is recorded"])
+    write_lines([f"next: continuations resume {name}"])
 
 
-def signal(
-    run: RunId,
+def publish(
     name: Annotated[
         str,
         typer.Argument(
@@ -101,12 +84,16 @@ def signal(
     data: Annotated[
         str, typer.Option(metavar="JSON", help="The data, as JSON.")
     ] = "null",
-    signal_id: Annotated[
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="The key that wait_for() has; default: none."),
+    ] = None,
+    event_id: Annotated[
         str | None,
         typer.Option(
             "--id",
             metavar="ID",
-            help="Your id of the signal: a repeated command sends one signal.",
+            help="Your id of the event: a repeated command publishes one event.",
         ),
     ] = None,
     by: By = None,
@@ -114,167 +101,52 @@ def signal(
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
-    """Send a signal to a run: it ends a wait for an event. Needs no agent code.
+    """Publish an event for all waiting runs. Needs no agent code.
 
-    The oldest wait of this name takes the signal at the next resume or sweep. Without
-    such a wait, the signal is kept.
+    The event ends each wait of this name and key. A wait that is opened within 24 hours
+    takes the event too.
     """
-    check_run_id(run, command="signal")
     value = parse_json_value(data, name="--data", hint="Write a text in quotes.")
     actor = resolve_actor(by)
-    number = runner_without_agents(app, store).signal(
-        run, name, value, by=actor.name, id=signal_id, door=actor.door
+    publication = runner_without_agents(app, store, may_be_first=True).publish(
+        name, value, key=key, by=actor.name, id=event_id, door=actor.door
     )
     write_actor_note(actor)
-    _write_recorded(run, "signal", number, json=json)
-
-
-def _write_recorded(run: str, what: str, number: int, *, json: bool) -> None:
     if json:
-        write_json({"run_id": run, "number": number})
+        write_json(to_json(publication))
         return
-    name = escape_invisible(run)
-    write_lines([f"{name}: {what} {number} is recorded"])
-    write_lines([f"next: continuations resume {name}"])
+    count = len(publication.run_ids)
+    runs = counted(count, "run")
+    write_lines([f"event {publication.id} is published; it ended waits of {runs}"])
+    write_lines(escape_invisible(f"  {run_id}") for run_id in publication.run_ids)
+    if count:
+        write_lines(["next: continuations sweep"])
 
 
-def wake(
-    run: RunId,
+def heartbeat(
+    wait: WaitId,
     *,
+    extend: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Seconds from now to the new deadline."),
+    ],
     by: By = None,
     json: Json = False,
     app: App = None,
     store: StoreUrl = None,
 ) -> None:
-    """Let the next resume or sweep ask the models that a run waits for.
+    """Say that a job of another system is in progress: its wait gets more time.
 
-    Without this command, they are asked when their next attempt is due. Needs no agent
-    code.
+    A deadline never moves to an earlier time. Needs no agent code.
     """
-    check_run_id(run, command="wake")
-    actor = resolve_actor(by)
     runner = runner_without_agents(app, store)
-    count = runner.wake(run, by=actor.name, door=actor.door)
-    write_actor_note(actor)
-    if json:
-        write_json({"run_id": run, "waits": count})
-        return
-    name = escape_invisible(run)
-    if not count:
-        write_lines([f"{name}: waits for no model; nothing was changed"])
-        return
-    ended = f"{name}: ended {counted(count, 'wait')} for a model"
-    write_lines([ended, f"next: continuations resume {name}"])
-
-
-def pause(
-    run: RunId,
-    *,
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why. It is recorded.")
-    ] = None,
-    by: By = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
-) -> None:
-    """Pause a run until `unpause`. Needs no agent code.
-
-    Calls and model turns in progress are completed; nothing else begins.
-    """
-    check_run_id(run, command="pause")
+    check_wait_id(runner, wait)
     actor = resolve_actor(by)
-    runner = runner_without_agents(app, store)
-    state = runner.pause(run, reason=reason, by=actor.name, door=actor.door)
+    extended = runner.heartbeat(wait, extend=extend, by=actor.name)
     write_actor_note(actor)
+    deadline = None if extended.deadline is None else utc_text(extended.deadline)
     if json:
-        write_json(json_output.run_form(runner.store, state))
+        write_json({"status": "extended", "deadline": deadline})
         return
-    result = "paused"
-    if state.status == "running":
-        result = (
-            "pause recorded; the process that holds the claim stops at its next commit"
-        )
-    name = escape_invisible(run)
-    write_lines([f"{name}: {result}", f"next: continuations unpause {name}"])
-
-
-def unpause(
-    run: RunId,
-    *,
-    by: By = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
-) -> None:
-    """End a pause of a run, and the waits that suspend_when opened.
-
-    Needs no agent code.
-    """
-    check_run_id(run, command="unpause")
-    actor = resolve_actor(by)
-    runner = runner_without_agents(app, store)
-    state = runner.unpause(run, by=actor.name, door=actor.door)
-    write_actor_note(actor)
-    if json:
-        write_json(json_output.run_form(runner.store, state))
-        return
-    name = escape_invisible(run)
-    ended = f"{name}: the pause is ended"
-    write_lines([ended, f"next: continuations resume {name}"])
-
-
-def cancel(
-    run: RunId,
-    *,
-    call: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CALL",
-            help="Cancel only this call and everything below it: its id, or its path "
-            "such as boss/hr/transfer.",
-        ),
-    ] = None,
-    reason: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Why. It is recorded.")
-    ] = None,
-    by: By = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
-) -> None:
-    """End a run and all its open waits, or one call. Needs no agent code."""
-    check_run_id(run, command="cancel")
-    actor = resolve_actor(by)
-    runner = runner_without_agents(app, store)
-    state = runner.cancel(run, call=call, reason=reason, by=actor.name, door=actor.door)
-    name = escape_invisible(run)
-    if call is not None:
-        write_actor_note(actor)
-        if json:
-            write_json(json_output.run_form(runner.store, state))
-        else:
-            shown = escape_invisible(call)
-            write_lines([f"{name}: cancel of call {shown} is recorded"])
-            write_lines([f"next: continuations resume {name}"])
-        return
-    if json:
-        write_json(json_output.run_form(runner.store, state))
-    if state.status in ("finished", "failed"):
-        if not json:
-            write_lines([f"{name}: already {state.status}; nothing was cancelled"])
-        raise typer.Exit(FAILED)
-    write_actor_note(actor)
-    if json:
-        return
-    result = "cancelled"
-    if state.status != "cancelled":
-        result = (
-            "cancel request recorded; the process that holds the claim stops "
-            "at its next commit"
-        )
-    if state.status == "suspended":
-        result = "cancel request recorded; a worker tells its jobs, then ends it"
-    write_lines([f"{name}: {result}"])
-    if state.status == "suspended":
-        write_lines([f"next: continuations resume {name}"])
+    shown = "it has no deadline" if deadline is None else f"the deadline is {deadline}"
+    write_lines([f"{escape_invisible(extended.id)}: {shown}"])

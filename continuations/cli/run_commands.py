@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import continuations
-from continuations.cli import FAILED, LIBRARY_ERROR, formatting, json_output
+from continuations.cli import FAILED, LIBRARY_ERROR, formatting, output
 from continuations.cli.application import (
     load_context,
     runner_for_command,
     runner_with_agents,
 )
 from continuations.cli.decision_input import check_run_id
-from continuations.cli.errors import UsageError
-from continuations.cli.file_options import input_with_files
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import (
     App,
@@ -37,23 +36,24 @@ from continuations.cli.options import (
     Stream,
     Timeout,
     Title,
+    UsageError,
     WaitIfBusy,
+    input_with_files,
+    parse_settings,
 )
 from continuations.cli.output import write_lines, write_note
-from continuations.cli.setting_options import parse_settings
-from continuations.cli.wait_until_free import wait_until_free
 from continuations.engine import portal
 from continuations.engine.ports import Ports
+from continuations.errors import RunBusy, StaleRun
 from continuations.present.json_forms import sweep_result_json
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from continuations import Outcome, Runner
     from continuations.cli.event_printer import EventPrinter
     from continuations.cli.interruption import Attempt, StopSwitch
-
-# typer reads the annotations when it runs.
-# ruff: noqa: TC001
 
 
 def start(  # noqa: PLR0913 - one parameter for each option
@@ -187,7 +187,7 @@ def sweep(
     runner = runner_for_command(app, store, command="sweep")
     result = runner.sweep(context=load_context(context))
     if json:
-        json_output.write_json(sweep_result_json(result))
+        output.write_json(sweep_result_json(result))
     else:
         write_lines([f"runs checked: {result.runs_checked}"])
         for outcome in result.resumed:
@@ -270,7 +270,7 @@ class _Advance:
 
         if not wait:
             return run(attempt)
-        return wait_until_free(
+        return _wait_until_free(
             partial(run, attempt),
             partial(run, self.resume),
             timeout=timeout,
@@ -287,7 +287,7 @@ class _Advance:
         if not self.as_json:
             write_lines(formatting.outcome_lines(outcome))
             return
-        json_output.write_json(json_output.outcome_form(self.runner.store, outcome))
+        output.write_json(output.outcome_form(self.runner.store, outcome))
 
     def _write_stopped(self) -> None:
         """Say what a signal left behind."""
@@ -303,3 +303,38 @@ class _Advance:
                 "tool of this process was in progress, its outcome may be unknown"
             )
         write_note(f"stopped: run {self.run_id} {text}")
+
+
+# Seconds between two attempts. An attempt on a busy run costs one listing and one read.
+_FIRST_DELAY, _MAX_DELAY = 0.1, 1.0
+
+
+def _wait_until_free(
+    attempt: Callable[[], Outcome | None],
+    resume: Callable[[], Outcome | None],
+    *,
+    timeout: float | None,
+    is_stopped: Callable[[], bool],
+    write_note: Callable[[str], None],
+) -> Outcome | None:
+    """Return the outcome of an attempt, and resume the run while it is busy.
+
+    A claim ends when its process commits the last version, or at its deadline if the
+    process died. Raises `RunBusy` or `StaleRun` after `timeout` seconds. Returns `None`
+    once `is_stopped` is true.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    delay = _FIRST_DELAY
+    while not is_stopped():
+        try:
+            return attempt()
+        except (RunBusy, StaleRun) as error:
+            time_left = _MAX_DELAY if end is None else end - time.monotonic()
+            if time_left <= 0:
+                raise
+            if delay == _FIRST_DELAY:
+                write_note(f"waiting: {error}")
+            attempt = resume
+        time.sleep(min(delay, time_left))
+        delay = min(delay * 2, _MAX_DELAY)
+    return None

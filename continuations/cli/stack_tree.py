@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from continuations.cli.formatting import usage_text
-from continuations.cli.places import line_with_places
-from continuations.cli.wait_status import decision_text
+from continuations.cli.formatting import decision_text, usage_text
+from continuations.cli.output import line_with_places
 from continuations.core import jsontext
 from continuations.core.attachments import attachments_of_run
 from continuations.core.calls import Ready

@@ -282,7 +282,8 @@ class Runner(Generic[Output]):
 
         The continuation may come from a run without a store, from another store, or
         from a reader in `continuations.interop`. The other run is not changed: cancel
-        it, or never resume it. Nothing runs here; `resume` and `sweep` continue the
+        it, or never resume it. In another store, nothing tells what it did after this
+        state: pass its newest one. Nothing runs here; `resume` and `sweep` continue the
         new run.
 
         - Open waits get new ids and digests, and keep their deadlines.
@@ -1000,14 +1001,14 @@ class Runner(Generic[Output]):
         the end of the run comes too late; only the status "cancelled" is a promise.
 
         With `call`, only this call ends, with all calls of its agent and of the agents
-        below. The model reads that it was cancelled, and the run goes on. A call that
-        has begun to run is not stopped: it returns, and its result is kept. A call that
-        has not begun never begins.
+        below. Its path may also be a list of names. The model reads that the call was
+        cancelled, and the run goes on. A call that has begun to run is not stopped: it
+        returns, and its result is kept. A call that has not begun never begins.
 
         Args:
             run_id: Id of the run.
-            call: Id of an open call, or its path (`"boss/hr/transfer"`, or a list of
-                the names). `None`: the whole run.
+            call: Id of an open call, or its path such as boss/hr/transfer. Default: the
+                whole run.
             reason: Why, for the record, for later deciders and for the model.
             by: Name of the person who cancels, for the record.
             door: The way by which the request came, for the audit.

@@ -43,6 +43,7 @@ class Operation(NamedTuple):
             `continuations.present.schemas`; "" for a response of another kind.
         returns: The description of the response.
         call: The method of `AsyncRunner`; "": the operation has a function of its own.
+        command: The command that makes this call too; "" for none.
         positional: The fields that the method takes by position, after the parameters
             of the path. The others are passed by name.
         sender: The facts about the sender that the method takes.
@@ -73,6 +74,7 @@ class Operation(NamedTuple):
     form: str
     returns: str
     call: str = ""
+    command: str = ""
     positional: tuple[str, ...] = ()
     sender: tuple[Actor, ...] = ()
     wakes: bool = False
@@ -214,12 +216,14 @@ _APPROVALS = (
         "List the grants of a run that have not ended",
         *("grant_list", "The grants."),
         call="grants",
+        command="grants",
     ),
     Operation(
         *("POST", f"{_RUN}/grants/{{grant}}/revoke", "revokeGrant", "decide"),
         "Revoke a grant; it ends at the next claim of the run",
         *("revoked_grant", "The grant is revoked."),
         call="revoke",
+        command="revoke",
         sender=_BY,
         body="revoke_request",
         tells_nothing=True,
@@ -231,6 +235,7 @@ _OPERATORS = (
         "Cancel a run, or one of its calls",
         *("run", "The run."),
         call="cancel",
+        command="cancel",
         sender=_BY,
         wakes=True,
         body="cancel_request",
@@ -241,6 +246,7 @@ _OPERATORS = (
         "Pause a run until it is unpaused",
         *("run", "The run."),
         call="pause",
+        command="pause",
         sender=_BY,
         body="pause_request",
     ),
@@ -249,6 +255,7 @@ _OPERATORS = (
         "End a pause, and the waits of conditions of agents",
         *("run", "The run."),
         call="unpause",
+        command="unpause",
         sender=_BY,
         wakes=True,
         body="unpause_request",
@@ -258,12 +265,14 @@ _OPERATORS = (
         "List the signals that no wait of a run has taken",
         *("signal_list", "The signals."),
         call="signals",
+        command="signals",
     ),
     Operation(
         *("POST", f"{_RUN}/signals/drop", "dropSignals", "cancel"),
         "Drop the signals that no wait of a run has taken",
         *("dropped_signals", "The signals are dropped."),
         call="drop_signals",
+        command="drop-signals",
         sender=_BY,
         body="drop_signals_request",
     ),
@@ -272,6 +281,7 @@ _OPERATORS = (
         "Let the next resume ask the models that a run waits for",
         *("woken_waits", "The waits have ended."),
         call="wake",
+        command="wake",
         sender=_BY,
         wakes=True,
         body="wake_request",
@@ -283,6 +293,7 @@ _SENDERS = (
         "Send a message to a run; its root agent reads it before its next turn",
         *("sent_message", "The message is recorded."),
         call="send",
+        command="send",
         positional=("text",),
         sender=("by",),
         wakes=True,
@@ -295,6 +306,7 @@ _SENDERS = (
         "Send a signal to a run; it ends a wait for an event, or is kept",
         *("sent_signal", "The signal is recorded."),
         call="signal",
+        command="signal",
         positional=("run_id", "name"),
         sender=_BY,
         wakes=True,

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations.cli.chat_files import ChatFiles, completed_lines, shown_text
-from continuations.cli.errors import UsageError
-from continuations.cli.file_options import read_file
+from continuations.cli.chat_session import ChatFiles, completed_lines, shown_text
+from continuations.cli.options import UsageError, read_file
 from continuations.core import attachment_parts, attachments
 from continuations.errors import InvalidInput
 from tests.cli.test_run_options import TELLING

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Answer, Approve, Finished, Runner
-from continuations.errors import RunExists, RunNotFound
+from continuations import Answer, Approve, Runner
+from continuations.errors import RunExists
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash, remaining_keys
@@ -45,37 +45,6 @@ def finish(runner: Runner, clock: ManualClock) -> Any:
         if runner.look("r1").status == "finished":
             return runner.resume("r1")
     raise AssertionError(list(runner.waiting()))
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_crash_at_every_operation_keeps_what_messages_refer_to(
-    environment: RunEnvironment, moment: Any
-) -> None:
-    """The run comes to the same end; its models see all bytes, at every depth."""
-    for point in every_crash(moment, more_than=12, step=4):
-        environment.folder.joinpath("turns").unlink(missing_ok=True)
-        clock = ManualClock()
-        store = MemoryStore(clock.now)
-        with point.process(store) as dying:
-            runner = Runner(three_deep(SCRIPT), store=dying, clock=clock)
-            outcome = runner.start(["go", PHOTO], run_id="r1")
-            while not isinstance(outcome, Finished):
-                for wait in getattr(outcome, "waits", ()):
-                    runner.decide(wait.id, Approve())
-                outcome = runner.resume("r1")
-        after = Runner(three_deep(SCRIPT), store=store, clock=clock)
-        end: Any = None
-        with suppress(RunNotFound):
-            end = finish(after, clock)
-        if end is None:
-            after.start(["go", PHOTO], run_id="r1")
-            end = finish(after, clock)
-
-        assert TEXTS[0] == end.output, point
-        for _ in range(3):
-            clock.seconds += 3600
-            after.sweep()
-        assert [] == remaining_keys(store)
 
 
 def test_attachments_of_a_start_that_died_are_deleted(

@@ -138,8 +138,8 @@ _REASONS: dict[str, str] = {
         cli/inbox_command.py inbox
         cli/inspect_commands.py _show_wait
         cli/inspect_commands.py _show_run
-        cli/json_output.py run_form
-        cli/json_output.py outcome_form
+        cli/output.py run_form
+        cli/output.py outcome_form
         engine/drift.py _Prediction._of_open_wait
         ledger/markers.py list_expired
         ledger/worklist.py read_worklist
@@ -152,7 +152,7 @@ _REASONS: dict[str, str] = {
         serve/console/runs_page.py list_page
         serve/console/threads_page.py show
         serve/console/versions_page.py show
-        serve/console/wait_answers.py show
+        serve/console/wait_pages.py show_answer
         serve/console/wait_edits.py _review
         serve/console/wait_grants.py _form
         serve/console/wait_pages.py wait_page

@@ -112,13 +112,6 @@ REQUESTS = Area(
             "{}",
         ),
         _refused(
-            "field-of-wrong-length",
-            'http("POST", "/runs/jane-1/pause", {"reason": "x" * 4001})',
-            'http("POST", "/runs/jane-1/pause", {"reason": "x" * 4000})',
-            "reason",
-            "4000",
-        ),
-        _refused(
             "empty-text",
             'http("POST", "/runs/jane-1/messages", {"text": ""})',
             'http("POST", "/runs/jane-1/messages", {"text": "Hurry"})',
@@ -170,39 +163,11 @@ REQUESTS = Area(
             "list",
             "beginning",
         ),
-        _refused(
-            "events-wait",
-            'http("GET", "/runs/jane-1/events", query={"wait": "21"})',
-            'http("GET", "/runs/jane-1/events", query={"wait": "20"})',
-            "wait",
-            "20",
-        ),
-        _refused(
-            "limit",
-            'http("GET", "/waits", query={"limit": "0"})',
-            'http("GET", "/waits", query={"limit": "1000"})',
-            "limit",
-            "1000",
-        ),
-        _refused(
-            "order",
-            'http("GET", "/waits", query={"order": "deadline"})',
-            'http("GET", "/waits", query={"order": "due"})',
-            "order",
-            "due",
-        ),
         _decision("no-object", '["approve"]', "object"),
         _decision("decision-kind", '{"decision": "yes"}', '"decision"', "approve"),
         _decision("answer-without-value", '{"decision": "answer"}', "answer", "value"),
         _decision(
             "arguments-type", '{"decision": "approve", "arguments": [5]}', '"arguments"'
-        ),
-        _decision("reason-type", '{"decision": "deny", "reason": 5}', '"reason"'),
-        _decision(
-            "reason-length",
-            '{"decision": "deny", "reason": "x" * 4001}',
-            '"reason"',
-            "4000",
         ),
     ),
 )

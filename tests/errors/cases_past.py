@@ -55,14 +55,6 @@ PAST = Area(
             names=("99", "jane-1"),
         ),
         Case(
-            "http-diff-number",
-            "problem 400 malformed",
-            'http("GET", "/runs/jane-1/diff", query={"from": "x", "to": "2"})',
-            'http("GET", "/runs/jane-1/diff", query={"from": "1", "to": "2"})',
-            setup='start("jane-1")',
-            names=("from",),
-        ),
-        Case(
             "fork-messages-broken",
             InvalidInput,
             'runner.fork("jane-1", messages={"f1": [{"role": "tool", "tool_call_id": "c", "content": "x"}, runner.look("jane-1").root.messages[-1]]})',
@@ -93,14 +85,6 @@ PAST = Area(
             'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 1).digest)',
             setup='start("jane-1")',
             names=("jane-1", "shown", "'0'"),
-        ),
-        Case(
-            "http-plan-rewind-version",
-            "problem 400 malformed",
-            'http("GET", "/runs/jane-1/rewind")',
-            'http("GET", "/runs/jane-1/rewind", query={"version": "1"})',
-            setup='start("jane-1")',
-            names=("version",),
         ),
         Case(
             "http-fork-forbidden",

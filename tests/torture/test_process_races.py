@@ -39,7 +39,7 @@ RACE_NAMES = [
     name for name in RACES if RUNS_ALL_CASES or name not in COVERED_IN_ENGINE_TESTS
 ]
 # By default some races share an interpreter, which forks their processes.
-CHUNKS = len(RACE_NAMES) if RUNS_ALL_CASES else 2
+CHUNKS = len(RACE_NAMES) if RUNS_ALL_CASES else 3
 ROUNDS = ["--rounds", "100" if RUNS_ALL_CASES else "1"]
 SEED = ["--seed", os.environ.get("TORTURE_SEED", "1")]
 

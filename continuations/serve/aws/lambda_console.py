@@ -72,7 +72,7 @@ class LambdaConsole:
         Raises:
             InvalidInput: An option is invalid.
         """
-        from continuations.serve.console.console_options import make_console  # noqa: PLC0415 - only with a console
+        from continuations.serve.console.console import make_console  # noqa: PLC0415 - only with a console
 
         console = make_console(
             runner,

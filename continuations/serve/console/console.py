@@ -22,22 +22,28 @@ from contextlib import contextmanager
 from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
 from continuations.core.decisions import Door
 from continuations.core.identity import Identity
-from continuations.errors import StoreError
+from continuations.engine.ports import SystemClock
+from continuations.errors import InvalidInput, StoreError
 from continuations.ledger.objects import check_folder_exists
 from continuations.present.problems import find_problem_type
 from continuations.present.times import time_view
 from continuations.serve.console import error_pages, same_origin
-from continuations.serve.console.local_identity import LocalIdentity
+from continuations.serve.console.identities import LocalIdentity
+from continuations.serve.console.live_pages import LIVE_MODES, LivePages
 from continuations.serve.console.page import Page
 from continuations.serve.console.page_table import PAGES
+from continuations.serve.console.same_origin import FormTokens
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import Response
 from continuations.serve.http.routes import find_route, match_path
+from continuations.serve.option_checks import check_type
 from continuations.serve.pages import asset_files
 from continuations.serve.pages.environment import Shell
+from continuations.serve.rights import Rights
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -46,13 +52,12 @@ if TYPE_CHECKING:
 
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
-    from continuations.serve.console.live_pages import LivePages
+    from continuations.serve.console.live_pages import LiveMode
     from continuations.serve.console.page import PageRoute
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import HttpApi, Verifier
     from continuations.serve.http.request_response import Request
-    from continuations.serve.rights import Act, Rights
-
+    from continuations.serve.rights import Act, Can
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -397,7 +402,7 @@ class Console:
         )
         try:
             check_folder_exists(self.runner.store)
-            response = await route.handler(page)
+            response = await route.answer(page)
             self.last_views.keep(page, route.path, response)
         except Exception as error:  # noqa: BLE001 - every error is a page
             old = await self.last_views.find(page, error)
@@ -475,3 +480,79 @@ def _operation(request: Request) -> str:
 def _section(path: str) -> str:
     first = path.split("/")[1]
     return {"waits": "inbox", "drift": "runs"}.get(first, first)
+
+
+_MIN_SECRET_BYTES = 32
+
+
+def make_console(  # noqa: PLR0913 - one parameter for each option
+    runner: AsyncRunner,
+    api: HttpApi,
+    *,
+    verify: Verifier | LocalIdentity | None,
+    can: Can | None,
+    dispatcher: Dispatcher | None,
+    origin: str | None,
+    secret: str | None,
+    live: LiveMode,
+    clock: Clock | None,
+) -> Console:
+    """Return a console; the options are those of `console.app`.
+
+    `api` answers requests for JSON, with the same runner, identities and rights.
+
+    Raises:
+        InvalidInput: An option is invalid.
+    """
+    _check_origin(origin)
+    _check_secret(secret)
+    _check_live(live)
+    if secret is not None:
+        api.cursor_secret = secret.encode()
+    console = Console(
+        runner=runner,
+        api=api,
+        verify=verify,
+        rights=Rights(can),
+        tokens=FormTokens.of_secret(secret),
+        origin=origin,
+        dispatcher=dispatcher,
+        clock=clock or SystemClock(),
+        live=LivePages.of_runner(runner, live),
+    )
+    api.when_erased.append(console.last_views.forget)
+    return console
+
+
+def _check_origin(origin: object) -> None:
+    if origin is None:
+        return
+    check_type("origin", origin, str, "a text or None")
+    parts = urlsplit(str(origin))
+    if parts.scheme in ("http", "https") and f"{parts.scheme}://{parts.netloc}" == (
+        origin
+    ):
+        return
+    msg = (
+        f"origin must be a scheme and a host, got {origin!r:.80}. Pass for example "
+        'origin="https://agents.example".'
+    )
+    raise InvalidInput(msg)
+
+
+def _check_secret(secret: object) -> None:
+    if secret is None:
+        return
+    check_type("secret", secret, str, "a text or None")
+    if len(str(secret).encode()) < _MIN_SECRET_BYTES:
+        msg = (
+            f"secret must have at least {_MIN_SECRET_BYTES} bytes. Make one with "
+            "`python -c 'import secrets; print(secrets.token_urlsafe(32))'`."
+        )
+        raise InvalidInput(msg)
+
+
+def _check_live(live: object) -> None:
+    if live not in LIVE_MODES:
+        msg = f'live must be "events" or "poll", got {live!r:.80}. Pass one of them.'
+        raise InvalidInput(msg)

@@ -12,7 +12,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 
-from continuations.serve.console.console_options import make_console
+from continuations.serve.console.console import make_console
 from continuations.serve.console.event_streams import open_stream
 from continuations.serve.console.live_pages import EVENTS_PATH
 from continuations.serve.http import asgi, problems
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from continuations.engine.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.console.console import Console
+    from continuations.serve.console.identities import LocalIdentity
     from continuations.serve.console.live_pages import LiveMode
-    from continuations.serve.console.local_identity import LocalIdentity
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import Verifier
     from continuations.serve.http.links import Links

@@ -17,8 +17,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.ledger import layout
-from continuations.serve.console.live_runs import Changed
-from continuations.serve.console.writing import Words
+from continuations.serve.console.live_runs import Changed, Words
 from continuations.serve.http import problems
 from continuations.value_class import dataclass
 

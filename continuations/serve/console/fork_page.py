@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.decisions import Answer, Deny
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.ledger import layout
 from continuations.present import wait_words
 from continuations.present.wait_view import argument_views
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
 from continuations.serve.http.run_handlers import new_fork_id
-from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_view import run_title
 from continuations.value_class import dataclass
 
@@ -32,15 +30,13 @@ if TYPE_CHECKING:
 
 async def ask(page: Page) -> Response:
     """Show the version, and ask what is different in the fork."""
-    run_id = layout.check_run_id(page.params["run"])
-    await page.require("view", run_id)
-    await page.require("fork", run_id)
+    run_id = page.run_id
     version = number_of(page.query.get("version"), "version")
     run = await page.runner.look(run_id, version=version)
     may_decide = await page.can("decide", run_id)
     return page.render(
         "fork.html",
-        here=RunAddresses(root=page.shell.root, run_id=run_id),
+        here=page.addresses(),
         fork=fork_view(
             run,
             new_fork_id(run_id),
@@ -52,9 +48,7 @@ async def ask(page: Page) -> Response:
 
 async def fork(page: Page) -> Response:
     """Make the fork; a repeated form makes it once."""
-    run_id = layout.check_run_id(page.params["run"])
-    await page.require("fork", run_id)
-    form = page.form
+    run_id, form = page.run_id, page.form
     version = number_of(form.get("version"), "version")
     if version is None:
         raise problems.malformed(
@@ -118,8 +112,8 @@ def _value(wait: Wait, text: str) -> object:
 
 
 ROUTES = (
-    PageRoute("/runs/{run}/fork", ask),
-    PageRoute("/runs/{run}/fork", fork, ("POST",)),
+    PageRoute("/runs/{run}/fork", ask, rights=("view", "fork")),
+    PageRoute("/runs/{run}/fork", fork, ("POST",), ("fork",)),
 )
 
 

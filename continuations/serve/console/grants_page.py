@@ -1,4 +1,4 @@
-"""Grants: the approvals that live runs remember, and their revocation."""
+"""Grants: the approvals that live runs remember."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from continuations.errors import ContinuationsError
-from continuations.ledger import layout
 from continuations.present.times import moment_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http.cursors import read_page
@@ -59,20 +58,7 @@ async def _grants(page: Page, run: RunSummary) -> list[GrantRow]:
     return [grant_row(each, run.run_id, title, now, may_revoke) for each in grants]
 
 
-async def revoke(page: Page) -> Response:
-    """Revoke a grant."""
-    run_id = layout.check_run_id(page.params["run"])
-    await page.require("decide", run_id)
-    await page.runner.revoke(
-        run_id, page.form.get("grant", ""), by=page.identity.name, door=page.door
-    )
-    return page.see_other("/grants")
-
-
-ROUTES = (
-    PageRoute("/grants", show),
-    PageRoute("/runs/{run}/grants", revoke, ("POST",)),
-)
+ROUTES = (PageRoute("/grants", show),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The transcripts of a run: the messages of one agent, and the way to the others."""
+"""The transcripts of a run: the messages of one agent, their files, other agents."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from continuations.core.calls import Nested
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.sorted_rows import shown_arguments
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.ledger import layout
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
+from continuations.serve.http.file_routes import file_response
 from continuations.serve.pages.attachment_view import (
     AttachmentView,
     attachment_views,
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
     from continuations.core.state import RunState
     from continuations.serve.http.request_response import Response
+    from continuations.serve.pages.run_addresses import RunAddresses
+    from continuations.serve.rights import Act
 
 
 async def show(page: Page) -> Response:
     """Show the messages of one agent of a run."""
-    run_id = layout.check_run_id(page.params["run"])
-    await page.require("view", run_id)
-    query = page.query
+    run_id, query = page.run_id, page.query
     version = number_of(query.get("version"), "version")
     run = await page.runner.look(run_id, version=version)
     frame = query.get("frame", ROOT_FRAME_ID)
@@ -49,7 +49,7 @@ async def show(page: Page) -> Response:
         and run.status not in ENDED_STATUSES
         and await page.can("message", run_id)
     )
-    here = RunAddresses(root=page.shell.root, run_id=run_id, version=version)
+    here = page.addresses(version)
     return page.render(
         "messages.html",
         here=here,
@@ -64,7 +64,30 @@ async def show(page: Page) -> Response:
     )
 
 
-ROUTES = (PageRoute("/runs/{run}/messages", show),)
+async def download(page: Page) -> Response:
+    """Return the bytes of an attachment, for a download."""
+    return await _file(page, as_image=False)
+
+
+async def show_image(page: Page) -> Response:
+    """Return the bytes of an image, for a page that shows it."""
+    return await _file(page, as_image=True)
+
+
+async def _file(page: Page, *, as_image: bool) -> Response:
+    digest = page.params["digest"]
+    return await file_response(
+        page.runner, page.run_id, digest, page.query, as_image=as_image
+    )
+
+
+# A file is a part of the transcript.
+_READING: tuple[Act, ...] = ("view", "read")
+ROUTES = (
+    PageRoute("/runs/{run}/messages", show, rights=("view",)),
+    PageRoute("/runs/{run}/files/{digest}", download, rights=_READING),
+    PageRoute("/runs/{run}/images/{digest}", show_image, rights=_READING),
+)
 
 
 MESSAGES_PER_PAGE = 50

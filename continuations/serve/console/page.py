@@ -3,12 +3,10 @@
 A page module exports `ROUTES: tuple[PageRoute, ...]`, and `page_table` collects them:
 
     async def show(page: Page) -> Response:
-        wait_id = page.params["wait"]
-        await page.require("view", run_of_wait(wait_id))
-        wait = await page.runner.wait(wait_id)
+        wait = await page.runner.wait(page.params["wait"])
         return page.render("wait.html", wait=wait_view(wait))
 
-    ROUTES = (PageRoute("/waits/{wait}", show),)
+    ROUTES = (PageRoute("/waits/{wait}", show, rights=("view",)),)
 
 An error of the SDK that a handler raises becomes an error page.
 """
@@ -23,6 +21,7 @@ from continuations.ledger import layout
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.request_context import wake_run
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
+from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -79,6 +78,18 @@ class Page:
     cursors: Cursors
     dispatcher: Dispatcher | None = None
     allowed: list[tuple[Act, str | None]] = field(default_factory=_no_rights)
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run that the path names, itself or by one of its waits."""
+        if "wait" in self.params:
+            return run_of_wait(self.params["wait"])
+        return layout.check_run_id(self.params.get("run") or self.params["thread"])
+
+    def addresses(self, version: int | None = None) -> RunAddresses:
+        """Return the addresses of the pages of the run, in a version that is shown."""
+        root = self.shell.root
+        return RunAddresses(root=root, run_id=self.run_id, version=version)
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -174,11 +185,24 @@ class PageRoute:
         handler: Returns the response.
         methods: The methods. GET and HEAD change nothing. POST is checked for its
             origin before the handler is called.
+        rights: The rights to the run of the path that the person needs. They are asked
+            before the handler is called.
     """
 
     path: str
     handler: PageHandler
     methods: tuple[str, ...] = ("GET",)
+    rights: tuple[Act, ...] = ()
+
+    async def answer(self, page: Page) -> Response:
+        """Return the response to a person who has the rights.
+
+        Raises:
+            RequestRefused: The person lacks a right (status 403).
+        """
+        for act in self.rights:
+            await page.require(act, page.run_id)
+        return await self.handler(page)
 
 
 def html_page(

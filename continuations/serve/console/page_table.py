@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from continuations.serve.console import (
     decided_page,
     drift_page,
-    files_page,
     fork_page,
     grants_page,
     inbox_page,
@@ -18,7 +17,6 @@ from continuations.serve.console import (
     runs_page,
     threads_page,
     versions_page,
-    wait_answers,
     wait_edits,
     wait_grants,
     wait_pages,
@@ -33,7 +31,6 @@ ROUTES: tuple[PageRoute, ...] = (
     *run_page.ROUTES,
     *run_acts_page.ROUTES,
     *messages_page.ROUTES,
-    *files_page.ROUTES,
     *versions_page.ROUTES,
     *threads_page.ROUTES,
     *fork_page.ROUTES,
@@ -48,7 +45,6 @@ PAGES: tuple[PageRoute, ...] = (
     *decided_page.ROUTES,
     *ROUTES,
     *wait_pages.ROUTES,
-    *wait_answers.ROUTES,
     *wait_edits.ROUTES,
     *wait_grants.ROUTES,
 )

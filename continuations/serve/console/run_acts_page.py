@@ -1,5 +1,7 @@
 """The acts of a person on a run: plain forms, each by its right.
 
+An act that is one call of the runner is a row of a table.
+
 Cancel and erase ask on a page of their own first. After a success, the browser is sent
 to the page of the run (303), so that a reload repeats nothing. A person without the
 right to view the run reads its id only.
@@ -8,7 +10,8 @@ right to view the run reads its id only.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.core.operator_waits import operator_waits
 from continuations.core.run import ENDED_STATUSES
@@ -16,30 +19,130 @@ from continuations.ledger import layout
 from continuations.present.times import counted
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
-from continuations.serve.pages.run_addresses import RunAddresses
+from continuations.serve.operation_calls import Sender, arguments_of, goes_on
+from continuations.serve.operations import OPERATIONS
 from continuations.serve.pages.run_view import run_title, wait_title
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
-    from continuations.serve.rights import Act
     from continuations.wire.continuation import Continuation
 
-
 _MAX_REASON_CHARS = 4000
+_OPERATIONS = {each.id: each for each in OPERATIONS}
+
+Fields: TypeAlias = Mapping[str, Any]
 
 
-async def _run_id(page: Page, act: Act) -> str:
-    """Return the run of the path; refuse a person without the right."""
-    run_id = layout.check_run_id(page.params["run"])
-    await page.require(act, run_id)
-    return run_id
+# The table ----------------------------------------------------------------------
 
 
-async def _back(page: Page, run_id: str) -> Response:
-    if await page.can("view", run_id):
-        return page.see_other(f"/runs/{run_id}")
-    return page.see_other(f"/recorded?run={run_id}")
+class RunAct(NamedTuple):
+    """One form that calls the runner.
+
+    The right, the method, what it takes of the sender, and whether the run is given to
+    the dispatcher follow from the operation.
+
+    Attributes:
+        part: The part of the address of the form, after that of the run.
+        operation: The id of the operation.
+        fields: Reads the arguments of the method from the form; `None`: the run is all.
+        leads_to: The page that the person sees next. A person who may not view the run
+            sees no page of the run, only that the request is recorded.
+    """
+
+    part: str
+    operation: str
+    fields: Callable[[Fields], Fields] | None = None
+    leads_to: str = "/runs/{run}"
+
+    @property
+    def route(self) -> PageRoute:
+        """The route of the form."""
+        right = _OPERATIONS[self.operation].right
+        rights = () if right is None else (right,)
+        path = f"/runs/{{run}}/{self.part}"
+        return PageRoute(path, self.perform, ("POST",), rights)
+
+    async def perform(self, page: Page) -> Response:
+        """Call the method, give the run to the dispatcher, and show the next page."""
+        operation = _OPERATIONS[self.operation]
+        fields = {} if self.fields is None else self.fields(page.form)
+        given = {"run_id": page.run_id, **fields}
+        sender = Sender(page.identity, page.door)
+        values, named = arguments_of(operation, given, sender)
+        result = await getattr(page.runner, operation.call)(*values, **named)
+        if operation.wakes and goes_on(result):
+            await page.wake(page.run_id)
+        return await _next_page(page, self.leads_to)
+
+
+async def _next_page(page: Page, path: str = "/runs/{run}") -> Response:
+    if "{run}" in path and not await page.can("view", page.run_id):
+        return page.see_other(f"/recorded?run={page.run_id}")
+    return page.see_other(path.format(run=page.run_id))
+
+
+def _cancel_fields(form: Fields) -> Fields:
+    reason = form.get("reason", "").strip()
+    if len(reason) > _MAX_REASON_CHARS:
+        raise problems.malformed(
+            f"The reason has over {_MAX_REASON_CHARS} characters. Go back, and "
+            "shorten it."
+        )
+    return {"call": form.get("call") or None, "reason": reason or None}
+
+
+def _message_fields(form: Fields) -> Fields:
+    text = form.get("text", "").strip()
+    if not text:
+        raise problems.malformed("The message is empty. Go back, and write a text.")
+    return {"text": text, "id": form.get("id") or None}
+
+
+def _signal_fields(form: Fields) -> Fields:
+    return {"name": form.get("name", "")}
+
+
+def _grant_fields(form: Fields) -> Fields:
+    return {"grant": form.get("grant", "")}
+
+
+_ACTS = (
+    RunAct("pause", "pause"),
+    RunAct("unpause", "unpause"),
+    RunAct("signals", "dropSignals", _signal_fields),
+    RunAct("wake", "wake"),
+    RunAct("messages", "send", _message_fields, "/runs/{run}/messages"),
+    RunAct("cancel", "cancel", _cancel_fields),
+    RunAct("grants", "revokeGrant", _grant_fields, "/grants"),
+)
+
+
+# Acts and pages of their own ------------------------------------------------------
+
+
+async def resume(page: Page) -> Response:
+    """Give the run to the dispatcher; without one, resume it in this process."""
+    if page.dispatcher is None:
+        await page.runner.resume(page.run_id)
+    else:
+        await page.dispatcher.wake(page.run_id)
+    return await _next_page(page)
+
+
+async def reopen(page: Page) -> Response:
+    """Resume the run in this process, and ask again about calls without their tool."""
+    await page.runner.resume(page.run_id, reopen=True)
+    return await _next_page(page)
+
+
+async def erase(page: Page) -> Response:
+    """Erase the run, if the person typed its id."""
+    if page.form.get("typed", "").strip() != page.run_id:
+        return await ask_erase(page, "This is not the id of the run.")
+    await page.runner.erase(page.run_id)
+    return page.see_other("/runs")
 
 
 async def recorded(page: Page) -> Response:
@@ -57,7 +160,7 @@ async def recorded(page: Page) -> Response:
 
 async def actions(page: Page) -> Response:
     """List what the person may do."""
-    run_id = await _run_id(page, "view")
+    run_id = page.run_id
     run = await page.runner.look(run_id)
     state = await page.shown(run.run_state)
     is_live = run.status not in ENDED_STATUSES
@@ -65,7 +168,7 @@ async def actions(page: Page) -> Response:
     may_cancel = is_live and await page.can("cancel", run_id)
     return page.render(
         "run_actions.html",
-        here=RunAddresses(root=page.shell.root, run_id=run_id),
+        here=page.addresses(),
         title=run_title(state),
         run_id=run_id,
         may_resume=may_message,
@@ -85,90 +188,27 @@ async def _signals(page: Page, run_id: str) -> list[tuple[str, str]]:
     return [(name, counted(count, "signal")) for name, count in names.items()]
 
 
-async def drop_signals(page: Page) -> Response:
-    """Drop the signals of one name that no wait has taken."""
-    run_id = await _run_id(page, "cancel")
-    await page.runner.drop_signals(
-        run_id,
-        name=page.form.get("name", ""),
-        by=page.identity.name,
-        door=page.door,
-    )
-    return await _back(page, run_id)
-
-
-async def pause(page: Page) -> Response:
-    """Pause the run."""
-    run_id = await _run_id(page, "cancel")
-    await page.runner.pause(run_id, by=page.identity.name, door=page.door)
-    return await _back(page, run_id)
-
-
-async def unpause(page: Page) -> Response:
-    """End the pause, and let the run go on."""
-    run_id = await _run_id(page, "cancel")
-    run = await page.runner.unpause(run_id, by=page.identity.name, door=page.door)
-    if run.status == "suspended":
-        await page.wake(run_id)
-    return await _back(page, run_id)
-
-
-async def resume(page: Page) -> Response:
-    """Give the run to the dispatcher; without one, resume it in this process."""
-    run_id = await _run_id(page, "message")
-    if page.dispatcher is None:
-        await page.runner.resume(run_id)
-    else:
-        await page.dispatcher.wake(run_id)
-    return await _back(page, run_id)
-
-
-async def reopen(page: Page) -> Response:
-    """Resume the run in this process, and ask again about calls without their tool."""
-    run_id = await _run_id(page, "message")
-    await page.runner.resume(run_id, reopen=True)
-    return await _back(page, run_id)
-
-
-async def wake(page: Page) -> Response:
-    """End the waits of the run for its models."""
-    run_id = await _run_id(page, "message")
-    if await page.runner.wake(run_id, by=page.identity.name, door=page.door):
-        await page.wake(run_id)
-    return await _back(page, run_id)
-
-
-async def send(page: Page) -> Response:
-    """Send a message to the run."""
-    run_id = await _run_id(page, "message")
-    text = page.form.get("text", "").strip()
-    if not text:
-        raise problems.malformed("The message is empty. Go back, and write a text.")
-    own_id = page.form.get("id") or None
-    await page.runner.send(run_id, text, by=page.identity.name, id=own_id)
-    await page.wake(run_id)
-    if not await page.can("view", run_id):
-        return await _back(page, run_id)
-    return page.see_other(f"/runs/{run_id}/messages")
-
-
 async def ask_cancel(page: Page) -> Response:
     """Ask whether to cancel the run, or one of its calls."""
-    run_id = await _run_id(page, "cancel")
-    run = await page.runner.look(run_id)
+    run = await page.runner.look(page.run_id)
     call = page.query.get("call", "")
     row = run.run_state.calls.get(call)
     if call and row is None:
         raise problems.malformed(
             "The run has no open call with this id. Choose it on the page of the run."
         )
-    effect = _effect(run, call)
-    may_view = await page.can("view", run_id)
-    title = run_title(await page.shown(run.run_state)) if may_view else run_id
+    may_view = await page.can("view", page.run_id)
     tool = row.tool if row and may_view else ""
-    form = cancel_form(title, call, tool, effect if may_view else "")
-    here = RunAddresses(root=page.shell.root, run_id=run_id)
-    return page.render("confirm.html", form=form, here=here, error="")
+    effect = _effect(run, call) if may_view else ""
+    form = cancel_form(await _title(page, run), call, tool, effect)
+    return page.render("confirm.html", form=form, here=page.addresses(), error="")
+
+
+async def _title(page: Page, run: Continuation) -> str:
+    """Return the title of the run; its id for a person who may not view it."""
+    if await page.can("view", page.run_id):
+        return run_title(await page.shown(run.run_state))
+    return page.run_id
 
 
 def _effect(run: Continuation, call: str) -> str:
@@ -177,63 +217,28 @@ def _effect(run: Continuation, call: str) -> str:
     return next((wait_title(wait) for wait in found), "")
 
 
-async def cancel(page: Page) -> Response:
-    """Cancel the run, or one of its calls."""
-    run_id = await _run_id(page, "cancel")
-    reason = page.form.get("reason", "").strip()
-    if len(reason) > _MAX_REASON_CHARS:
-        raise problems.malformed(
-            f"The reason has over {_MAX_REASON_CHARS} characters. Go back, and "
-            "shorten it."
-        )
-    run = await page.runner.cancel(
-        run_id,
-        call=page.form.get("call") or None,
-        reason=reason or None,
-        by=page.identity.name,
-        door=page.door,
-    )
-    if run.status == "suspended":
-        await page.wake(run_id)
-    return await _back(page, run_id)
-
-
 async def ask_erase(page: Page, error: str = "") -> Response:
     """Ask whether to erase the run."""
-    run_id = await _run_id(page, "erase")
-    run = await page.runner.look(run_id)
-    may_view = await page.can("view", run_id)
-    title = run_title(await page.shown(run.run_state)) if may_view else run_id
-    form = erase_form(title, run_id)
-    here = RunAddresses(root=page.shell.root, run_id=run_id)
+    run = await page.runner.look(page.run_id)
+    form = erase_form(await _title(page, run), page.run_id)
     status = 400 if error else 200
+    here = page.addresses()
     return page.render("confirm.html", status=status, form=form, here=here, error=error)
 
 
-async def erase(page: Page) -> Response:
-    """Erase the run, if the person typed its id."""
-    run_id = await _run_id(page, "erase")
-    if page.form.get("typed", "").strip() != run_id:
-        return await ask_erase(page, "This is not the id of the run.")
-    await page.runner.erase(run_id)
-    return page.see_other("/runs")
-
-
 ROUTES = (
-    PageRoute("/runs/{run}/actions", actions),
+    PageRoute("/runs/{run}/actions", actions, rights=("view",)),
     PageRoute("/recorded", recorded),
-    PageRoute("/runs/{run}/pause", pause, ("POST",)),
-    PageRoute("/runs/{run}/unpause", unpause, ("POST",)),
-    PageRoute("/runs/{run}/signals", drop_signals, ("POST",)),
-    PageRoute("/runs/{run}/resume", resume, ("POST",)),
-    PageRoute("/runs/{run}/reopen", reopen, ("POST",)),
-    PageRoute("/runs/{run}/wake", wake, ("POST",)),
-    PageRoute("/runs/{run}/messages", send, ("POST",)),
-    PageRoute("/runs/{run}/cancel", ask_cancel),
-    PageRoute("/runs/{run}/cancel", cancel, ("POST",)),
-    PageRoute("/runs/{run}/erase", ask_erase),
-    PageRoute("/runs/{run}/erase", erase, ("POST",)),
+    *(act.route for act in _ACTS),
+    PageRoute("/runs/{run}/resume", resume, ("POST",), ("message",)),
+    PageRoute("/runs/{run}/reopen", reopen, ("POST",), ("message",)),
+    PageRoute("/runs/{run}/cancel", ask_cancel, rights=("cancel",)),
+    PageRoute("/runs/{run}/erase", ask_erase, rights=("erase",)),
+    PageRoute("/runs/{run}/erase", erase, ("POST",), ("erase",)),
 )
+
+
+# Questions ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,19 +6,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core.calls import Ready
+from continuations.core.run import ENDED_STATUSES
 from continuations.core.version_window import VersionEvents, VersionWindow
 from continuations.core.visible_text import shorten
 from continuations.engine.past_reading import read_window
 from continuations.errors import FormatError, InvalidInput, NewerFormat
-from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations.present.times import clock_text, length_text
-from continuations.serve.console.following import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_snapshot import RunSnapshot
 from continuations.serve.http import problems
-from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_log import arguments_text, run_log
 from continuations.serve.pages.run_rows import RowStates, rows_of
 from continuations.serve.pages.run_view import RunView, call_view, run_view
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
 
     from continuations.core.state import RunState
     from continuations.serve.http.request_response import Response
+    from continuations.serve.pages.environment import Shell
     from continuations.serve.pages.run_rows import RowState, RunRow, Span, SpanKind
     from continuations.serve.pages.working_time import Segment, WorkingTime
 
@@ -57,9 +56,7 @@ class RunActs:
 
 async def show(page: Page) -> Response:
     """Show a run, or one of its older versions."""
-    run_id = layout.check_run_id(page.params["run"])
-    await page.require("view", run_id)
-    query, now = page.query, page.clock.now()
+    run_id, query, now = page.run_id, page.query, page.clock.now()
     version = number_of(query.get("version"), "version")
     damage = ""
     try:
@@ -95,7 +92,7 @@ async def show(page: Page) -> Response:
         "run.html",
         shell=live_shell(page, follow),
         follow=follow,
-        here=RunAddresses(root=page.shell.root, run_id=run_id, version=version),
+        here=page.addresses(version),
         run=run,
         damage=damage,
         acts=await _acts(page, run),
@@ -188,7 +185,40 @@ def number_of(text: str | None, name: str) -> int | None:
     )
 
 
-ROUTES = (PageRoute("/runs/{run}", show),)
+_SCRIPT = "live.js"
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """The stream and the cursor of an open page, for its script.
+
+    Attributes:
+        stream: The address of the events that the page follows.
+        cursor: The cursor of what the page shows.
+    """
+
+    stream: str
+    cursor: str
+
+
+def following(page: Page, snapshot: RunSnapshot) -> Following | None:
+    """Return how the page follows its run; `None` for a run that has ended."""
+    run = snapshot.window.state.run
+    if run.status in ENDED_STATUSES:
+        return None
+    path = page.live.stream(snapshot.cursor, run.id)
+    return Following(page.url(path), snapshot.cursor)
+
+
+def live_shell(page: Page, follow: Following | None) -> Shell:
+    """Return the frame of a page that follows its run, if it does."""
+    if follow is None:
+        return page.shell
+    scripts = (*page.shell.scripts, _SCRIPT)
+    return replace(page.shell, is_live=True, scripts=scripts)
+
+
+ROUTES = (PageRoute("/runs/{run}", show, rights=("view",)),)
 
 
 # The first page shows so many levels. An opened row shows as many below it.

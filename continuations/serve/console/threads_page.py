@@ -6,15 +6,18 @@ import secrets
 from typing import TYPE_CHECKING
 
 from continuations.errors import InvalidInput
-from continuations.ledger import layout, thread_keys
+from continuations.ledger import thread_keys
 from continuations.ledger.objects import Objects
-from continuations.serve.console.following import following, live_shell
 from continuations.serve.console.page import Page, PageRoute
-from continuations.serve.console.run_page import number_of, snapshot_of
+from continuations.serve.console.run_page import (
+    following,
+    live_shell,
+    number_of,
+    snapshot_of,
+)
 from continuations.serve.console.runs_page import list_page
 from continuations.serve.http import problems
 from continuations.serve.pages.chat_view import chat_view
-from continuations.serve.pages.run_addresses import RunAddresses
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
@@ -30,8 +33,7 @@ async def list_threads(page: Page) -> Response:
 
 async def show(page: Page) -> Response:
     """Show a thread as a chat."""
-    run_id = layout.check_run_id(page.params["thread"])
-    await page.require("view", run_id)
+    run_id = page.run_id
     version = number_of(page.query.get("version"), "version")
     snapshot = await snapshot_of(page, run_id, version)
     if snapshot is None:
@@ -43,7 +45,7 @@ async def show(page: Page) -> Response:
     may_send = version is None and await page.can("message", run_id)
     follow = following(page, snapshot) if version is None else None
     now = page.clock.now()
-    here = RunAddresses(root=page.shell.root, run_id=run_id, version=version)
+    here = page.addresses(version)
     return page.render(
         "thread.html",
         shell=live_shell(page, follow),
@@ -57,8 +59,7 @@ async def show(page: Page) -> Response:
 
 async def send(page: Page) -> Response:
     """Post a message to the newest run of a thread; a repeated form posts it once."""
-    run_id = layout.check_run_id(page.params["thread"])
-    await page.require("message", run_id)
+    run_id = page.run_id
     # A browser ends the lines of a form with both characters.
     text = page.form.get("text", "").replace("\r\n", "\n").strip()
     own_id = page.form.get("id", "")
@@ -88,6 +89,6 @@ async def send(page: Page) -> Response:
 
 ROUTES = (
     PageRoute("/threads", list_threads),
-    PageRoute("/threads/{thread}", show),
-    PageRoute("/threads/{thread}", send, ("POST",)),
+    PageRoute("/threads/{thread}", show, rights=("view",)),
+    PageRoute("/threads/{thread}", send, ("POST",), ("message",)),
 )

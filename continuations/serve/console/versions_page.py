@@ -8,11 +8,9 @@ from continuations.core.event_words import message_words
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.core.withheld_texts import shown_difference, shown_version
-from continuations.ledger import layout
 from continuations.present.times import moment_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
-from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_view import (
     StatePill,
     run_title,
@@ -34,14 +32,12 @@ VERSIONS_PER_PAGE = 25
 
 async def show(page: Page) -> Response:
     """Show the versions of a run, the newest first, or compare two of them."""
-    run_id = layout.check_run_id(page.params["run"])
-    await page.require("view", run_id)
-    query = page.query
+    run_id, query = page.run_id, page.query
     first, second = (
         number_of(query.get("from"), "from"),
         number_of(query.get("to"), "to"),
     )
-    here = RunAddresses(root=page.shell.root, run_id=run_id)
+    here = page.addresses()
     detail = await page.detail(run_id)
     if first is not None and second is not None:
         found = await page.runner.diff(run_id, first, second)
@@ -71,7 +67,7 @@ async def show(page: Page) -> Response:
     )
 
 
-ROUTES = (PageRoute("/runs/{run}/versions", show),)
+ROUTES = (PageRoute("/runs/{run}/versions", show, rights=("view",)),)
 
 
 _SHOWN_WORDS = 6

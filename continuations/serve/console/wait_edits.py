@@ -13,9 +13,8 @@ from continuations.core.decisions import Approve
 from continuations.core.waits import withheld
 from continuations.ledger.edits import find_fixed_problem, find_problem
 from continuations.present.wait_view import argument_views, wait_view
-from continuations.serve.console.page import PageRoute, run_of_wait
-from continuations.serve.console.wait_lists import WaitList
-from continuations.serve.console.wait_pages import decider, record, wait_page
+from continuations.serve.console.page import PageRoute
+from continuations.serve.console.wait_pages import WaitList, decider, record, wait_page
 from continuations.serve.http import answer_forms, decision_bodies, problems
 from continuations.serve.http.answer_forms import typed_fields, value_errors
 from continuations.serve.pages.decision_view import form_view, labelled
@@ -65,9 +64,7 @@ async def post(page: Page) -> Response:
 
 async def _editable_wait(page: Page) -> Wait | None:
     """Return the wait, if the person may approve it with other arguments."""
-    wait_id = page.params["wait"]
-    await page.require("decide", run_of_wait(wait_id))
-    wait = await page.runner.wait(wait_id)
+    wait = await page.runner.wait(page.params["wait"])
     person = await decider(page, wait)
     may_edit = wait.rules.allows_edits and "approve" in person.verdicts
     return withheld(wait) if may_edit else None
@@ -185,6 +182,6 @@ def _editable_schema(wait: Wait) -> dict[str, Any]:
 
 
 ROUTES = (
-    PageRoute("/waits/{wait}/edit", show),
-    PageRoute("/waits/{wait}/edit", post, ("POST",)),
+    PageRoute("/waits/{wait}/edit", show, rights=("decide",)),
+    PageRoute("/waits/{wait}/edit", post, ("POST",), ("decide",)),
 )

@@ -14,9 +14,8 @@ from continuations.errors import DecisionRefused, InvalidInput
 from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations.present.wait_view import value_text, wait_view
-from continuations.serve.console.page import PageRoute, run_of_wait
-from continuations.serve.console.wait_lists import WaitList
-from continuations.serve.console.wait_pages import decider, record, wait_page
+from continuations.serve.console.page import PageRoute
+from continuations.serve.console.wait_pages import WaitList, decider, record, wait_page
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.form_view import FieldView, OptionView
@@ -61,10 +60,8 @@ async def show(page: Page) -> Response:
 
 async def post(page: Page) -> Response:
     """Approve the call, and give the grant with the same decision."""
-    wait_id = page.params["wait"]
-    await page.require("decide", run_of_wait(wait_id))
     fields = dict(page.form)
-    wait = withheld(await page.runner.wait(wait_id))
+    wait = withheld(await page.runner.wait(page.params["wait"]))
     rules = {k: fields.pop(k) for k in list(fields) if k.startswith(_RULE)}
     end = fields.pop(_UNTIL, "")
     conditions = _conditions(wait, rules)
@@ -86,9 +83,7 @@ async def post(page: Page) -> Response:
 async def _form(
     page: Page, texts: Mapping[str, str] | None = None, error: str = ""
 ) -> Response:
-    wait_id = page.params["wait"]
-    await page.require("decide", run_of_wait(wait_id))
-    wait = withheld(await page.runner.wait(wait_id))
+    wait = withheld(await page.runner.wait(page.params["wait"]))
     person = await decider(page, wait)
     if not wait.rules.follows_policy or "approve" not in person.verdicts:
         return await wait_page(page, wait, person)
@@ -198,6 +193,6 @@ async def _until(page: Page, wait: Wait, end: str) -> datetime | None:
 
 
 ROUTES = (
-    PageRoute("/waits/{wait}/remember", show),
-    PageRoute("/waits/{wait}/remember", post, ("POST",)),
+    PageRoute("/waits/{wait}/remember", show, rights=("decide",)),
+    PageRoute("/waits/{wait}/remember", post, ("POST",), ("decide",)),
 )

@@ -23,8 +23,8 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.recorded_decisions import read_decision
 from continuations.present.wait_view import wait_view
 from continuations.present.wait_words import DECISION_WORDS, agent_state
+from continuations.serve.console.inbox_page import Filter, find_waits
 from continuations.serve.console.page import PageRoute, run_of_wait
-from continuations.serve.console.wait_lists import WaitList
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.answer_forms import field_errors
 from continuations.serve.http.pages import decision_facts, decision_values
@@ -33,8 +33,10 @@ from continuations.serve.pages.decision_view import (
     Decider,
     decider_of,
     decision_view,
+    form_view,
     recorded_view,
 )
+from continuations.value_class import dataclass
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from continuations.engine.async_runner import AsyncRunner
     from continuations.serve.console.page import Page
     from continuations.serve.http.decision_bodies import PostedDecision
-
 
 _CONFLICT, _REFUSED = 409, 422
 _NEW_CALL = (
@@ -57,7 +58,6 @@ _NO_RIGHT = "You cannot decide this: you have no right to decide waits of this r
 async def show(page: Page) -> Response:
     """Show a wait, open or decided, and change nothing."""
     wait_id = page.params["wait"]
-    await page.require("view", run_of_wait(wait_id))
     try:
         wait = await page.runner.wait(wait_id)
     except AlreadyDecided as error:
@@ -70,7 +70,6 @@ async def show(page: Page) -> Response:
 async def decide(page: Page) -> Response:
     """Decide a wait, once."""
     wait_id = page.params["wait"]
-    await page.require("decide", run_of_wait(wait_id))
     fields = page.form
     if fields.get("as") == "fields":
         wait = await page.runner.wait(wait_id)
@@ -106,14 +105,14 @@ async def record(
             raise
         return await _again(page, wait, fields, {"": str(error)})
     if isinstance(result, Decision):
-        await page.wake(run_of_wait(wait_id))
+        await page.wake(page.run_id)
     return page.render(
         "recorded.html",
         recorded=recorded_view(result, before),
         following=following,
         here=page.url(f"/waits/{wait_id}{WaitList.of(page).query}"),
         inbox=page.url(f"/inbox{WaitList.of(page).query}"),
-        run=page.url(f"/runs/{run_of_wait(wait_id)}") if before else "",
+        run=page.url(f"/runs/{page.run_id}") if before else "",
     )
 
 
@@ -123,7 +122,7 @@ async def _open_wait(page: Page) -> Wait | None:
     A decision that is posted twice finds no open wait, and is recorded once.
     """
     wait_id = page.params["wait"]
-    if not await page.can("view", run_of_wait(wait_id)):
+    if not await page.can("view", page.run_id):
         return None
     try:
         return await page.runner.wait(wait_id)
@@ -178,7 +177,6 @@ async def _agent_state(page: Page, wait: Wait) -> str:
 async def state(page: Page) -> Response:
     """Tell the reader of an open page who ended the wait; 204 while it is open."""
     wait_id = page.params["wait"]
-    await page.require("view", run_of_wait(wait_id))
     try:
         await page.runner.wait(wait_id)
     except AlreadyDecided as error:
@@ -278,10 +276,27 @@ async def _ended_page(page: Page, error: Exception) -> Response:
     )
 
 
+async def show_answer(page: Page) -> Response:
+    """Show the form for an answer, below the whole call."""
+    wait_id = page.params["wait"]
+    wait = await page.runner.wait(wait_id)
+    person = await decider(page, wait)
+    if "answer" not in person.verdicts:
+        return await wait_page(page, wait, person)
+    return page.render(
+        "wait_answer.html",
+        wait=wait_view(wait),
+        form=form_view(wait, "answer", person, page.clock.now()),
+        back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
+    )
+
+
 ROUTES = (
-    PageRoute("/waits/{wait}", show),
-    PageRoute("/waits/{wait}", decide, ("POST",)),
-    PageRoute("/waits/{wait}/state", state),
+    PageRoute("/waits/{wait}", show, rights=("view",)),
+    PageRoute("/waits/{wait}", decide, ("POST",), ("decide",)),
+    PageRoute("/waits/{wait}/state", state, rights=("view",)),
+    PageRoute("/waits/{wait}/answer", show_answer, rights=("decide",)),
+    PageRoute("/waits/{wait}/answer", decide, ("POST",), ("decide",)),
 )
 
 
@@ -309,3 +324,77 @@ async def closing_facts(runner: AsyncRunner, wait_id: str) -> dict[str, str]:
             "Reason": closed.reason,
         }
     return {label: fact for label, fact in facts.items() if fact}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crumbs:
+    """The way back to the list, and the neighbours of a wait.
+
+    Attributes:
+        list: The address of the list.
+        name: Its name.
+        place: The place of the wait in it, or an empty text.
+        previous: The address of the wait before, or an empty text.
+        next: The address of the wait after, or an empty text.
+    """
+
+    list: str
+    name: str
+    place: str
+    previous: str
+    next: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitList:
+    """The waits of one filter, in the order of the inbox.
+
+    Attributes:
+        page: The request, whose query has the filter.
+        chosen: The filter.
+    """
+
+    page: Page
+    chosen: Filter
+
+    @classmethod
+    def of(cls, page: Page) -> WaitList:
+        """Return the list of a request."""
+        return cls(page=page, chosen=Filter.of_query(page.query))
+
+    @property
+    def query(self) -> str:
+        """The filter as a query with a question mark; empty for the default."""
+        return self.chosen.query_text()
+
+    async def crumbs(self, wait_id: str) -> Crumbs:
+        """Return the neighbours of a wait on the first page of the list."""
+        ids = await self._ids(max_pages=1)
+        place = ids.index(wait_id) if wait_id in ids else None
+        before = "" if not place else ids[place - 1]
+        after = "" if place is None else next(iter(ids[place + 1 :]), "")
+        return Crumbs(
+            list=self.page.url(f"/inbox{self.query}"),
+            name="Inbox",
+            place="" if place is None else f"{place + 1} of {len(ids)}",
+            previous=before and self._address(before),
+            next=after and self._address(after),
+        )
+
+    async def following(self, wait_id: str) -> str:
+        """Return the address of the next wait, or an empty text.
+
+        Call it before the wait is decided: afterwards the wait has no place any more.
+        """
+        ids = await self._ids()
+        if wait_id not in ids:
+            return ""
+        after = ids[ids.index(wait_id) + 1 :]
+        return self._address(after[0]) if after else ""
+
+    async def _ids(self, *, max_pages: int | None = None) -> list[str]:
+        found = await find_waits(self.page, self.chosen, "", max_pages=max_pages)
+        return [row.wait.id for row in found.rows if not row.expired]
+
+    def _address(self, wait_id: str) -> str:
+        return self.page.url(f"/waits/{wait_id}{self.query}")

@@ -10,7 +10,7 @@ import pytest
 from continuations import AsyncRunner, Identity
 from continuations.ledger import waits
 from continuations.ledger.objects import Objects
-from continuations.serve.console import console, console_options
+from continuations.serve.console import console
 from continuations.serve.console import live as live_module
 from continuations.serve.console.event_streams import open_stream
 from continuations.serve.console.live import LiveWaits
@@ -158,7 +158,7 @@ def test_person_has_a_bounded_number_of_streams(
 
     async def check() -> None:
         client = ConsoleClient()
-        made = console_options.make_console(
+        made = console.make_console(
             client.runner,
             HttpApi(client.runner),
             verify=lambda request: request.headers["x-person"],

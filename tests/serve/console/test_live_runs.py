@@ -13,8 +13,14 @@ from continuations.core.run_stream import Attempt, MessageAdded
 from continuations.events import TextDelta
 from continuations.models.scripted import ScriptedModel
 from continuations.serve.console import console_app, event_streams, live_runs
-from continuations.serve.console.live_runs import Changed, Gone, LiveRuns
-from continuations.serve.console.writing import Words, WordsPlace, Writings
+from continuations.serve.console.live_runs import (
+    Changed,
+    Gone,
+    LiveRuns,
+    Words,
+    WordsPlace,
+    Writings,
+)
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.serve.console.console_client import ConsoleClient

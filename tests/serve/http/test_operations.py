@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,8 +19,8 @@ from continuations.serve.http import (
 )
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.parameters import QUERY_PARAMETERS
-from continuations.serve.http.plain_operations import FORMS
 from continuations.serve.http.routes import handler_of
+from continuations.serve.operation_calls import FORMS
 from continuations.serve.operations import OPERATIONS, Operation
 from tests.serve.http.api_fixture import (
     ApiFixture,
@@ -28,6 +28,10 @@ from tests.serve.http.api_fixture import (
     problem_slug,
     verify_bearer,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
 CALLS = [each for each in OPERATIONS if each.call]
 
@@ -43,18 +47,29 @@ def test_ids_and_routes_are_unique() -> None:
     assert len({(each.method, each.path) for each in OPERATIONS}) == len(OPERATIONS)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.id)
-def test_names_of_a_row_exist(operation: Operation) -> None:
-    names = {operation.form, *(operation.accepted or ("",))[:1]} - {""}
+def test_names_of_each_row_exist() -> None:
+    forms = schemas.definitions().keys()
 
-    assert callable(handler_of(operation))
-    assert names <= schemas.definitions().keys()
-    assert set(operation.query) <= QUERY_PARAMETERS.keys()
-    if operation.body and operation.id != "decideByLink":
-        assert operation.body in schemas.definitions()
+    missing = [
+        f"{each.id}: {name}"
+        for each in OPERATIONS
+        for name in _names_that_are_missing(each, forms)
+    ]
+
+    assert [] == missing
+
+
+def _names_that_are_missing(
+    operation: Operation, forms: AbstractSet[str]
+) -> Iterator[str]:
+    assert callable(handler_of(operation)), operation.id
+    body = operation.body if operation.id != "decideByLink" else ""
+    names = {operation.form, body, *(operation.accepted or ("",))[:1]} - {"", None}
+    yield from names - forms
+    yield from set(operation.query) - QUERY_PARAMETERS.keys()
     if operation.call:
-        assert callable(getattr(AsyncRunner, operation.call))
-        assert operation.form in FORMS
+        assert callable(getattr(AsyncRunner, operation.call)), operation.id
+        yield from {operation.form} - FORMS.keys()
 
 
 def test_no_function_is_left_over() -> None:

@@ -1,0 +1,375 @@
+"""The commands that keep running: serve, the worker loop, and ui, the web console.
+
+The worker loop runs alone or beside the HTTP API. uvicorn serves both commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json as json_format
+import logging
+import socket
+import sys
+from contextlib import nullcontext
+from importlib import import_module
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from continuations.cli.application import (
+    load_context,
+    load_option,
+    runner_for_command,
+    runner_with_agents,
+)
+from continuations.cli.options import App, By, Context, StoreUrl, UsageError
+from continuations.engine.stop_signals import stop_signals_handled
+from continuations.errors import StoreUnavailable
+from continuations.ledger.objects import check_folder_exists
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    import uvicorn
+    from starlette.applications import Starlette
+
+    from continuations import Runner
+
+_log = logging.getLogger("continuations")
+_DEFAULT_HOST = "127.0.0.1"
+# The fields of the line about the work on a run; see `engine.worker`.
+_WORK_FIELDS = ("run_id", "version_from", "version_to", "outcome", "seconds")
+
+
+def serve(  # noqa: PLR0913 - one parameter for each option
+    *,
+    interval: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Longest time between two checks."),
+    ] = 10.0,
+    max_concurrent_runs: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Runs at the same time."),
+    ] = 8,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Serve the HTTP API too. Needs `pip install starlette "
+            "uvicorn`. The default host is 127.0.0.1.",
+        ),
+    ] = None,
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="With --http: the function that identifies a request.",
+        ),
+    ] = None,
+    links: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME", help="With --http: your Links, for signed links."
+        ),
+    ] = None,
+    context: Context = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Write each line of the log as JSON.")
+    ] = False,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Resume due runs until SIGTERM or Ctrl-C.
+
+    After the first signal nothing new begins. Calls in progress are completed, their
+    runs are suspended, and the exit code is 0. A second signal stops the process at
+    once. If a file: store has no folder, a warning says so: the first run makes it.
+    """
+    runner = runner_with_agents(app, store, command="serve", may_be_first=True)
+    options: dict[str, Any] = {
+        "interval": interval,
+        "max_concurrent_runs": max_concurrent_runs,
+        "context": load_context(context),
+    }
+    server = None
+    if http is not None:
+        server = _make_server(runner, _parse_address(http), verify, links, options)
+    else:
+        _refuse_http_options(verify, links)
+    _log_to_stderr(runner, as_json=json)
+    if server is None:
+        runner.serve_forever(**options)
+    else:
+        run_server(server)
+
+
+def _refuse_http_options(verify: str | None, links: str | None) -> None:
+    if verify is not None or links is not None:
+        msg = "--verify and --links need --http. Add it, or leave them out."
+        raise UsageError(msg)
+
+
+def _warn_of_missing_folder(runner: Runner) -> None:
+    try:
+        check_folder_exists(runner.store)
+    except StoreUnavailable as error:
+        _log.warning("%s", error)
+
+
+def _make_server(
+    runner: Runner,
+    address: tuple[str, int],
+    verify: str | None,
+    links: str | None,
+    options: dict[str, Any],
+) -> uvicorn.Server:
+    try:
+        import_module("uvicorn")
+
+        from continuations.serve.http import asgi  # noqa: PLC0415 - only --http needs it
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"uvicorn", "starlette"}:
+            raise
+        msg = (
+            f"--http needs the package {error.name}, which is not installed. Run: "
+            "pip install starlette uvicorn"
+        )
+        raise UsageError(msg) from error
+    from continuations.serve.http.api import HttpApi  # noqa: PLC0415 - see above
+    from continuations.serve.lifespan import worker_lifespan  # noqa: PLC0415 - see above
+
+    api = HttpApi(
+        runner.async_runner,
+        verify=load_option("--verify", verify),
+        links=load_option("--links", links),
+    )
+
+    lifespan = worker_lifespan(runner.async_runner, **options)
+    return make_server(asgi.app(api, lifespan=lifespan), *address)
+
+
+def _parse_address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or int(port[:9]) > 65_535:  # noqa: PLR2004 - the highest port
+        msg = f"--http must be PORT or HOST:PORT, got {text!r}. Pass for example 8000."
+        raise UsageError(msg)
+    return host or _DEFAULT_HOST, int(port)
+
+
+class _JsonFormatter(logging.Formatter):
+    """Formats a log record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record with its time, level and text."""
+        line: dict[str, Any] = {
+            "at": self.formatTime(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "text": record.getMessage(),
+        }
+        fields = vars(record)
+        line.update((name, fields[name]) for name in _WORK_FIELDS if name in fields)
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json_format.dumps(line)
+
+
+def _log_to_stderr(runner: Runner, *, as_json: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+    handler.setFormatter(_JsonFormatter() if as_json else plain)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    _warn_of_missing_folder(runner)
+
+
+_EXTRA = {"jwt", "jinja2", "sse_starlette", "starlette", "uvicorn"}
+_LOOPBACK_NAMES = {"localhost": "127.0.0.1"}
+
+
+def ui(  # noqa: PLR0913 - one parameter for each option
+    *,
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65_535, help="The port. 0: any free port."),
+    ] = 8642,
+    host: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="The address to listen on. Another one than 127.0.0.1 needs --verify.",
+        ),
+    ] = "127.0.0.1",
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="The function that identifies a request, instead of the token.",
+        ),
+    ] = None,
+    can: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME",
+            help="The function can(identity, act, run) that tells what an identity may "
+            "do.",
+        ),
+    ] = None,
+    work: Annotated[
+        bool, typer.Option(help="With --app: resume due runs in this process too.")
+    ] = True,
+    by: By = None,
+    context: Context = None,
+    app: App = None,
+    store: StoreUrl = None,
+) -> None:
+    """Open the web console on this machine: see what waits, decide, look into runs.
+
+    Prints an address with a token that works once. Decisions are recorded as
+    local:NAME. With --app the runs go on in this process. With --store alone they go on
+    where their workers are. The first run makes the folder of a file: store, and this
+    command needs it. Ctrl-C ends the command.
+    """
+    address = _address(host, verify)
+    console = _console_module()
+    runner = runner_for_command(app, store, command="ui")
+    identity = load_option("--verify", verify)
+    sign_in_path = "/"
+    if identity is None:
+        identity = console.local(by)
+        sign_in_path = identity.sign_in_path
+    application = console.app(
+        runner.async_runner,
+        verify=identity,
+        can=load_option("--can", can),
+        lifespan=_lifespan(runner, context, work=work and app is not None),
+    )
+    _serve(application, address, port, sign_in_path)
+
+
+def _serve(application: Any, address: str, port: int, sign_in_path: str) -> None:
+    with _bound(address, port) as bound:
+        real_port = bound.getsockname()[1]
+        shown = f"[{address}]" if ":" in address else address
+        logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+        typer.echo(f"http://{shown}:{real_port}{sign_in_path}")
+        server = make_server(application, address, real_port)
+        live = application.state.live
+        run_server(server, sockets=[bound], on_stop=live.close)
+
+
+def _lifespan(runner: Runner, context: str | None, *, work: bool) -> Any:
+    """Return the lifespan of the application, with a worker loop if it works too."""
+    if not work:
+        return _no_worker
+    from continuations.serve.lifespan import worker_lifespan  # noqa: PLC0415 - see _console_module
+
+    return worker_lifespan(runner.async_runner, context=load_context(context))
+
+
+def _no_worker(_application: object) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
+def _console_module() -> Any:
+    """Return the module that only the extra `console` makes usable."""
+    try:
+        import_module("uvicorn")
+
+        from continuations.serve import console  # noqa: PLC0415 - only ui needs it
+
+        import_module("continuations.serve.console.console_app")
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRA:
+            raise
+        msg = (
+            f"ui needs the package {package}, which is not installed. Run: pip "
+            "install starlette sse-starlette 'pyjwt[crypto]' uvicorn"
+        )
+        raise UsageError(msg) from error
+    return console
+
+
+def _address(host: str, verify: str | None) -> str:
+    """Return the IP address to listen on; without a verifier only that of loopback."""
+    try:
+        address = ip_address(_LOOPBACK_NAMES.get(host, host))
+    except ValueError:
+        msg = f"--host must be an IP address, got {host!r}. Pass for example 127.0.0.1."
+        raise UsageError(msg) from None
+    if verify is None and not address.is_loopback:
+        msg = (
+            f"--host {host} is open to other machines, and a token in an address does "
+            "not protect that. Pass --verify MODULE:NAME, or leave --host out."
+        )
+        raise UsageError(msg)
+    return str(address)
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        return socket.create_server((address, port), family=family)
+    except OSError as error:
+        msg = (
+            f"--port {port} of {address} cannot be used: {error.strerror}. Pass "
+            "another one, or --port 0 for any free one."
+        )
+        raise UsageError(msg) from error
+
+
+def make_server(application: Starlette, host: str, port: int) -> uvicorn.Server:
+    """Return a server of an application; it has bound no address yet.
+
+    Raises:
+        ModuleNotFoundError: uvicorn is not installed.
+    """
+    import uvicorn  # noqa: PLC0415 - few commands serve
+
+    class Server(uvicorn.Server):
+        """A server whose signals the command handles."""
+
+        def capture_signals(self) -> Any:
+            return nullcontext()
+
+    return Server(
+        uvicorn.Config(
+            application,
+            host=host,
+            port=port,
+            lifespan="on",
+            log_config=None,
+            # Its lines would show the tokens of signed links and callbacks.
+            access_log=False,
+            # The address of the peer is that of the connection, not one from a header.
+            proxy_headers=False,
+        )
+    )
+
+
+def run_server(
+    server: uvicorn.Server,
+    *,
+    sockets: list[socket.socket] | None = None,
+    on_stop: Callable[[], None] | None = None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Args:
+        server: The server.
+        sockets: Sockets that are bound already; by default the server binds its own.
+        on_stop: Called at the first signal, for responses that would not end.
+    """
+
+    def stop(_: object) -> None:
+        server.should_exit = True
+        if on_stop is not None:
+            on_stop()
+
+    with stop_signals_handled(stop):
+        asyncio.run(server.serve(sockets))
+    if not server.started:
+        # uvicorn has logged why.
+        raise typer.Exit(1)

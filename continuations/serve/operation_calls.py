@@ -1,0 +1,164 @@
+"""One call of the runner for an operation, and the JSON form of its result.
+
+The HTTP API, the command line and the console make the same call. The first two show
+the same form of the result, with the texts that the viewer may read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from continuations.present.json_forms import difference_json, rewind_json
+from continuations.serve.run_responses import run_response
+from continuations.wire.report import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from continuations.core.decisions import Door
+    from continuations.core.identity import Identity
+    from continuations.core.messages import Detail
+    from continuations.core.run_past import RewindPlan, Rewound, RunDifference
+    from continuations.core.signal_matching import UntakenSignal
+    from continuations.engine.async_runner import AsyncRunner
+    from continuations.ledger.claims import Clock
+    from continuations.serve.operations import Actor, Operation
+    from continuations.wire.continuation import Continuation
+
+_PATH_NAME = re.compile(r"\{(\w+)\}")
+
+
+class Sender(NamedTuple):
+    """The sender of a request: the person or program, and the way."""
+
+    identity: str | Identity
+    door: Door
+
+    @property
+    def name(self) -> str:
+        """The name of the person or program."""
+        return self.identity if isinstance(self.identity, str) else self.identity.name
+
+
+class Arguments(NamedTuple):
+    """The arguments of a method of the runner."""
+
+    by_position: tuple[Any, ...]
+    by_name: dict[str, Any]
+
+
+def arguments_of(
+    operation: Operation, given: Mapping[str, Any], sender: Sender
+) -> Arguments:
+    """Return the arguments of the call that an operation makes.
+
+    Args:
+        operation: A row with a `call`.
+        given: The parameters of the path, and the fields of the body or query.
+        sender: The sender, of whom the row says what the method takes.
+    """
+    names = dict.fromkeys(positional_names(operation))
+    facts: dict[Actor, tuple[str, object]] = {
+        "by": ("by", sender.name),
+        "identity": ("by", sender.identity),
+        "door": ("door", sender.door),
+    }
+    own = {name: given[name] for name in given if name not in names}
+    known = dict(facts[each] for each in operation.sender)
+    return Arguments(tuple(given[name] for name in names), {**own, **known})
+
+
+def positional_names(operation: Operation) -> tuple[str, ...]:
+    """Return what the method takes by position: first the parameters of the path."""
+    return (*_PATH_NAME.findall(operation.path), *operation.positional)
+
+
+def goes_on(result: Any) -> bool:
+    """Return whether a worker has something to do: a number of waits may be zero."""
+    return getattr(result, "status", "suspended") == "suspended" and bool(result)
+
+
+# Forms --------------------------------------------------------------------------
+
+
+class Viewer(Protocol):
+    """The reader of a form: an HTTP request, or a command."""
+
+    @property
+    def runner(self) -> AsyncRunner:
+        """The runner whose store has the run."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """The clock for deadlines."""
+        ...
+
+    @property
+    def path_params(self) -> Mapping[str, str]:
+        """The parameters of the path of the operation."""
+        ...
+
+    async def detail(self, run_id: str) -> Detail:
+        """Return which texts of a run the reader may read."""
+        ...
+
+
+Render: TypeAlias = "Callable[[Viewer, str, Any], Coroutine[Any, Any, dict[str, Any]]]"
+"""Returns the JSON form of a result; the text is the id of the run."""
+
+
+async def _run(viewer: Viewer, run_id: str, run: Continuation) -> Any:
+    detail = await viewer.detail(run_id)
+    return await run_response(viewer.runner.store, viewer.clock, run, detail)
+
+
+def _of_run(name: str) -> Render:
+    """Return the form of a result that has only the id of its run beside it."""
+
+    async def render(_: Viewer, run_id: str, result: Any) -> dict[str, Any]:
+        return {"run_id": run_id, name: to_json(result)}
+
+    return render
+
+
+async def _revoked(viewer: Viewer, run_id: str, _: None) -> Any:
+    grant = viewer.path_params["grant"]
+    return {"run_id": run_id, "grant": grant, "revoked": True}
+
+
+async def _signals(
+    viewer: Viewer, run_id: str, signals: Sequence[UntakenSignal]
+) -> Any:
+    """Show the signals; their data needs the right to read."""
+    shown = to_json(signals)
+    if await viewer.detail(run_id) == "states":
+        for each in shown:
+            del each["data"]
+    return {"run_id": run_id, "signals": shown}
+
+
+async def _rewind(viewer: Viewer, run_id: str, rewind: RewindPlan | Rewound) -> Any:
+    return rewind_json(rewind, await viewer.detail(run_id))
+
+
+async def _difference(viewer: Viewer, run_id: str, difference: RunDifference) -> Any:
+    return difference_json(difference, await viewer.detail(run_id))
+
+
+FORMS: Mapping[str, Render] = {
+    "audit": _of_run("lines"),
+    "dropped_signals": _of_run("dropped"),
+    "grant_list": _of_run("grants"),
+    "revoked_grant": _revoked,
+    "rewind_plan": _rewind,
+    "rewound": _rewind,
+    "run": _run,
+    "run_difference": _difference,
+    "sent_message": _of_run("number"),
+    "sent_signal": _of_run("number"),
+    "signal_list": _signals,
+    "woken_waits": _of_run("waits"),
+}
+"""By the name of the form: the function that shows the result of an operation."""
