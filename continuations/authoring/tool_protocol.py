@@ -314,61 +314,32 @@ class ToolProtocol(Protocol):
 class AgentProtocol(Protocol):
     """An agent whose frames the engine runs. `Agent` implements it.
 
-    Attributes:
-        name: The name of the agent.
-        description: The description for the model of a calling agent; `None`: the
-            default.
-        instructions: The instructions, or the function that makes them.
-        renders_state: Whether the instructions are a function of the state, for each
-            request.
-        context_type: The class of the application's object; `None`: any.
-        model: The name of a model, or a `Model`; `None`: a turn raises `ModelError`.
-        settings: Options that are sent to the provider unchanged.
-        max_turns: The limit of model turns in one frame; `None`: no limit.
-        max_denials: In how many turns one call may be denied; `None`: no limit.
-        input_type: The type of the arguments when another agent calls this one.
-        output_type: The type of the final reply.
-        output_retries: How often the model is asked again after a wrong final reply.
-        hooks: The hooks; `None` without hooks.
-        guardrails: The guardrails; `None` without guardrails.
-        state_spec: The declared type of the state of each frame; `None`: no state.
-        suspend_conditions: The conditions that suspend a frame before a turn.
-        reset_tool_choice: Whether `tool_choice` applies to the first turn of a frame
-            only.
-        compaction: When the history of a frame is shortened; `None`: never.
+    The options are properties: the class of an agent may declare narrower types.
     """
 
-    name: str
-    description: str | None
-    instructions: Any
-    renders_state: bool
-    context_type: Any
-    model: str | Model | None
-    settings: Mapping[str, Any]
-    max_turns: int | None
-    max_denials: int | None
-    input_type: Any
-    output_type: Any
-    output_retries: int
-    hooks: Hooks | None
-    guardrails: Guardrails | None
-    state_spec: StateSpec | None
-    suspend_conditions: tuple[SuspendCondition, ...]
-    reset_tool_choice: bool
-    compaction: Compaction | None
-
     @property
-    def tools_by_name(self) -> Mapping[str, ToolProtocol]:
-        """The tools by name, in their order."""
+    def name(self) -> str:
+        """The name of the agent."""
         ...
 
-    def get_tool(self, name: str) -> ToolProtocol | None:
-        """Return a tool by name; `None` if the agent has no such tool."""
+    @property
+    def description(self) -> str | None:
+        """The description for the model of a calling agent; `None`: the default."""
+        ...
+
+    @property
+    def instructions(self) -> Any:
+        """The instructions, or the function that makes them."""
         ...
 
     @property
     def instructions_digest(self) -> str:
         """The digest of the instructions; of the name if they are a function."""
+        ...
+
+    @property
+    def renders_state(self) -> bool:
+        """Whether the instructions are a function of the state, for each request."""
         ...
 
     async def render_instructions(self, state: Any) -> str:
@@ -380,13 +351,78 @@ class AgentProtocol(Protocol):
         ...
 
     @property
+    def context_type(self) -> Any:
+        """The class of the application's object; `None`: any."""
+        ...
+
+    @property
     def context_types(self) -> tuple[tuple[str, Any], ...]:
         """The `context_type` of this agent and of each one below, with its name."""
         ...
 
     @property
+    def model(self) -> str | Model | None:
+        """The name of a model, or a `Model`; `None`: a turn raises `ModelError`."""
+        ...
+
+    @property
     def model_name(self) -> str | None:
         """The name of the model; `None` if the agent has no model."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Options that are sent to the provider unchanged."""
+        ...
+
+    @property
+    def max_turns(self) -> int | None:
+        """The limit of model turns in one frame; `None`: no limit."""
+        ...
+
+    @property
+    def max_denials(self) -> int | None:
+        """In how many turns one call may be denied; `None`: no limit."""
+        ...
+
+    @property
+    def input_type(self) -> Any:
+        """The type of the arguments when another agent calls this one."""
+        ...
+
+    @property
+    def output_type(self) -> Any:
+        """The type of the final reply."""
+        ...
+
+    @property
+    def output_retries(self) -> int:
+        """How often the model is asked again after a wrong final reply."""
+        ...
+
+    @property
+    def hooks(self) -> Hooks | None:
+        """The hooks; `None` without hooks."""
+        ...
+
+    @property
+    def guardrails(self) -> Guardrails | None:
+        """The guardrails; `None` without guardrails."""
+        ...
+
+    @property
+    def state_spec(self) -> StateSpec | None:
+        """The declared type of the state of each frame; `None`: no state."""
+        ...
+
+    @property
+    def suspend_conditions(self) -> tuple[SuspendCondition, ...]:
+        """The conditions that suspend a frame before a turn of the model."""
+        ...
+
+    @property
+    def reset_tool_choice(self) -> bool:
+        """Whether `tool_choice` applies to the first turn of a frame only."""
         ...
 
     @property
@@ -400,6 +436,20 @@ class AgentProtocol(Protocol):
 
     def parse_output(self, text: str) -> Any:
         """Return the output that a final reply contains; raises `OutputInvalid`."""
+        ...
+
+    @property
+    def compaction(self) -> Compaction | None:
+        """When the history of a frame is shortened; `None`: never."""
+        ...
+
+    @property
+    def tools_by_name(self) -> Mapping[str, ToolProtocol]:
+        """The tools by name, in their order."""
+        ...
+
+    def get_tool(self, name: str) -> ToolProtocol | None:
+        """Return a tool by name; `None` if the agent has no such tool."""
         ...
 
 

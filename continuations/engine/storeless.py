@@ -1,4 +1,9 @@
-"""Coroutines that run and resume without a store: the caller keeps the continuation."""
+"""Coroutines that run and resume without a store: the caller keeps the continuation.
+
+The run loop is that of runs with a store, with a journal that keeps nothing. A `Runner`
+with a store in memory would need a fifth to a quarter more time for a cold `resume`. It
+loads the modules of claims, markers, versions and publishing.
+"""
 
 from __future__ import annotations
 
