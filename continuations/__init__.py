@@ -17,13 +17,12 @@ from continuations.version import __version__
 if TYPE_CHECKING:
     from continuations.authoring.agent import Agent
     from continuations.authoring.approval import ApprovalPolicy
-    from continuations.authoring.ask_person import ask_person
     from continuations.authoring.compaction import Compaction
     from continuations.authoring.context import ToolContext
     from continuations.authoring.deadline_options import escalate
     from continuations.authoring.suspend_conditions import after, every
     from continuations.authoring.task_method import task
-    from continuations.authoring.tool import tool
+    from continuations.authoring.tool import ask_person, tool
     from continuations.authoring.tool_waits import (
         ask,
         external,
@@ -58,13 +57,12 @@ if TYPE_CHECKING:
 _EXPORTS_BY_MODULE = {
     "continuations.authoring.agent": "Agent",
     "continuations.authoring.approval": "ApprovalPolicy",
-    "continuations.authoring.ask_person": "ask_person",
     "continuations.authoring.compaction": "Compaction",
     "continuations.authoring.context": "ToolContext",
     "continuations.authoring.deadline_options": "escalate",
     "continuations.authoring.suspend_conditions": "after every",
     "continuations.authoring.task_method": "task",
-    "continuations.authoring.tool": "tool",
+    "continuations.authoring.tool": "ask_person tool",
     "continuations.authoring.tool_waits": "ask external sleep sleep_until wait_for",
     "continuations.core.decisions": "Answer Approve Deny Fail",
     "continuations.core.grants": "Grant",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from continuations_storage import Store
     from continuations_storage.faults import Moment
 
-MAX_OPERATIONS = 100
+MAX_OPERATIONS = 400
 
 
 @dataclass
@@ -79,3 +79,8 @@ def every_crash(
                 assert number - 1 > more_than
                 return
     pytest.fail(f"the process did not end within {MAX_OPERATIONS} operations")
+
+
+def remaining_keys(store: Any) -> list[str]:
+    """Return the markers and waits of a store in memory; sweeps leave none."""
+    return [key for key in store._bodies if key.startswith(("markers/", "waits/"))]

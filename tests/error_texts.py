@@ -1,8 +1,8 @@
-"""A plugin of pytest: every error of the library that a test makes has a good text.
+"""A plugin of pytest: every error of the library that a test meets has a good text.
 
-`<what failed>: <why>. <what to do next>.` A test in which the library makes an error
-with another text fails, also if the error is caught again. Errors that a test makes
-itself are not checked, and errors in other processes are not seen.
+`<what failed>: <why>. <what to do next>.` A test in which the library or a store makes
+an error with another text fails, also if the error is caught again. Errors that a test
+makes itself are not checked, and errors in other processes are not seen.
 
 Set ERROR_SITES to a file to have the places that made errors written there.
 """
@@ -19,6 +19,7 @@ import pytest
 
 import continuations_storage
 from continuations import errors
+from continuations_storage import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -46,6 +47,9 @@ FREE_ENDS = {
     "continuations/models/chat_errors.py:model_error": "the command that installs",
     "continuations/models/fallback.py:_error_of": "the texts of all providers",
     "continuations/wire/envelope.py:_to_msgpack": "the text of msgpack",
+    "continuations_storage/probe.py:ProofOfVersions.check": "of a client",
+    "continuations_storage/retries.py:AttemptFailed.to_storage_error": "of a client",
+    "continuations_storage/retries.py:create_with_retries": "likewise",
 }
 # Functions whose errors are a part of another text, or have the text of a provider.
 PARTS = {
@@ -88,6 +92,7 @@ class Texts:
     def __init__(self) -> None:
         self.faults: list[str] = []
         self.sites: set[str] = set()
+        self._of_stores: dict[tuple[str, str], StorageError] = {}
 
     def note(self, error: BaseException, frame: FrameType | None) -> None:
         """Check the text of an error that was just made."""
@@ -98,7 +103,14 @@ class Texts:
         self.sites.add(f"{site}:{line}")
         if site in PARTS:
             return
-        text = _QUOTED.sub("''", str(error.args[0]) if error.args else "")
+        if isinstance(error, StorageError):
+            # Its text has a place and an operation, which the store adds later.
+            self._of_stores.setdefault((site, error.detail), error)
+        else:
+            self._check(site, error, str(error.args[0]) if error.args else "")
+
+    def _check(self, site: str, error: BaseException, text: str) -> None:
+        text = _QUOTED.sub("''", text)
         for fault in faults_of_text(text, is_free=site in FREE_ENDS):
             self.faults.append(f"{site} {type(error).__name__} {text!r}: {fault}")
 
@@ -106,7 +118,10 @@ class Texts:
     def pytest_runtest_call(self) -> Generator[None, object, object]:
         """Fail a test in which the library made an error with a wrong text."""
         self.faults.clear()
+        self._of_stores.clear()
         result = yield
+        for (site, _), error in self._of_stores.items():
+            self._check(site, error, str(error).replace(f" in {error.place}", ""))
         if self.faults:
             pytest.fail("\n".join(dict.fromkeys(self.faults)), pytrace=False)
         return result
@@ -135,11 +150,16 @@ def _maker(error: BaseException, frame: FrameType | None) -> tuple[str, int] | N
 def watch() -> Texts:
     """Have every error of the library checked when it is made."""
     texts = Texts()
-    original: Any = errors.ContinuationsError.__init__
+    for base in (errors.ContinuationsError, StorageError):
+        _watch(base, texts)
+    return texts
 
-    def init(self: errors.ContinuationsError, *args: Any, **kwargs: Any) -> None:
+
+def _watch(base: type[Any], texts: Texts) -> None:
+    original = base.__init__
+
+    def init(self: BaseException, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         texts.note(self, inspect.currentframe())
 
-    errors.ContinuationsError.__init__ = init  # type: ignore[method-assign]
-    return texts
+    base.__init__ = init

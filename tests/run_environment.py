@@ -1,7 +1,8 @@
 """The environment of a run: a store on disk, logs of effects and turns, processes.
 
-Methods that work in another process start a fresh interpreter. It shares only the
-store, the logs and the environment variables with the test.
+A process shares only the store, the logs and the environment variables with the test.
+It is a fresh interpreter in tests with the mark `fresh_interpreters`, and in each test
+with TORTURE=1. In other tests it is a child of `process_server`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations import ContinuationsError, Runner
 from continuations.results import Decision
-from tests import effect_log
+from tests import effect_log, process_server
 from tests.engine import run_command
 from tests.python_path import python_path
 from tests.sampling import RUNS_ALL_CASES
@@ -35,13 +36,14 @@ TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True)
 class CommandProcess:
-    """Another interpreter that runs one command."""
+    """Another process that runs one command."""
 
-    popen: subprocess.Popen[bytes]
+    popen: subprocess.Popen[bytes] | process_server.ServedProcess
 
     def wait(self) -> int:
         """Wait until the process has ended and return its exit code."""
         self.popen.communicate(timeout=TIMEOUT_SECONDS)
+        assert self.popen.returncode is not None
         return self.popen.returncode
 
     def wait_for_result(self) -> dict[str, Any]:
@@ -53,6 +55,9 @@ class CommandProcess:
 
     def wait_until_frozen(self) -> None:
         """Wait until the process has stopped itself; it must not end before."""
+        if isinstance(self.popen, process_server.ServedProcess):
+            self.popen.wait_until_stopped()
+            return
         seen = os.waitid(
             os.P_PID, self.popen.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT
         )
@@ -70,6 +75,7 @@ class RunEnvironment:
 
     folder: Path
     extra_variables: dict[str, str] = field(default_factory=dict[str, str])
+    fresh_interpreters: bool = True
 
     @property
     def store(self) -> str:
@@ -97,6 +103,11 @@ class RunEnvironment:
             **self.extra_variables,
             **settings_variables,
         }
+        if not self.fresh_interpreters and not RUNS_ALL_CASES:
+            served = process_server.start(
+                [command, *arguments], environment, self.folder
+            )
+            return CommandProcess(served)
         popen = subprocess.Popen(
             [sys.executable, "-m", "tests.engine.run_command", command, *arguments],
             env=environment,

@@ -21,12 +21,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from continuations import Agent, Answer, Approve, Deny, ToolContext, tool
 from tests import effect_log, scripts
 from tests.effect_log import Effect
-from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Model
     from continuations.authoring.tool_protocol import ToolProtocol
-    from tests.scripts import Script
 
 Record: TypeAlias = Callable[[Effect], None]
 ToolMaker: TypeAlias = "Callable[[Record], ToolProtocol | Callable[..., Any]]"
@@ -146,19 +144,6 @@ DEFAULT_TOOLS: Sequence[ToolMaker] = (
 )
 
 # Every kind of call in every kind of place: parallel, nested, approved, in a row.
-FULL_SCRIPT: Script = {
-    "go": [
-        [call("left", input="A"), call("act", what="1"), call("right", input="B")],
-        [call("push", what="2"), call("pay", what="3")],
-        "all done",
-    ],
-    "A": [[call("clerk", input="C"), call("read", what="4")], "A done"],
-    "B": [[call("pay", what="5")], [call("book", what="6")], "B done"],
-    "C": [[call("pay", what="7"), call("act", what="8")], "C done"],
-}
-FULL_SCRIPT_EFFECTS = [
-    *("act 1", "act 8", "book 6", "pay 3", "pay 5", "pay 7", "push 2", "read 4")
-]
 
 
 def make_agents(

@@ -22,11 +22,12 @@ from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Unpack
 
     from continuations.authoring.agent_options import AgentOptions, ToolLike
     from continuations.authoring.approval import Condition
+    from continuations.authoring.arguments import ArgumentsValidator
     from continuations.authoring.compaction import Compaction
     from continuations.authoring.context import ToolContext
     from continuations.authoring.guardrails import Guardrails
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool_options import EnabledCondition, ToolErrorFunction
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.authoring.typed_values import InputSpec, OutputSpec, StateSpec
+    from continuations.authoring.typed_values import OutputSpec, StateSpec
     from continuations.core.model_protocol import Model, OutputSchema
 
 
@@ -505,40 +506,22 @@ class AgentTool(BaseTool):
         return self._description
 
     @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments. Callers must not change it."""
-        return self._input_spec.schema
+    def _parameters(self) -> ArgumentsValidator:
+        return self._input_validator
 
     @cached_property
-    def _input_spec(self) -> InputSpec:
+    def _input_validator(self) -> ArgumentsValidator:
         from continuations.authoring import typed_values  # noqa: PLC0415 - on first use
 
-        return typed_values.make_input_spec(
+        return typed_values.make_input_validator(
             self._agent.input_type, agent_name=self._agent.name
         )
-
-    def effective_arguments(self, raw_arguments: str) -> str:
-        """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
-        return self._input_spec.validator.effective_arguments(raw_arguments)
-
-    def find_edit_difference(self, edited_arguments: str) -> str | None:
-        """Compare an edit; see `ToolProtocol.find_edit_difference`."""
-        return self._input_spec.validator.find_edit_difference(edited_arguments)
-
-    def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
-        """Return effective arguments as Python values by name."""
-        return self._input_spec.values_by_name(arguments_json)
 
     async def invoke(self, arguments_json: str, ctx: ToolContext) -> NoReturn:
         """Raise `TypeError`: the engine starts a frame for `sub_agent` instead."""
         del arguments_json, ctx
         msg = f"tool {self.name} is an agent: start a frame for its sub_agent"
         raise TypeError(msg)
-
-    async def _call_verify(
-        self, verify: Callable[..., Any], arguments_json: str, ctx: ToolContext
-    ) -> None:
-        del verify, arguments_json, ctx  # an agent's tool has no `verify` option
 
 
 def _no_type(name: str) -> Any:
@@ -565,12 +548,7 @@ def _with_policy(tool: ToolProtocol, policy: ApprovalPolicy | None) -> ToolProto
         return tool
     if isinstance(tool, BaseTool):
         return tool if tool.never_asks else tool.with_policy(policy)
-    kind = type(tool).__name__
-    msg = (
-        f"tool {tool.name} ({kind}) cannot take the approval policy of its agent. Give "
-        "the tool a policy of its own."
-    )
-    raise InvalidInput(msg)
+    raise _foreign_tool_error(tool, "approval policy", "a policy")
 
 
 def _with_tool_errors(
@@ -586,12 +564,15 @@ def _with_tool_errors(
         made = copy.copy(tool)
         made.on_error = function
         return made
-    kind = type(tool).__name__
+    raise _foreign_tool_error(tool, "tool_errors", "an on_error")
+
+
+def _foreign_tool_error(tool: ToolProtocol, option: str, own: str) -> InvalidInput:
     msg = (
-        f"tool {tool.name} ({kind}) cannot take the tool_errors of its agent. Give the "
-        "tool an on_error of its own."
+        f"tool {tool.name} ({type(tool).__name__}) cannot take the {option} of its "
+        f"agent. Give the tool {own} of its own."
     )
-    raise InvalidInput(msg)
+    return InvalidInput(msg)
 
 
 async def _called_text(function: Any, *arguments: Any) -> str:

@@ -73,17 +73,7 @@ def typed_value(answer_json: str, answer_type: Any) -> Any:
     value = jsontext.parse(answer_json)
     if answer_type is Any or (answer_type is str and type(value) is str):
         return value
-    from pydantic import ValidationError  # noqa: PLC0415 - slow to import
-
     from continuations.authoring import arguments, typed_values  # noqa: PLC0415 - slow to import
 
     adapter = typed_values.make_type_adapter(answer_type)
-    try:
-        return adapter.validate_json(answer_json)
-    except ValidationError as error:
-        text = arguments.describe_validation_error(error, value, subject="answer")
-        raise ArgumentsInvalid(text) from None
-    except Exception as error:
-        # A validator of the application may raise any exception.
-        msg = f"The answer could not be checked ({type(error).__name__})."
-        raise ArgumentsInvalid(msg) from error
+    return arguments.validated(adapter, answer_json, value, "answer", ArgumentsInvalid)

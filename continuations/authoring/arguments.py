@@ -15,19 +15,45 @@ This module imports pydantic; it is imported on first use.
 
 from __future__ import annotations
 
+import inspect
 import re
+from dataclasses import fields
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    cast,
+    get_args,
+    get_origin,
+)
 from uuid import UUID
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import to_jsonable_python
+from pydantic_core import (
+    PydanticSerializationError,
+    PydanticUndefined,
+    to_jsonable_python,
+)
 
-from continuations.authoring import strict_json
+from continuations.authoring import readings, strict_json
+from continuations.authoring.callables import (
+    check_tool_function,
+    is_context_type,
+    parameter_type,
+)
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.strict_json import (
     MAPPING_TYPES,
@@ -42,13 +68,15 @@ from continuations.authoring.strict_json import (
 )
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pydantic.json_schema import JsonSchemaWarningKind
     from pydantic_core import ErrorDetails
+
+    from continuations.authoring.readings import Reading
 
 
 _MAX_ERRORS = 10
@@ -71,10 +99,17 @@ class ArgumentsValidator:
     Arguments are *effective* if validation does not change them any more: they
     contain the defaults, and every value has the form that the tool gets. A person
     approves effective arguments, and exactly these run.
+
+    Attributes:
+        adapter: The pydantic adapter of the arguments.
+        schema: Their JSON Schema.
+        names_by_field: The names of the arguments by the fields of the model that
+            `make_arguments_validator` made; `None` for a type of the application.
     """
 
     adapter: TypeAdapter[Any]
     schema: Mapping[str, Any]
+    names_by_field: Mapping[str, str] | None = None
 
     @classmethod
     def from_adapter(cls, adapter: TypeAdapter[Any]) -> ArgumentsValidator:
@@ -95,14 +130,8 @@ class ArgumentsValidator:
     def validate(self, raw_arguments: str) -> Any:
         """Return arguments as Python values; raises `ArgumentsInvalid`."""
         data = strict_json.parse_arguments(raw_arguments)
-        try:
-            return self.adapter.validate_json(raw_arguments.strip() or "{}")
-        except ValidationError as error:
-            raise ArgumentsInvalid(describe_validation_error(error, data)) from None
-        except Exception as error:
-            # A validator of the application may raise any exception.
-            msg = f"The arguments could not be checked ({type(error).__name__})."
-            raise ArgumentsInvalid(msg) from error
+        text = raw_arguments.strip() or "{}"
+        return validated(self.adapter, text, data, "arguments", ArgumentsInvalid)
 
     def validate_effective(self, arguments: str) -> Any:
         """Return effective arguments as Python values; raises `ArgumentsInvalid`.
@@ -114,6 +143,25 @@ class ArgumentsValidator:
             msg = "These arguments now have another meaning; nothing ran."
             raise ArgumentsInvalid(msg)
         return value
+
+    def values_by_name(self, arguments: str) -> dict[str, Any]:
+        """Return effective arguments as Python values by name.
+
+        Raises `ArgumentsInvalid` if they are not effective in this process.
+        """
+        value = self.validate_effective(arguments)
+        if self.names_by_field is not None:
+            return {
+                name: getattr(value, key) for key, name in self.names_by_field.items()
+            }
+        match value:
+            case dict():
+                return {**value}
+            case BaseModel():
+                names = list(type(value).model_fields)
+            case _:
+                names = [each.name for each in fields(value)]
+        return {name: getattr(value, name) for name in names}
 
     def find_edit_difference(self, edited_arguments: str) -> str | None:
         """Return the place where the tool would run with another value than an edit.
@@ -138,6 +186,33 @@ class ArgumentsValidator:
             msg = f"The arguments have no JSON form ({type(error).__name__})."
             raise ArgumentsInvalid(msg) from error
         return _Dumped(plain, data, text)
+
+
+def validated(
+    adapter: TypeAdapter[Any],
+    text: str,
+    data: Any,
+    subject: str,
+    error_class: type[Exception],
+) -> Any:
+    """Return a JSON text as a value of a type.
+
+    Args:
+        adapter: The pydantic adapter of the type.
+        text: The JSON text.
+        data: The same as JSON values, for the places in the error.
+        subject: The kind of the text, for the error: "arguments", "output" or "answer".
+        error_class: The error for a text that does not fit, with a text for the model.
+    """
+    try:
+        return adapter.validate_json(text)
+    except ValidationError as error:
+        why = describe_validation_error(error, data, subject=subject)
+        raise error_class(why) from None
+    except Exception as error:
+        # A validator of the application may raise any exception.
+        msg = f"The {subject} could not be checked ({type(error).__name__})."
+        raise error_class(msg) from error
 
 
 def schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
@@ -496,3 +571,179 @@ _SPELLINGS: tuple[tuple[type[Any], re.Pattern[str], Callable[[str], Any]], ...] 
     (IPv4Address, re.compile(r"[0-9.]{7,15}"), IPv4Address),
     (IPv6Address, re.compile(r"[0-9a-fA-F:.]{2,45}"), IPv6Address),
 )
+
+
+# Signatures -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSignature:
+    """The signature of a tool: arguments of the model, contexts of the engine."""
+
+    validator: ArgumentsValidator
+    context_parameters: tuple[str, ...]
+    readings: Mapping[str, Reading]
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments."""
+        return self.validator.schema
+
+
+def read_tool_signature(
+    function: Callable[..., Any],
+    *,
+    name: str,
+    descriptions: Mapping[str, str],
+    scope: Mapping[str, Any] | None,
+) -> ToolSignature:
+    """Read the signature of a tool; raises `InvalidInput`.
+
+    `scope` has the local names of the place where the function was written.
+    """
+    check_tool_function(function, name)
+    types_: dict[str, Any] = {}
+    try:
+        parameters = inspect.signature(function).parameters.values()
+        types_ = {
+            each.name: parameter_type(each, function, scope) for each in parameters
+        }
+        contexts = tuple(key for key, type_ in types_.items() if is_context_type(type_))
+        arguments = [each for each in parameters if each.name not in contexts]
+        return _build_signature(arguments, types_, contexts, descriptions)
+    except InvalidInput as error:
+        msg = f"tool {name}: {error}"
+        raise InvalidInput(msg) from error
+    except PydanticSchemaGenerationError as error:
+        msg = f"tool {name}: {_unsupported_types_text(types_)}"
+        raise InvalidInput(msg) from error
+    except Exception as error:
+        # A missing name, a type that pydantic does not support, or any exception that
+        # evaluating an annotation raises.
+        msg = f"tool {name}: its parameters cannot be read: {first_line(error)}"
+        raise InvalidInput(f"{msg}. Correct the annotations.") from error
+
+
+def _unsupported_types_text(types_by_name: Mapping[str, Any]) -> str:
+    unsupported = [
+        f"{name} ({getattr(type_, '__name__', type(type_).__name__)})"
+        for name, type_ in types_by_name.items()
+        if not _has_schema(type_)
+    ]
+    return (
+        f"no JSON Schema exists for the type of the parameter {', '.join(unsupported)}."
+        " Use str, int, a dataclass, a TypedDict or a pydantic model."
+    )
+
+
+def _has_schema(type_: Any) -> bool:
+    try:
+        TypeAdapter(type_)
+    except PydanticSchemaGenerationError:
+        return False
+    return True
+
+
+def _build_signature(
+    model_parameters: list[inspect.Parameter],
+    types_by_name: Mapping[str, Any],
+    context_parameters: tuple[str, ...],
+    descriptions: Mapping[str, str],
+) -> ToolSignature:
+    fields = {
+        each.name: (types_by_name[each.name], _default(each))
+        for each in model_parameters
+    }
+    validator = make_arguments_validator(fields)
+    names = validator.names_by_field or {}
+    schema = {**validator.schema}
+    # pydantic lists the properties in the order of the fields; an alias renames one.
+    shown_names = dict(zip(schema["properties"], names.values(), strict=True))
+    pairs = zip(names.values(), schema["properties"].items(), strict=True)
+    schema["properties"] = {
+        shown: _with_description(property_, descriptions.get(name))
+        for name, (shown, property_) in pairs
+    }
+    return ToolSignature(
+        validator=replace(validator, schema=schema),
+        context_parameters=context_parameters,
+        readings=readings.readings_of(
+            {shown: types_by_name[name] for shown, name in shown_names.items()}
+        ),
+    )
+
+
+def _with_description(
+    property_: dict[str, Any], description: str | None
+) -> dict[str, Any]:
+    """Return a property with a description, unless it has its own."""
+    return {"description": description, **property_} if description else property_
+
+
+def make_arguments_validator(
+    fields: Mapping[str, tuple[Any, Any]],
+) -> ArgumentsValidator:
+    """Return a validator of named arguments.
+
+    Validation is strict, also in dataclasses and typed dictionaries: `"5"` is not a
+    number. A pydantic model, and a parameter with `Field(strict=False)`, keep their
+    own rules.
+    """
+    # A parameter may have the name `copy` or `_x`, a pydantic field may not.
+    names = {f"p{index}": name for index, name in enumerate(fields)}
+    config = ConfigDict(extra="forbid", strict=True)
+    definitions: dict[str, Any] = {
+        field: (_with_alias(name, fields[name][0]), fields[name][1])
+        for field, name in names.items()
+    }
+    model = create_model("Arguments", __config__=config, **definitions)
+    _check_defaults(model, names)
+    validator = ArgumentsValidator.from_adapter(TypeAdapter(model))
+    return replace(validator, names_by_field=names)
+
+
+def _with_alias(name: str, type_: Any) -> Any:
+    """Return a type with an alias, unless it has an alias of its own."""
+    # Not an alias generator: the generator of a model also renames the fields of the
+    # dataclasses and typed dictionaries in the model.
+    if get_origin(type_) is Annotated:
+        inner, *metadata = get_args(type_)
+        return Annotated[(inner, Field(alias=name), *metadata)]
+    return Annotated[type_, Field(alias=name)]
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    empty = parameter.default is parameter.empty
+    return PydanticUndefined if empty else parameter.default
+
+
+def _check_defaults(model: type[BaseModel], names: Mapping[str, str]) -> None:
+    """Raise `InvalidInput` for a default that is not a valid argument.
+
+    Otherwise each call that leaves the argument out would fail.
+    """
+    defaults = model.model_construct()
+    for field, info in model.model_fields.items():
+        if info.is_required():
+            continue
+        try:
+            text = defaults.model_dump_json(
+                include={field}, by_alias=True, warnings="error"
+            )
+            is_invalid = _is_rejected(model, text, info.alias)
+        except (PydanticSerializationError, ValueError):
+            is_invalid = True
+        if is_invalid:
+            msg = (
+                f"the default of {names[field]} is not a value of its type. Change the"
+                " default or the annotation."
+            )
+            raise InvalidInput(msg)
+
+
+def _is_rejected(model: type[BaseModel], text: str, key: str | None) -> bool:
+    try:
+        model.model_validate_json(text)
+    except ValidationError as error:
+        return any(each["loc"][0] == key for each in error.errors())
+    return False

@@ -87,8 +87,10 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
         adapter = typed_values.make_type_adapter(self.input_type)
         try:
             made = adapter.dump_json(self.input_type(**values), warnings=False)
-            spec = typed_values.make_input_spec(self.input_type, agent_name=self.name)
-            return spec.validator.effective_arguments(made.decode())
+            validator = typed_values.make_input_validator(
+                self.input_type, agent_name=self.name
+            )
+            return validator.effective_arguments(made.decode())
         except ArgumentsInvalid as error:
             lines = str(error).splitlines()
             why = "; ".join(line.removeprefix("- ") for line in lines[1:] or lines)

@@ -7,11 +7,25 @@ so that importing an application's agents does not import pydantic.
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
+from datetime import date
 from functools import cached_property, update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
-from continuations.authoring import callables
-from continuations.authoring.base_tool import WaitingTool, enclosing_locals
+from continuations.authoring import answer_types, callables
+from continuations.authoring.base_tool import BaseTool
+from continuations.authoring.call_gate import begin_call
+from continuations.authoring.errors import ResultNotSerializable
 from continuations.authoring.keyword_options import (
     check_option_names,
     signature_with_options,
@@ -23,19 +37,27 @@ from continuations.authoring.tool_options import (
     ToolOptions,
     check_type,
 )
+from continuations.authoring.tool_parameters import FunctionParameters
+from continuations.authoring.tool_waits import (
+    ToolWait,
+    ask,
+    check_returned,
+    is_tool_wait,
+    record_waits,
+)
+from continuations.core.decisions import Answer, Approve, Deny
+from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
     from typing import Concatenate, Unpack
 
-    from continuations.authoring.callables import Docstring
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.plain_signature import PlainSignature
     from continuations.authoring.readings import Reading
-    from continuations.authoring.schema_tool import SchemaTool
+    from continuations.authoring.schema_parameters import SchemaParameters
     from continuations.authoring.tool_options import SchemaFunction
-    from continuations.authoring.tool_signature import ToolSignature
+    from continuations.core.attachments import ResultWithFiles
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -44,7 +66,103 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 
 
-class Tool(WaitingTool, Generic[P, R]):
+CONTEXT_PARAMETER = "ctx"
+
+
+@dataclass(frozen=True)
+class HandlerFunction:
+    """A function of arguments of the tool by name, and of a context.
+
+    Attributes:
+        function: The application's function.
+        scope: The local names that the annotations of a nested function use.
+    """
+
+    function: Callable[..., Any]
+    scope: Mapping[str, Any] | None = None
+
+    @cached_property
+    def _contexts(self) -> tuple[str, ...]:
+        return tuple(
+            each.name
+            for each in inspect.signature(self.function).parameters.values()
+            if callables.is_context_type(self.type_of(each))
+        )
+
+    def type_of(self, parameter: inspect.Parameter) -> Any:
+        """Return the type of a parameter; any type if it has no annotation."""
+        if parameter.annotation is parameter.empty:
+            return Any
+        return callables.parameter_type(parameter, self.function, self.scope)
+
+    def accepted(self, values: Mapping[str, Any], ctx: ToolContext) -> dict[str, Any]:
+        """Return the values that the function declares, with the context."""
+        available = {**values, **dict.fromkeys(self._contexts, ctx)}
+        return callables.accepted_arguments(self.function, available)
+
+
+def check_function(function: object, label: str) -> None:
+    """Raise `InvalidInput` unless a handler is a function."""
+    if not callable(function):
+        msg = f"{label} must be a function, got {function!r}. Decorate a function."
+        raise InvalidInput(msg)
+
+
+ANSWER_PARAMETER = "answer"
+
+
+@dataclass(frozen=True)
+class AnswerFunction(HandlerFunction):
+    """A function of `answer`, of arguments of the tool by name, and of a context."""
+
+    def typed_answer(self, answer_json: str) -> Any:
+        """Return the answer with the type of its parameter; raises `ArgumentsInvalid`.
+
+        The type is that of the annotation. Without one, it is any JSON value.
+        """
+        parameter = inspect.signature(self.function).parameters[ANSWER_PARAMETER]
+        return answer_types.typed_value(answer_json, self.type_of(parameter))
+
+    def arguments(
+        self, answer_json: str, values: Mapping[str, Any], ctx: ToolContext
+    ) -> dict[str, Any]:
+        """Return the arguments of a call of the function; raises `ArgumentsInvalid`."""
+        answer = self.typed_answer(answer_json)
+        return self.accepted({**values, ANSWER_PARAMETER: answer}, ctx)
+
+
+def checked_receiver(
+    function: object, label: str, scope: Mapping[str, Any] | None
+) -> AnswerFunction:
+    """Return the `on_answer` function of a tool; raises `InvalidInput`.
+
+    Annotations are not evaluated here: they may use names that do not exist yet.
+    """
+    check_function(function, f"{label}: on_answer")
+    handler = cast("Callable[..., Any]", function)
+    names = callables.parameter_names(handler)
+    if names is not None and ANSWER_PARAMETER not in names:
+        msg = (
+            f"{label}: the on_answer function must take a parameter 'answer', got "
+            f"({', '.join(names)}). Give the parameter for the answer this name."
+        )
+        raise InvalidInput(msg)
+    return AnswerFunction(handler, scope)
+
+
+@dataclass(slots=True)
+class _Functions:
+    """The functions of a tool that waits, shared by the copies of the tool."""
+
+    answer: AnswerFunction | None = None
+    cancel: HandlerFunction | None = None
+
+
+# The return annotations of a function whose result needs no serializer.
+_TEXT = (str, "str")
+
+
+class Tool(BaseTool, Generic[P, R]):
     """A Python function that a model may call; `tool` makes one.
 
     Application code can still call a `Tool` like the function itself.
@@ -59,6 +177,8 @@ class Tool(WaitingTool, Generic[P, R]):
         InvalidInput: An option is invalid, or the function cannot be a tool.
     """
 
+    function: Callable[P, R]
+
     def __init__(
         self,
         function: Callable[P, R],
@@ -70,24 +190,31 @@ class Tool(WaitingTool, Generic[P, R]):
         check_option_names("@tool", options, TOOL_DEFAULTS)
         name = options.get("name")
         name = callables.function_name(function) if name is None else name
-        super().__init__(name, options)
-        self.name = name
-        self.function: Callable[P, R] = function
-        callables.check_tool_function(function, name)
-        self._description = options.get("description")
-        check_type(name, "description", self._description, str, None)
-        self._scope = scope
+        parameters = FunctionParameters(function, name, scope)
+        self._declare(name, function, parameters, options)
         if self._description is None:
-            callables.warn_without_docstring(self.name, function)
-        names = callables.parameter_names(function)
-        self._check_approval_parameters(names)
-        self._check_summary(names, self._type_of)
-        if self.verify is not None:
-            callables.check_callback_parameters(
-                self.verify, names, f"tool {self.name}: verify"
-            )
+            callables.warn_without_docstring(name, function)
         # `updated=()`: a function's own attributes must not overwrite the tool's.
         update_wrapper(self, function, updated=())
+
+    def _declare(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameters: FunctionParameters | SchemaParameters,
+        options: Mapping[str, Any],
+    ) -> None:
+        """Set the function, its parameters and the options; raises `InvalidInput`."""
+        super().__init__(name, options)
+        self.function = function
+        self._of_function = parameters
+        self._functions = _Functions()
+        self._description: str | None = options.get("description")
+        check_type(name, "description", self._description, str, None)
+        self._check_approval_parameters(parameters.names)
+        self._check_summary(parameters.names, parameters.type_of)
+        if self.verify is not None:
+            parameters.check_callback("verify", self.verify)
 
     if TYPE_CHECKING:
         # At run time, a method is a `MethodTool`.
@@ -105,7 +232,7 @@ class Tool(WaitingTool, Generic[P, R]):
         schema: Mapping[str, Any],
         function: SchemaFunction,
         **options: Unpack[SchemaToolOptions],
-    ) -> SchemaTool:
+    ) -> Tool[..., Any]:
         """Make a tool from a JSON Schema and a callable.
 
         Use it for tools whose parameters are known only at run time. The arguments are
@@ -143,9 +270,15 @@ class Tool(WaitingTool, Generic[P, R]):
             InvalidInput: An option, `schema` or `function` is invalid. A schema that
                 breaks the rules of JSON Schema raises the error on first use.
         """
-        from continuations.authoring.schema_tool import SchemaTool  # noqa: PLC0415 - for few applications
+        from continuations.authoring.schema_parameters import SchemaParameters  # noqa: PLC0415 - for few applications
 
-        return SchemaTool(name, schema, function, **options)
+        check_option_names("Tool.from_schema", options, SCHEMA_TOOL_DEFAULTS)
+        check_type(name, "description", options.get("description", ""), str)
+        parameters = SchemaParameters(name, schema, function, options.get("readings"))
+        kind: type[Tool[..., Any]] = Tool
+        made: Tool[..., Any] = object.__new__(kind)
+        made._declare(name, function, parameters, options)
+        return made
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the wrapped function directly, without validation and approval."""
@@ -159,76 +292,189 @@ class Tool(WaitingTool, Generic[P, R]):
         """The description that the model reads: the option, else the docstring."""
         if self._description is not None:
             return self._description
-        return self._docstring.description
+        return self._of_function.description
 
     @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments. Callers must not change it."""
-        plain = self._plain_signature
-        return self._signature.schema if plain is None else plain.schema
-
-    def _type_of(self, name: str) -> Any:
-        parameter = inspect.signature(self.function).parameters[name]
-        return callables.parameter_type(parameter, self.function, self._scope)
+    def _parameters(self) -> FunctionParameters | SchemaParameters:
+        return self._of_function
 
     @property
     def _readings(self) -> Mapping[str, Reading]:
-        return (self._plain_signature or self._signature).readings
-
-    @cached_property
-    def _docstring(self) -> Docstring:
-        return callables.parse_docstring(self.function.__doc__)
-
-    @cached_property
-    def _plain_signature(self) -> PlainSignature | None:
-        from continuations.authoring import plain_signature  # noqa: PLC0415 - on first use
-
-        return plain_signature.read_plain_signature(
-            self.function,
-            descriptions=self._docstring.parameter_descriptions,
-            scope=self._scope,
-        )
-
-    @cached_property
-    def _signature(self) -> ToolSignature:
-        from continuations.authoring import tool_signature  # noqa: PLC0415 - on first use
-
-        return tool_signature.read_tool_signature(
-            self.function,
-            name=self.name,
-            descriptions=self._docstring.parameter_descriptions,
-            scope=self._scope,
-        )
-
-    def effective_arguments(self, raw_arguments: str) -> str:
-        """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
-        return self._signature.validator.effective_arguments(raw_arguments)
-
-    def find_edit_difference(self, edited_arguments: str) -> str | None:
-        """Compare an edit; see `ToolProtocol.find_edit_difference`."""
-        return self._signature.validator.find_edit_difference(edited_arguments)
-
-    def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
-        """Return effective arguments as Python values by parameter name."""
-        plain = self._plain_signature
-        values = None if plain is None else plain.values_by_name(arguments_json)
-        if values is not None:
-            return values
-        return self._signature.values_by_name(arguments_json)
+        return self._of_function.readings
 
     @property
-    def _argument_names(self) -> tuple[str, ...] | None:
-        return callables.parameter_names(self.function)
+    def _argument_names(self) -> Sequence[str] | None:
+        return self._of_function.names
 
-    def _passed(
-        self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        signature = self._plain_signature or self._signature
-        contexts = dict.fromkeys(signature.context_parameters, ctx)
-        arguments = {**self._values_by_name(arguments_json), **contexts}
-        if function is not self.function:
-            arguments = callables.accepted_arguments(function, arguments)
-        return (), arguments
+    async def invoke(
+        self, arguments_json: str, ctx: ToolContext
+    ) -> str | ResultWithFiles | ToolWait[Any]:
+        """Execute the function; see `ToolProtocol.invoke`.
+
+        A plain function runs in a thread that runs nothing else meanwhile.
+        """
+        args, kwargs = self._of_function.passed(self.function, arguments_json, ctx)
+        if getattr(self.function, "__annotations__", {}).get("return") not in _TEXT:
+            # Before the call: an effect must not wait for an import to be recorded.
+            _load_result_serializer()
+        result: object = await begin_call(self.function, *args, **kwargs)
+        if type(result) is str or is_tool_wait(result):
+            return result
+        return _load_result_serializer()(result)
+
+    async def verify_call(
+        self, arguments_json: str, ctx: ToolContext
+    ) -> Approve | Deny | Answer | ToolWait[Any] | None:
+        """Call the tool's `verify` function; `None`: it cannot tell.
+
+        Only a decision or a wait counts. An exception of the function propagates.
+        """
+        if self.verify is None:
+            return None
+        made = record_waits()
+        args, kwargs = self._of_function.passed(self.verify, arguments_json, ctx)
+        verdict: object = await callables.call(self.verify, *args, **kwargs)
+        check_returned(made, verdict)
+        if isinstance(verdict, Approve | Deny | Answer) or is_tool_wait(verdict):
+            return verdict
+        return None
+
+    @property
+    def continues(self) -> bool:
+        """Whether an `on_answer` function gets the answers that the tool waits for."""
+        return self._functions.answer is not None
+
+    def on_answer(self, function: F) -> F:
+        """Declare the function that gets the answer, as a decorator.
+
+        The tool returns a wait, such as `ask(...)`. The answer then goes to this
+        function, and its result is the result of the call. It runs under the same
+        rules as the tool: a call that may have begun is repeated only if the tool is
+        repeatable.
+
+        ```python
+        @receipt.on_answer
+        def received(answer: Claim, trip: str) -> str: ...
+        ```
+
+        Args:
+            function: A plain or async function of `answer`. It may also take arguments
+                of the tool by their names, and the `ToolContext` as `ctx`. The
+                annotation of `answer` is the type of the answer. The function must
+                not return a wait.
+
+        Returns:
+            The function.
+
+        Raises:
+            InvalidInput: The function does not take `answer`, or requires an argument
+                that the tool does not have. Or the tool has such a function already.
+        """
+        label = f"tool {self.name}"
+        if self._functions.answer is not None:
+            msg = f"{label} has an on_answer function already. Declare only one."
+            raise InvalidInput(msg)
+        scope = enclosing_locals(function, inspect.currentframe())
+        receiver = checked_receiver(function, label, scope)
+        names = self._argument_names
+        if names is not None:
+            own = (ANSWER_PARAMETER, CONTEXT_PARAMETER)
+            callables.check_callback_parameters(
+                function, (*names, *own), f"{label}: on_answer"
+            )
+        self._functions.answer = receiver
+        return function
+
+    @property
+    def cancels(self) -> bool:
+        """Whether an `on_cancel` function is called when a call is cancelled."""
+        return self._functions.cancel is not None
+
+    def on_cancel(self, function: F) -> F:
+        """Declare the function that stops a job that is not needed any more.
+
+        It is called when a call that waits is cancelled, and when the deadline of
+        `external(...)` passes. A crash may repeat it, and a failure is tried again
+        twice. So pass `ctx.idempotency_key` to the other system: it is the id of the
+        wait that ends. The job has the name `ctx.wait_id`, as in the tool.
+
+        ```python
+        @scan.on_cancel
+        def stop_scan(document: str, ctx: ToolContext) -> None: ...
+        ```
+
+        Args:
+            function: A plain or async function. It may take arguments of the tool by
+                their names, and the `ToolContext` as `ctx`. Its result is not used.
+
+        Returns:
+            The function.
+
+        Raises:
+            InvalidInput: The function requires an argument that the tool does not
+                have. Or the tool has such a function already.
+        """
+        label = f"tool {self.name}"
+        if self._functions.cancel is not None:
+            msg = f"{label} has an on_cancel function already. Declare only one."
+            raise InvalidInput(msg)
+        check_function(function, f"{label}: on_cancel")
+        scope = enclosing_locals(function, inspect.currentframe())
+        names = self._argument_names
+        if names is not None:
+            callables.check_callback_parameters(
+                function, (*names, CONTEXT_PARAMETER), f"{label}: on_cancel"
+            )
+        self._functions.cancel = HandlerFunction(function, scope)
+        return function
+
+    async def cancel_call(self, arguments_json: str, ctx: ToolContext) -> None:
+        """Call the `on_cancel` function; see `ToolProtocol.cancel_call`."""
+        if self._functions.cancel is not None:
+            values = self._of_function.values_by_name(arguments_json)
+            arguments = self._functions.cancel.accepted(values, ctx)
+            await callables.call(self._functions.cancel.function, **arguments)
+
+    def check_answer(self, answer_json: str) -> None:
+        """Check an answer; see `ToolProtocol.check_answer`."""
+        if self._functions.answer is not None:
+            self._functions.answer.typed_answer(answer_json)
+
+    async def receive_answer(
+        self, arguments_json: str, answer_json: str, ctx: ToolContext
+    ) -> str | ResultWithFiles:
+        """Call the `on_answer` function; see `ToolProtocol.receive_answer`."""
+        receiver = self._functions.answer
+        if receiver is None:
+            return await super().receive_answer(arguments_json, answer_json, ctx)
+        values = self._of_function.values_by_name(arguments_json)
+        arguments = receiver.arguments(answer_json, values, ctx)
+        result = await begin_call(receiver.function, **arguments)
+        if isinstance(result, ToolWait):
+            msg = "the on_answer function returned a wait, and a call waits only once"
+            raise ResultNotSerializable(msg)
+        return _load_result_serializer()(result)
+
+
+def _load_result_serializer() -> Callable[[object], str | ResultWithFiles]:
+    from continuations.authoring.tool_results import serialize_result  # noqa: PLC0415 - slow to import
+
+    return serialize_result
+
+
+def enclosing_locals(
+    function: object, frame: FrameType | None
+) -> Mapping[str, Any] | None:
+    """Return the local names that the annotations of a nested function may use.
+
+    `frame` is that of the function that the application called.
+    """
+    # `from __future__ import annotations` leaves only the text of an annotation, and
+    # a function's locals cannot be read after it returned. Most tools are not nested:
+    # for them no frame is kept alive.
+    nested = "<locals>" in getattr(function, "__qualname__", "")
+    caller = None if frame is None else frame.f_back
+    return caller.f_locals if nested and caller is not None else None
 
 
 def bound(value: Any, instance: object) -> Any:
@@ -401,3 +647,28 @@ def _made(
     if callables.is_method(function):
         return MethodTool(function, options, frame)
     return Tool(function, **options, scope=enclosing_locals(function, frame))
+
+
+AnswerKind: TypeAlias = Literal["text", "yes or no", "number", "date"]
+_TYPES: dict[AnswerKind, Any] = {
+    "text": str,
+    "yes or no": bool,
+    "number": float,
+    "date": date,
+}
+
+
+# A question has no effect that could be doubled: after a crash it is asked again. A
+# person is not asked whether a person may be asked.
+@tool(approval=False, read_only=True)
+def ask_person(question: str, answer_type: AnswerKind = "text") -> ToolWait[Any]:
+    """Ask a person a question, and get the answer.
+
+    Use it if you need a fact or a choice that only a person can give. The answer may
+    take days.
+
+    Args:
+        question: The whole question. The person sees nothing else.
+        answer_type: The type of the answer.
+    """
+    return ask(question, _TYPES[answer_type])

@@ -44,138 +44,12 @@ if TYPE_CHECKING:
     from continuations.core.model_protocol import Model, OutputSchema
 
 
-class AgentData(Protocol):
-    """The options of an agent that are not its tools."""
+class ToolProtocol(Protocol):
+    """A tool that a model may call.
 
-    @property
-    def name(self) -> str:
-        """The name of the agent."""
-        ...
-
-    @property
-    def description(self) -> str | None:
-        """The description for the model of a calling agent; `None`: the default."""
-        ...
-
-    @property
-    def instructions(self) -> Any:
-        """The instructions, or the function that makes them."""
-        ...
-
-    @property
-    def instructions_digest(self) -> str:
-        """The digest of the instructions; of the name if they are a function."""
-        ...
-
-    @property
-    def renders_state(self) -> bool:
-        """Whether the instructions are a function of the state, for each request."""
-        ...
-
-    async def render_instructions(self, state: Any) -> str:
-        """Return the system message of one request from the present state."""
-        ...
-
-    async def make_instructions(self, agent_input: Any, context: Any) -> str:
-        """Return the system message of a conversation; the function's errors pass."""
-        ...
-
-    @property
-    def context_type(self) -> Any:
-        """The class of the application's object; `None`: any."""
-        ...
-
-    @property
-    def context_types(self) -> tuple[tuple[str, Any], ...]:
-        """The `context_type` of this agent and of each one below, with its name."""
-        ...
-
-    @property
-    def model(self) -> str | Model | None:
-        """The name of a model, or a `Model`; `None`: a turn raises `ModelError`."""
-        ...
-
-    @property
-    def model_name(self) -> str | None:
-        """The name of the model; `None` if the agent has no model."""
-        ...
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """Options that are sent to the provider unchanged."""
-        ...
-
-    @property
-    def max_turns(self) -> int | None:
-        """The limit of model turns in one frame; `None`: no limit."""
-        ...
-
-    @property
-    def max_denials(self) -> int | None:
-        """In how many turns one call may be denied; `None`: no limit."""
-        ...
-
-    @property
-    def input_type(self) -> Any:
-        """The type of the arguments when another agent calls this one."""
-        ...
-
-    @property
-    def output_type(self) -> Any:
-        """The type of the final reply."""
-        ...
-
-    @property
-    def output_retries(self) -> int:
-        """How often the model is asked again after a wrong final reply."""
-        ...
-
-    @property
-    def hooks(self) -> Hooks | None:
-        """The hooks; `None` without hooks."""
-        ...
-
-    @property
-    def guardrails(self) -> Guardrails | None:
-        """The guardrails; `None` without guardrails."""
-        ...
-
-    @property
-    def state_spec(self) -> StateSpec | None:
-        """The declared type of the state of each frame; `None`: no state."""
-        ...
-
-    @property
-    def suspend_conditions(self) -> tuple[SuspendCondition, ...]:
-        """The conditions that suspend a frame before a turn of the model."""
-        ...
-
-    @property
-    def reset_tool_choice(self) -> bool:
-        """Whether `tool_choice` applies to the first turn of a frame only."""
-        ...
-
-    @property
-    def output_schema(self) -> OutputSchema | None:
-        """The JSON Schema of the final reply; `None`: text."""
-        ...
-
-    def first_user_message(self, arguments_json: str) -> str:
-        """Return the text of the first user message for the arguments of a call."""
-        ...
-
-    def parse_output(self, text: str) -> Any:
-        """Return the output that a final reply contains; raises `OutputInvalid`."""
-        ...
-
-    @property
-    def compaction(self) -> Compaction | None:
-        """When the history of a frame is shortened; `None`: never."""
-        ...
-
-
-class ToolDeclaration(Protocol):
-    """The declared members of a tool; `ToolProtocol` has the others."""
+    `Tool` wraps a function of the application, and `AgentTool` an agent. The engine
+    uses only this protocol.
+    """
 
     @property
     def name(self) -> str:
@@ -261,14 +135,6 @@ class ToolDeclaration(Protocol):
     def writes_state(self) -> bool:
         """Whether a call changes the state of the agent that makes it."""
         ...
-
-
-class ToolProtocol(ToolDeclaration, Protocol):
-    """A tool that a model may call.
-
-    `Tool` wraps a Python function, `SchemaTool` a JSON Schema and a callable, and
-    `AgentTool` an agent. The engine uses only this protocol.
-    """
 
     def display_call(self, arguments_json: str) -> CallDisplay | None:
         """Return what people read about a call; `None`: nothing is declared.
@@ -445,8 +311,51 @@ class ToolProtocol(ToolDeclaration, Protocol):
         ...
 
 
-class AgentProtocol(AgentData, Protocol):
-    """An agent whose frames the engine runs. `Agent` implements it."""
+class AgentProtocol(Protocol):
+    """An agent whose frames the engine runs. `Agent` implements it.
+
+    Attributes:
+        name: The name of the agent.
+        description: The description for the model of a calling agent; `None`: the
+            default.
+        instructions: The instructions, or the function that makes them.
+        renders_state: Whether the instructions are a function of the state, for each
+            request.
+        context_type: The class of the application's object; `None`: any.
+        model: The name of a model, or a `Model`; `None`: a turn raises `ModelError`.
+        settings: Options that are sent to the provider unchanged.
+        max_turns: The limit of model turns in one frame; `None`: no limit.
+        max_denials: In how many turns one call may be denied; `None`: no limit.
+        input_type: The type of the arguments when another agent calls this one.
+        output_type: The type of the final reply.
+        output_retries: How often the model is asked again after a wrong final reply.
+        hooks: The hooks; `None` without hooks.
+        guardrails: The guardrails; `None` without guardrails.
+        state_spec: The declared type of the state of each frame; `None`: no state.
+        suspend_conditions: The conditions that suspend a frame before a turn.
+        reset_tool_choice: Whether `tool_choice` applies to the first turn of a frame
+            only.
+        compaction: When the history of a frame is shortened; `None`: never.
+    """
+
+    name: str
+    description: str | None
+    instructions: Any
+    renders_state: bool
+    context_type: Any
+    model: str | Model | None
+    settings: Mapping[str, Any]
+    max_turns: int | None
+    max_denials: int | None
+    input_type: Any
+    output_type: Any
+    output_retries: int
+    hooks: Hooks | None
+    guardrails: Guardrails | None
+    state_spec: StateSpec | None
+    suspend_conditions: tuple[SuspendCondition, ...]
+    reset_tool_choice: bool
+    compaction: Compaction | None
 
     @property
     def tools_by_name(self) -> Mapping[str, ToolProtocol]:
@@ -457,15 +366,46 @@ class AgentProtocol(AgentData, Protocol):
         """Return a tool by name; `None` if the agent has no such tool."""
         ...
 
+    @property
+    def instructions_digest(self) -> str:
+        """The digest of the instructions; of the name if they are a function."""
+        ...
+
+    async def render_instructions(self, state: Any) -> str:
+        """Return the system message of one request from the present state."""
+        ...
+
+    async def make_instructions(self, agent_input: Any, context: Any) -> str:
+        """Return the system message of a conversation; the function's errors pass."""
+        ...
+
+    @property
+    def context_types(self) -> tuple[tuple[str, Any], ...]:
+        """The `context_type` of this agent and of each one below, with its name."""
+        ...
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model; `None` if the agent has no model."""
+        ...
+
+    @property
+    def output_schema(self) -> OutputSchema | None:
+        """The JSON Schema of the final reply; `None`: text."""
+        ...
+
+    def first_user_message(self, arguments_json: str) -> str:
+        """Return the text of the first user message for the arguments of a call."""
+        ...
+
+    def parse_output(self, text: str) -> Any:
+        """Return the output that a final reply contains; raises `OutputInvalid`."""
+        ...
+
 
 # The members that a simple class of a tool may lack, and the value without effect.
 _MEMBERS_WITHOUT_EFFECT = {"retries": None, "on_error": None, "writes_state": False}
-_MEMBERS = tuple(
-    name
-    for part in (ToolDeclaration, ToolProtocol)
-    for name in vars(part)
-    if not name.startswith("_")
-)
+_MEMBERS = tuple(name for name in vars(ToolProtocol) if not name.startswith("_"))
 
 
 def is_tool(value: object) -> TypeGuard[ToolProtocol]:

@@ -38,7 +38,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from pydantic_core import to_jsonable_python
 
@@ -56,7 +56,9 @@ from continuations.authoring.strict_json import (
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
-    from continuations.core.attachments import ResultWithFiles
+    from collections.abc import Sequence
+
+    from continuations.core.attachments import Content, ResultWithFiles
 
 
 _ATTACHMENTS = "continuations.core.attachments"
@@ -74,11 +76,44 @@ def serialize_result(result: object) -> str | ResultWithFiles:
     if isinstance(result, str):
         return str.__str__(result)  # a member of a str enum becomes its value
     if _ATTACHMENTS in sys.modules:  # without it, there is no attachment
-        from continuations.authoring import file_results  # noqa: PLC0415 - few tools return one
+        from continuations.core.attachments import is_content  # noqa: PLC0415 - few tools return one
 
-        if file_results.has_contents(result):
-            return file_results.result_with_files(result)
+        items = cast("Sequence[object]", result) if _is_listed(result) else (result,)
+        if any(map(is_content, items)):
+            return _result_with_files(items)
     return to_json_text(result)
+
+
+def _is_listed(result: object) -> bool:
+    return isinstance(result, list | tuple)
+
+
+def _result_with_files(items: Sequence[object]) -> ResultWithFiles:
+    """Return the parts of a result; raises `ResultNotSerializable`."""
+    from continuations.core import attachments  # noqa: PLC0415 - few tools return one
+
+    parts: list[dict[str, Any]] = []
+    texts: list[str] = []
+    contents: list[Content] = []
+    for index, item in enumerate(items):
+        if attachments.is_content(item):
+            content = cast("Content", item)
+            contents.append(content)
+            parts.append(content.attachment.part)
+            texts.append(content.attachment.label)
+        elif isinstance(item, str):
+            text = str.__str__(item)
+            parts += [attachments.text_part(text)] if text else []
+            texts += [text] if text else []
+        else:
+            msg = (
+                f"result[{index}] is of type {type(item).__name__}: a list with an "
+                "attachment has only texts, Image, Audio and File"
+            )
+            raise ResultNotSerializable(msg)
+    return attachments.ResultWithFiles(
+        text="\n".join(texts), parts_json=jsontext.dump(parts), contents=tuple(contents)
+    )
 
 
 def to_json_text(result: object) -> str:

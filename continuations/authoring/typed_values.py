@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,11 +19,12 @@ from continuations.authoring import strict_json
 from continuations.authoring.arguments import (
     ArgumentsValidator,
     describe_validation_error,
+    make_arguments_validator,
     schema_of,
+    validated,
 )
 from continuations.authoring.errors import OutputInvalid, StateInvalid
 from continuations.authoring.strict_json import first_line
-from continuations.authoring.tool_signature import make_arguments_validator
 from continuations.core import frame_state, jsontext
 from continuations.core.model_protocol import OutputSchema
 from continuations.errors import InvalidInput
@@ -38,48 +39,19 @@ _TEXT_INPUT_TYPE = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputSpec:
-    """The arguments of an agent. `names_by_field` is set if there is only `input`."""
-
-    validator: ArgumentsValidator
-    names_by_field: Mapping[str, str] | None = None
-
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of the arguments."""
-        return self.validator.schema
-
-    def values_by_name(self, arguments: str) -> dict[str, Any]:
-        """Return effective arguments as Python values by name."""
-        value = self.validator.validate_effective(arguments)
-        if self.names_by_field is not None:
-            return {
-                name: getattr(value, key) for key, name in self.names_by_field.items()
-            }
-        match value:
-            case dict():
-                return {**value}
-            case BaseModel():
-                names = list(type(value).model_fields)
-            case _:
-                names = [each.name for each in fields(value)]
-        return {name: getattr(value, name) for name in names}
-
-
-def make_input_spec(type_: Any, *, agent_name: str) -> InputSpec:
-    """Return the spec of an agent's arguments; raises `InvalidInput`.
+def make_input_validator(type_: Any, *, agent_name: str) -> ArgumentsValidator:
+    """Return the validator of an agent's arguments; raises `InvalidInput`.
 
     The fields of an object type are the arguments. A value of any other type is the
     argument `input`.
     """
     if type_ is None or type_ is str:
-        return _text_input_spec()
+        return _text_input_validator()
     try:
         validator = ArgumentsValidator.from_adapter(make_type_adapter(type_))
         if has_fields(validator.schema):
-            return InputSpec(validator=validator)
-        return _wrapped_input_spec(type_)
+            return validator
+        return make_arguments_validator({"input": (type_, ...)})
     except InvalidInput as error:
         msg = f"agent {agent_name}: input_type cannot be used: {error}"
         raise InvalidInput(msg) from error
@@ -101,13 +73,8 @@ def has_fields(schema: Mapping[str, Any]) -> bool:
 
 
 @cache  # most agents of a deep stack take text
-def _text_input_spec() -> InputSpec:
-    return _wrapped_input_spec(_TEXT_INPUT_TYPE)
-
-
-def _wrapped_input_spec(type_: Any) -> InputSpec:
-    validator, names = make_arguments_validator({"input": (type_, ...)})
-    return InputSpec(validator=validator, names_by_field=names)
+def _text_input_validator() -> ArgumentsValidator:
+    return make_arguments_validator({"input": (_TEXT_INPUT_TYPE, ...)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,16 +117,8 @@ class OutputSpec:
                 data = inner
             case _:
                 pass  # some models leave the wrapper out
-        try:
-            return self.adapter.validate_json(jsontext.dump(data))
-        except ValidationError as error:
-            raise OutputInvalid(
-                describe_validation_error(error, data, subject="output")
-            ) from None
-        except Exception as error:
-            # A validator of the application may raise any exception.
-            msg = f"The output could not be checked ({type(error).__name__})."
-            raise OutputInvalid(msg) from error
+        text = jsontext.dump(data)
+        return validated(self.adapter, text, data, "output", OutputInvalid)
 
 
 def make_output_spec(type_: Any, *, agent_name: str) -> OutputSpec:

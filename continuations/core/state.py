@@ -93,6 +93,25 @@ class RunState:
             suspending=suspending,
         )
 
+    def with_rows(
+        self,
+        *,
+        run: RunRow | None = None,
+        frames: Mapping[str, FrameRow] | None = None,
+        calls: Mapping[str, CallRow] | None = None,
+        waits: Mapping[str, Wait] | None = None,
+        logs: Mapping[str, MessageLog] | None = None,
+    ) -> RunState:
+        """Build the state with other rows; those that are `None` stay."""
+        return self.from_rows(
+            run=self.run if run is None else run,
+            manifest=self.manifest,
+            frames=self.frames if frames is None else frames,
+            calls=self.calls if calls is None else calls,
+            waits=self.waits if waits is None else waits,
+            logs=self.logs if logs is None else logs,
+        )
+
     @property
     def is_suspended(self) -> bool:
         """Whether a wait suspends the whole run, so that nothing begins."""

@@ -36,7 +36,11 @@ from continuations.engine.call_waits import (
 )
 from continuations.engine.code_changes import old_contract
 from continuations.engine.grant_coverage import ENDED_NOTE, has_lost_its_grant
-from continuations.engine.rule_approvals import RuleApprovals, asks_person
+from continuations.engine.rule_approvals import (
+    RuleApprovals,
+    asks_person,
+    examined_call,
+)
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -286,13 +290,5 @@ def _why_form_is_void(tool: ToolProtocol, form: str | None) -> str | None:
 
 def examined_under(tool: ToolProtocol, call: CallRow, wait: Wait) -> ApprovalRequested:
     """Return the event that binds a call to the present contract of its tool."""
-    return ApprovalRequested(
-        call_id=call.id,
-        arguments=wait.arguments_json,
-        contract_digest=tool.contract_digest,
-        repeatable=tool.repeatable,
-        verifiable=tool.verifiable,
-        secrets=tool.secrets,
-        writes_state=tool.writes_state,
-        wait=wait,
-    )
+    examined = examined_call(call.id, tool, wait.arguments_json)
+    return ApprovalRequested(wait=wait, **examined)

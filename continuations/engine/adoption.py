@@ -28,29 +28,47 @@ from continuations.core.calls import (
 )
 from continuations.core.past_rules import adopted_row
 from continuations.core.reducer import advance
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.state import RunState
+from continuations.core.run import ENDED_STATUSES, kept_requesters
 from continuations.core.waits import frame_digest, next_known_wait_ulid
+from continuations.engine import file_storing
 from continuations.engine.call_waits import (
     approval_digest,
     new_wait,
     strict_contract_digest,
     with_parked_digest,
 )
-from continuations.errors import InvalidInput
+from continuations.engine.journal import StoreJournal
+from continuations.engine.outcomes import outcome_of
+from continuations.engine.publishing import Publisher
+from continuations.engine.readiness import is_runnable
+from continuations.engine.stack_binding import StackBinding
+from continuations.errors import (
+    InvalidInput,
+    RunErased,
+    RunExists,
+    RunNotFound,
+    StaleRun,
+)
 from continuations.ledger import layout
+from continuations.ledger.arrivals import Arrivals
+from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
+    from continuations.authoring.registry import AgentRegistry
     from continuations.core.calls import CallRow, CallState
     from continuations.core.quorum import Quorum
     from continuations.core.run import RunRow
+    from continuations.core.state import RunState
     from continuations.core.waits import Wait
+    from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import Ports
-    from continuations.engine.stack_binding import StackBinding
+    from continuations.ledger.objects import Objects
+    from continuations.ledger.versions import LoadedVersion
 
 
 def read_source(continuation: object) -> Continuation:
@@ -169,9 +187,7 @@ class Relocation:
         for old in state.suspending.values():
             wait = self._moved_suspension(state, old)
             waits[wait.id] = wait
-        state = RunState.from_rows(
-            run=state.run,
-            manifest=state.manifest,
+        state = state.with_rows(
             # A person who accepted an input did not accept that it is read again.
             frames={
                 row.id: replace(row, accepted_input="") if row.accepted_input else row
@@ -179,7 +195,6 @@ class Relocation:
             },
             calls=calls,
             waits=waits,
-            logs=state.logs,
         )
         for call in calls.values():
             state = self._with_unfinished_call(state, call)
@@ -335,3 +350,176 @@ class Relocation:
 
     def _new_ulid(self) -> str:
         return self.ports.ids.new_ulid(self.now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopter:
+    """Stores the state of another run as a new, suspended run."""
+
+    objects: Objects
+    agent_registry: AgentRegistry
+    ports: Ports
+    lease: float
+
+    async def adopt(
+        self,
+        continuation: Continuation,
+        run_id: str,
+        requester: str | None,
+        files: Mapping[str, bytes],
+    ) -> Outcome:
+        """Create the run, or return the one that an equal call created.
+
+        Raises `InvalidInput` if the run of `source` has ended, and `RunExists` if the
+        id belongs to another run.
+        """
+        source = continuation.run_state
+        publisher = Publisher(self.objects, self.ports)
+        try:
+            is_known = await self._is_of_this_store(source)
+        except (InvalidInput, RunErased):
+            # A repeat returns the run of the first call, whatever became of its source.
+            adopted = await self._adopted_before(source, run_id, publisher)
+            if adopted is None:
+                raise
+            return adopted
+        state = adopted_state(
+            source,
+            StackBinding(self.agent_registry),
+            self.ports,
+            run_id=run_id,
+            requester=requester,
+            requesters=kept_requesters(source.run.asked_by if is_known else ()),
+        )
+        try:
+            loaded = await create_continued_run(
+                publisher, state, source.run, files, lease=self.lease
+            )
+        except StaleRun:
+            adopted = await self._adopted_before(source, run_id, publisher)
+            if adopted is None:
+                msg = (
+                    f"run_id {run_id!r} is taken: that run does not continue this "
+                    "continuation, and was not changed. Use another run_id."
+                )
+                raise RunExists(msg, run_id=run_id) from None
+            return adopted
+        return self._outcome(loaded, paused=is_runnable(state))
+
+    async def _is_of_this_store(self, source: RunState) -> bool:
+        """Return whether the run of a continuation is in this store, in this state.
+
+        Raises `InvalidInput` if it is in another state: one of the two has made calls
+        of which the other does not know, and they would be made again. A fork knows
+        them. Raises `RunErased` if it was erased.
+        """
+        run_id = source.run.id
+        try:
+            newest = await Versions(self.objects, run_id).load_newest()
+        except RunNotFound:
+            return False
+        except RunErased as error:
+            msg = (
+                f"continuation was not adopted: run {run_id} was erased from this "
+                "store. Adopt the continuation into another store, or start a new run."
+            )
+            raise RunErased(msg, run_id=run_id) from error
+        if newest.state.run.run_nonce != source.run.run_nonce:
+            return False
+        if _is_same_work(newest.state, source):
+            return True
+        msg = (
+            f"continuation was not adopted: run {run_id} is in this store, and its "
+            f"newest version {newest.number} is in another state. Go on with that "
+            f"run: runner.resume({run_id!r}). Or fork one of its versions: "
+            f"runner.fork({run_id!r}, version)."
+        )
+        raise InvalidInput(msg, run_id=run_id)
+
+    async def _adopted_before(
+        self, source: RunState, run_id: str, publisher: Publisher
+    ) -> Outcome | None:
+        """Return the run of an equal call, and publish what that call left undone.
+
+        Return `None` if no equal call made a run with this id.
+        """
+        try:
+            loaded = await find_equal_run(publisher, run_id, source_digest(source))
+        except RunNotFound:
+            return None
+        if loaded is None:
+            return None
+        paused = is_runnable(loaded.state) and loaded.state.run.claim is None
+        return self._outcome(loaded, paused=paused)
+
+    def _outcome(self, loaded: LoadedVersion, *, paused: bool) -> Outcome:
+        agent = self.agent_registry.find_root_agent(loaded.state.run.agent)
+        continuation = Continuation(loaded.state, loaded.number)
+        return outcome_of(continuation, agent, paused=paused)
+
+
+async def create_continued_run(
+    publisher: Publisher,
+    state: RunState,
+    source: RunRow,
+    files: Mapping[str, bytes],
+    *,
+    lease: float,
+) -> LoadedVersion:
+    """Create a run that continues another one, with its attachments and waits.
+
+    Args:
+        publisher: Publishes the waits.
+        state: The first state.
+        source: The other run, whose attachments are copied.
+        files: Attachments that the other run does not have in this store.
+        lease: Length of a claim, for the marker that guards the version.
+
+    Raises:
+        StaleRun: The id is taken. Nothing of this call is left.
+        InvalidInput: An attachment is missing, or all together are too large.
+        StoreError: The store failed.
+    """
+    objects, run_id = publisher.objects, state.run.id
+    journal = StoreJournal(
+        objects, Versions(objects, run_id), None, publisher.ports, lease=lease
+    )
+    await file_storing.give_files(objects, journal, state, source, files)
+    try:
+        if is_runnable(state):
+            await journal.make_release_marker()
+        await publisher.commit_and_publish(journal, state, state, Arrivals())
+    except StaleRun:
+        await file_storing.take_back_files(objects, state)
+        raise
+    assert journal.loaded is not None  # noqa: S101 - it was just committed
+    return journal.loaded
+
+
+async def find_equal_run(
+    publisher: Publisher, run_id: str, input_digest: str
+) -> LoadedVersion | None:
+    """Return the run of an equal call, and publish what that call left undone.
+
+    `None`: the id belongs to a run with another origin. Raises `RunNotFound`.
+    """
+    loaded = await Versions(publisher.objects, run_id).load_newest()
+    if loaded.state.run.input_digest != input_digest:
+        return None
+    if loaded.state.run.status == "suspended":
+        await publisher.finish_publishing(loaded)
+    return loaded
+
+
+def _is_same_work(one: RunState, other: RunState) -> bool:
+    """Return whether two states of a run have the same agents, messages and calls.
+
+    Numbers of versions tell nothing: a continuation that went on without a store counts
+    its own.
+    """
+    return (
+        one.frames == other.frames
+        and one.calls == other.calls
+        and {key: log.messages for key, log in one.logs.items()}
+        == {key: log.messages for key, log in other.logs.items()}
+    )

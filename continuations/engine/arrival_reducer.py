@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from continuations.core.decisions import Decision
     from continuations.core.events import Event
     from continuations.core.state import RunState
-    from continuations.engine.live_feeds import EventFeed
+    from continuations.engine.event_feeds import EventFeed
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
 

@@ -289,11 +289,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         async with self._listening(run_options, on_event) as options:
             worker = self._worker_factory.make_worker(state.run.id, options)
             if contents:
-                from continuations.engine import file_starts
-
-                return await file_starts.start_or_resume_with_files(
-                    worker, state, contents
-                )
+                return await worker.start_or_resume_with_files(state, contents)
             return await worker.start_or_resume(state)
 
     async def resume(
@@ -442,7 +438,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
 
         The continuation may come from a run without a store, from another store, or
         from a reader in `continuations.interop`. The other run is not changed: cancel
-        it, or never resume it. Nothing runs here; `resume` and `sweep` continue the
+        it, or never resume it. In another store, nothing tells what it did after this
+        state: pass its newest one. Nothing runs here; `resume` and `sweep` continue the
         new run.
 
         - Open waits get new ids and digests, and keep their deadlines.

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 from continuations.core.call_events import ApprovalRequested, CallAccepted, CallInvalid
+from continuations.core.calls import Proposed, Ready
 from continuations.core.decisions import Deny
 from continuations.core.plan import CheckCall
 from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
 from continuations.engine.grant_coverage import with_grants_of_old_names
 from continuations.engine.model_turn import enabled_tools, is_enabled
-from continuations.engine.rule_approvals import ExaminedCall
+from continuations.engine.rule_approvals import ExaminedCall, examined_call
 from continuations.errors import ModelError
 from continuations.value_class import dataclass, replace
 
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
     from continuations.engine.admission import Admission
-    from continuations.engine.call_checks import CallChecks
     from continuations.engine.guarded_calls import GuardedCall
-    from continuations.engine.guardrail_agents import GuardrailAgents
+    from continuations.engine.hook_calls import GuardrailAgents
     from continuations.engine.ports import Ports
     from continuations.engine.rule_approvals import RuleApprovals
     from continuations.engine.stack_binding import StackBinding
+
 
 _HISTORY_LOST_NOTE = (
     "Versions of this run were lost, and this call may have run in them. Find out "
@@ -102,15 +103,7 @@ class CallExaminer:
                 raise
             call_failures.log_error(state, call, "was not executed", error)
             return call_failures.rejection_for_error(call, error)
-        examined = ExaminedCall(
-            call_id=call_id,
-            arguments=arguments,
-            contract_digest=tool.contract_digest,
-            repeatable=tool.repeatable,
-            verifiable=tool.verifiable,
-            secrets=tool.secrets,
-            writes_state=tool.writes_state,
-        )
+        examined = examined_call(call_id, tool, arguments)
         return await self._admitted(state, call, tool, examined, verdict, trip)
 
     async def _admitted(
@@ -230,24 +223,55 @@ class CallExaminer:
         if checked.trip is None or is_approved:
             return None
         tool = self.stack_binding.unchanged_tool(state, call)
-        examined = ExaminedCall(
-            call_id=call.id,
-            arguments=arguments,
-            contract_digest=tool.contract_digest,
-            repeatable=tool.repeatable,
-            verifiable=tool.verifiable,
-            secrets=tool.secrets,
-            writes_state=tool.writes_state,
-        )
+        examined = examined_call(call.id, tool, arguments)
         note = _noted(checked.trip, None)
         return self._ask(state, call, tool, examined, note, checked.trip)
 
 
 def _noted(trip: Trip, note: str | None) -> str:
-    from continuations.engine.trip_texts import approval_note  # noqa: PLC0415 - rarely needed
+    from continuations.core.trips import approval_note  # noqa: PLC0415 - rarely needed
 
     return " ".join(filter(None, (approval_note(trip), note)))
 
 
 def _is_too_deep(state: RunState, call: CallRow, limit: int | None) -> bool:
     return limit is not None and state.frames[call.frame_id].depth + 1 >= limit
+
+
+class CallChecks:
+    """The checks that one loop needs, and the results that it has not used.
+
+    A check that a process did not finish is made again by the next one.
+
+    Attributes:
+        needed: The checks that have no result yet.
+        guarded_ids: The accepted calls whose guardrails this process has asked again.
+    """
+
+    def __init__(self) -> None:
+        self.needed: dict[CheckCall, None] = {}
+        self.guarded_ids: set[str] = set()
+        self._results: dict[CheckCall, Event | None] = {}
+
+    def is_made(self, check: CheckCall) -> bool:
+        """Return whether a check has a result; if not, it is needed."""
+        if check in self._results:
+            return True
+        self.needed[check] = None
+        return False
+
+    def take_result(self, check: CheckCall) -> Event | None:
+        """Remove and return the event that follows, `None` if the call may start."""
+        return self._results.pop(check)
+
+    def put_result(self, check: CheckCall, event: Event | None) -> None:
+        """Keep the result of a check."""
+        self._results[check] = event
+        self.needed.pop(check, None)
+
+
+def is_possible(state: RunState, check: CheckCall) -> bool:
+    """Return whether the call of a check is still at the point that is checked."""
+    call = state.calls.get(check.call_id)
+    point = Ready if check.before_start else Proposed
+    return call is not None and isinstance(call.state, point)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from continuations.authoring import answer_types
 from continuations.core import jsontext
 from continuations.core.secret_arguments import scrubbed
 from continuations.core.state import frame_path
@@ -166,8 +167,6 @@ def parked_wait(
     `ulid` is a new ULID. It is not used if the tool knew the id before.
     Raises `InvalidInput` if the tool asked for an answer or action that is invalid.
     """
-    from continuations.authoring import answer_types  # noqa: PLC0415 - few tools wait
-
     wait_id = layout.build_wait_id(asked.kind, ulid, state.run.id)
     if WAIT_RULES[asked.kind].has_known_id:
         wait_id = layout.known_wait_id(state.run, call)

@@ -157,7 +157,7 @@ async def _rendered(
     """
     if not agent.renders_state or frame.history is not None:
         return ()
-    from continuations.engine.state_instructions import with_rendered  # noqa: PLC0415 - few agents have them
+    from continuations.engine.state_checks import with_rendered  # noqa: PLC0415 - few agents have them
 
     messages = sent_messages(state.logs[frame.id])
     sent = await with_rendered(messages, agent, frame, state.run.id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
 from continuations.core.live_events import LIVE_EVENT_TYPES
-from continuations.engine.event_sinks import EventSinks
+from continuations.engine.ports import EventSinks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence

@@ -145,9 +145,12 @@ def _rests(state: RunState | None) -> bool:
 
 
 async def with_deciders(
-    objects: Objects, events: list[StreamEvent], known: Mapping[str, Decision]
+    objects: Objects | None, events: list[StreamEvent], known: Mapping[str, Decision]
 ) -> list[StreamEvent]:
-    """Add to each end of a wait its stored decision: one read each, if not known."""
+    """Add to each end of a wait its decision: one read each, if it is not known.
+
+    Without a store, `objects` is `None`, and only the known ones are added.
+    """
     decided = [event for event in events if isinstance(event, WaitDecided)]
     if not decided:
         return events
@@ -157,13 +160,14 @@ async def with_deciders(
 
 
 async def _with_decider(
-    objects: Objects, event: WaitDecided, known: Mapping[str, Decision]
+    objects: Objects | None, event: WaitDecided, known: Mapping[str, Decision]
 ) -> WaitDecided:
     kind = layout.parse_wait_id(event.wait_id).kind
     if not WAIT_RULES[kind].has_object:
         return event
     decision = known.get(event.wait_id)
-    decision = decision or await read_decision(objects, event.wait_id)
+    if decision is None and objects is not None:
+        decision = await read_decision(objects, event.wait_id)
     if decision is None:
         return event
     return replace(event, kind=decision.kind, by=decision.by)

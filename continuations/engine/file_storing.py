@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from continuations.core.attachment_parts import MAX_RUN_BYTES
 from continuations.core.attachments import (
     attachments_of,
+    attachments_of_run,
     check_total,
+    content_of,
 )
 from continuations.core.call_events import CallRaised, CallReturned
 from continuations.engine.journal import retry_while_claimed
-from continuations.errors import Corrupt, InvalidInput
+from continuations.errors import (
+    AttachmentsTooLarge,
+    Corrupt,
+    InvalidInput,
+)
+from continuations.ledger.run_files import RunFiles
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -23,6 +31,8 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.model_protocol import ModelRequest
     from continuations.core.run import RunRow
+    from continuations.core.state import RunState
+    from continuations.engine.journal import StoreJournal
     from continuations.engine.ports import Ports
     from continuations.ledger.claims import Clock
     from continuations.ledger.objects import Objects
@@ -137,3 +147,48 @@ async def stored_result(
     return CallReturned(
         call_id=call.id, content=result.text, parts_json=result.parts_json
     )
+
+
+async def give_files(
+    objects: Objects,
+    journal: StoreJournal,
+    state: RunState,
+    source: RunRow,
+    files: Mapping[str, bytes],
+) -> None:
+    """Create the attachments of a new run, before its first version.
+
+    They come from `files`, or from the run `source` in the same store. A marker is
+    created first. Raises `InvalidInput` if some are in neither of them, or if they have
+    too many bytes together.
+    """
+    attachments = attachments_of_run(state)
+    if not attachments:
+        return
+    missing = [each for each in attachments if each.digest not in files]
+    try:
+        read = await RunFiles.of(objects, source).read(missing)
+    except Corrupt as error:
+        msg = (
+            f"run {state.run.id} was not created: an attachment of run {source.id} is "
+            f"not in this store. {error} Use the store of that run."
+        )
+        raise InvalidInput(msg, run_id=source.id) from error
+    known = {**read, **files}
+    await journal.ensure_guarded()
+    contents = [content_of(each, known[each.digest]) for each in attachments]
+    try:
+        await RunFiles.of(objects, state.run).add(contents)
+    except AttachmentsTooLarge as error:
+        msg = (
+            f"run {state.run.id} was not created: the attachments of run {source.id} "
+            f"have too many bytes together for one run. At most {MAX_RUN_BYTES} are "
+            "allowed. Fork an earlier version, or pass `messages` with fewer of them."
+        )
+        raise AttachmentsTooLarge(msg, run_id=source.id) from error
+
+
+async def take_back_files(objects: Objects, state: RunState) -> None:
+    """Delete the attachments of a run whose id another process had taken before."""
+    if attachments_of_run(state):
+        await RunFiles.of(objects, state.run).delete()

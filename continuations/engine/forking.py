@@ -18,17 +18,17 @@ from continuations.core.reducer import advance
 from continuations.core.run import ENDED_STATUSES, kept_requesters
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.core.transcript import NOTHING_CHECKED
-from continuations.engine import file_moving
-from continuations.engine.adoption import Relocation
-from continuations.engine.journal import StoreJournal
+from continuations.engine.adoption import (
+    Relocation,
+    create_continued_run,
+    find_equal_run,
+)
 from continuations.engine.later_versions import LaterCalls, read_later_calls
 from continuations.engine.new_run import parse_input, parse_user_message
 from continuations.engine.publishing import Publisher
-from continuations.engine.readiness import is_runnable
 from continuations.engine.stack_binding import StackBinding
 from continuations.errors import InvalidInput, RunExists, StaleRun
 from continuations.ledger import decisions
-from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
 
@@ -183,33 +183,19 @@ class Forker:
         """Create the first version, or return that of an equal call."""
         run_id = state.run.id
         publisher = Publisher(self.objects, self.ports)
-        versions = Versions(self.objects, run_id)
-        journal = StoreJournal(
-            self.objects, versions, None, self.ports, lease=self.lease
-        )
-        await file_moving.give_files(self.objects, journal, state, source, {})
         try:
-            if is_runnable(state):
-                await journal.make_release_marker()
-            await publisher.commit_and_publish(journal, state, state, Arrivals())
+            await create_continued_run(publisher, state, source, {}, lease=self.lease)
         except StaleRun:
-            await file_moving.take_back_files(self.objects, state)
-            return await self._created_before(state, versions, publisher)
+            newest = await find_equal_run(publisher, run_id, state.run.input_digest)
+            if newest is None:
+                msg = (
+                    f"run_id {run_id!r} is taken: that run is no equal fork, and was "
+                    "not changed. Use another run_id."
+                )
+                raise RunExists(msg, run_id=run_id) from None
+            first = await Versions(self.objects, run_id).load(1)
+            return first.state
         return state
-
-    async def _created_before(
-        self, state: RunState, versions: Versions, publisher: Publisher
-    ) -> RunState:
-        newest = await versions.load_newest()
-        if newest.state.run.input_digest != state.run.input_digest:
-            msg = (
-                f"run_id {versions.run_id!r} is taken: that run is no equal fork, and "
-                "was not changed. Use another run_id."
-            )
-            raise RunExists(msg, run_id=versions.run_id)
-        if newest.state.run.status == "suspended":
-            await publisher.finish_publishing(newest)
-        return newest.state if newest.number == 1 else (await versions.load(1)).state
 
     async def _decide(
         self,
@@ -392,7 +378,7 @@ def with_results(state: RunState, results: Mapping[str, Any]) -> RunState:
             continue
         if isinstance(row.state, CLOSED_STATES):
             changed = replace(row, state=Returned(texts[call_id]))
-            state = _with_rows(state, {**state.calls, call_id: changed})
+            state = state.with_rows(calls={**state.calls, call_id: changed})
             continue
         state = _without_what_is_below(state, call_id)
         state = advance(state, CallReturned(call_id=call_id, content=texts[call_id]))
@@ -430,22 +416,4 @@ def _without_what_is_below(state: RunState, call_id: str) -> RunState:
         and (not wait.frame_id or wait.frame_id in frames)
     }
     logs = {key: log for key, log in state.logs.items() if key in frames}
-    return state.from_rows(
-        run=state.run,
-        manifest=state.manifest,
-        frames=frames,
-        calls=calls,
-        waits=kept,
-        logs=logs,
-    )
-
-
-def _with_rows(state: RunState, calls: Mapping[str, Any]) -> RunState:
-    return state.from_rows(
-        run=state.run,
-        manifest=state.manifest,
-        frames=state.frames,
-        calls=calls,
-        waits=state.waits,
-        logs=state.logs,
-    )
+    return state.with_rows(frames=frames, calls=calls, waits=kept, logs=logs)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.guardrails import Tripped
 from continuations.authoring.hooks import (
     CallInfo,
     ChangeArguments,
@@ -19,18 +19,21 @@ from continuations.core.denials import TRIPPED_CODE
 from continuations.core.run import Failure
 from continuations.core.secret_arguments import masked_json
 from continuations.core.state import frame_path
+from continuations.core.trips import failure_text, new_trip
 from continuations.engine import call_failures
-from continuations.engine.hook_calls import HookProblem, call_hook
-from continuations.engine.trip_texts import failure_text, new_trip
+from continuations.engine.hook_calls import (
+    GuardrailQuestion,
+    HookProblem,
+    call_hook,
+)
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from continuations.authoring.guardrails import Guardrail
     from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.calls import CallRow
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
-    from continuations.engine.guardrail_agents import GuardrailAgents
+    from continuations.engine.hook_calls import GuardrailAgents
 
 # The code of a call that a hook held back.
 HOOK_CODE = "hook"
@@ -87,38 +90,33 @@ class GuardedCall:
     async def guarded(self, arguments: str) -> CheckedCall | CallInvalid:
         """Return a call, with the trip of a guardrail that asks, or its refusal."""
         guardrails = self.agent.guardrails
-        asking: Trip | None = None
-        for guardrail in guardrails.of_stage("tool") if guardrails is not None else ():
-            name = guardrail.name or ""
-            if guardrail.on_trip == "ask" and (self.is_answered or asking is not None):
-                continue
-            try:
-                tripped = await self._asked(guardrail, arguments)
-            except HookProblem as problem:
-                reason = f"the guardrail {name} {problem}."
-                return call_failures.rejection(self.call, HOOK_CODE, reason)
-            if tripped is None:
-                continue
-            trip = new_trip(self._path, self.call.frame_id, name, "tool", tripped)
-            if guardrail.on_trip != "ask":
-                return self._refused(trip, fails=guardrail.on_trip == "fail")
-            asking = trip
-        return CheckedCall(arguments=arguments, trip=asking)
+        if guardrails is None or not guardrails.tools:
+            return CheckedCall(arguments=arguments)
+        question = GuardrailQuestion(
+            info=self._info(arguments),
+            text=partial(self._text, arguments),
+            agents=self.agents,
+            who=self._who,
+            may_ask=not self.is_answered,
+        )
+        try:
+            found = await question.first_trip(guardrails.of_stage("tool"))
+        except HookProblem as problem:
+            reason = f"the guardrail {problem.guardrail} {problem}."
+            return call_failures.rejection(self.call, HOOK_CODE, reason)
+        if found is None:
+            return CheckedCall(arguments=arguments)
+        guardrail, tripped = found
+        name, reason = guardrail.name or "", tripped.reason
+        trip = new_trip(self._path, self.call.frame_id, name, "tool", reason)
+        if guardrail.on_trip == "ask":
+            return CheckedCall(arguments=arguments, trip=trip)
+        return self._refused(trip, fails=guardrail.on_trip == "fail")
 
-    async def _asked(self, guardrail: Guardrail, arguments: str) -> Tripped | None:
-        """Ask one guardrail; raises `HookProblem`, and `ModelError` for an agent."""
-        who = self._who(guardrail.name or "")
-        if guardrail.agent is None:
-            check: Any = guardrail.check
-            tripped: Tripped | None = await call_hook(
-                check, self._info(arguments), (Tripped,), who=who
-            )
-            return tripped
-        assert self.agents is not None  # noqa: S101 - the examination waits for it
+    def _text(self, arguments: str) -> str:
+        """Return what an agent reads about the call."""
         shown = jsontext.parse(masked_json(arguments, self.secrets))
-        text = jsontext.canonical({"tool": self.call.tool, "arguments": shown})
-        asked = cast("AgentProtocol", guardrail.agent)
-        return await self.agents.ask(asked, text, who)
+        return jsontext.canonical({"tool": self.call.tool, "arguments": shown})
 
     def _refused(self, trip: Trip, *, fails: bool) -> CallInvalid:
         failure = None

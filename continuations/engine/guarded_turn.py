@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.agent_options import copy_settings
-from continuations.authoring.guardrails import Guardrail, Tripped
 from continuations.authoring.hooks import (
     ChangeReply,
     ChangeRequest,
@@ -28,19 +27,25 @@ from continuations.core.messages import (
 from continuations.core.refused_replies import with_refused
 from continuations.core.state import frame_path
 from continuations.core.tool_messages import is_incomplete
+from continuations.core.trips import failure_text, new_trip
 from continuations.core.turn_instructions import sent_messages
 from continuations.core.usage import Usage
-from continuations.engine.guardrail_agents import GuardrailAgents
-from continuations.engine.hook_calls import HookProblem, call_hook, turn_error
+from continuations.engine.hook_calls import (
+    GuardrailAgents,
+    GuardrailQuestion,
+    HookProblem,
+    call_hook,
+    turn_error,
+)
 from continuations.engine.model_delays import may_be_first
 from continuations.engine.state_checks import typed_state
 from continuations.engine.text_waits import new_text_wait
-from continuations.engine.trip_texts import failure_text, new_trip
 from continuations.errors import InvalidInput, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from continuations.authoring.guardrails import Guardrail
     from continuations.authoring.hooks import ReplyChange
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.events import ModelDelayed, ModelReplied
@@ -300,38 +305,30 @@ class GuardedTurn:
         Without `asks`, the guardrails that ask are left out.
         """
         guardrails = self._agent.guardrails
-        asking: tuple[Guardrail, Trip] | None = None
-        for guardrail in guardrails.of_stage(stage) if guardrails is not None else ():
-            may_only_ask = guardrail.on_trip == "ask"
-            if may_only_ask and (asking is not None or not asks):
-                continue
-            name = guardrail.name or ""
-            try:
-                tripped = await self._asked(guardrail, info, text)
-            except HookProblem as problem:
-                raise self._error(f"guardrail {name}", problem) from problem
-            if tripped is not None:
-                trip = new_trip(self._path, self._frame.id, name, stage, tripped)
-                if not may_only_ask:
-                    return guardrail, trip
-                asking = guardrail, trip
-        return asking
+        if guardrails is None:
+            return None
+        question = GuardrailQuestion(
+            info=info,
+            text=lambda: text,
+            agents=self._agents,
+            who=self._who,
+            may_ask=asks,
+        )
+        try:
+            found = await question.first_trip(guardrails.of_stage(stage))
+        except HookProblem as problem:
+            raise self._error(f"guardrail {problem.guardrail}", problem) from problem
+        if found is None:
+            return None
+        guardrail, tripped = found
+        name, reason = guardrail.name or "", tripped.reason
+        trip = new_trip(self._path, self._frame.id, name, stage, reason)
+        return guardrail, trip
 
     def _wait(self, guardrail: Guardrail, trip: Trip, text: str) -> Wait:
         return new_text_wait(
             self._state, self._frame, guardrail.approval, trip, text, self._ports
         )
-
-    async def _asked(
-        self, guardrail: Guardrail, info: TurnInfo | ReplyInfo, text: str
-    ) -> Tripped | None:
-        if guardrail.agent is None:
-            check: Any = guardrail.check
-            who = self._who(guardrail.name or "")
-            tripped: Tripped | None = await call_hook(check, info, (Tripped,), who=who)
-            return tripped
-        asked = cast("AgentProtocol", guardrail.agent)
-        return await self._agents.ask(asked, text, self._who(asked.name))
 
     # Errors -------------------------------------------------------------------
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import Decision
     from continuations.core.state import RunState
-    from continuations.engine.journal_protocol import Journal
-    from continuations.engine.ports import Ports
+    from continuations.engine.ports import Journal, Ports
     from continuations.engine.stack_binding import StackBinding
     from continuations.ledger.objects import Objects
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 from continuations.authoring.call_gate import current_gate
 from continuations.authoring.errors import EnabledInvalid, OutputInvalid
+from continuations.authoring.tool_options import OfferInfo
 from continuations.core import output_retries
+from continuations.core.call_ends import end_in
 from continuations.core.events import ModelReplied
 from continuations.core.model_protocol import (
     LostReply,
@@ -17,6 +20,8 @@ from continuations.core.model_protocol import (
     ToolSpec,
     merged_settings,
 )
+from continuations.core.output_retries import is_retry_request
+from continuations.core.state import frame_path
 from continuations.core.turn_instructions import sent_messages
 from continuations.engine.error_reports import describe_error
 from continuations.engine.model_delays import ModelDelays, may_be_first
@@ -33,12 +38,13 @@ if TYPE_CHECKING:
     from continuations.core.model_protocol import DeltaListener
     from continuations.core.state import RunState
     from continuations.core.usage import Usage
+    from continuations.engine.event_feeds import EventFeed
     from continuations.engine.file_storing import AttachedFiles
     from continuations.engine.guarded_turn import GuardedTurn
-    from continuations.engine.live_feeds import EventFeed
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
+
 
 _log = logging.getLogger("continuations")
 # These values of `tool_choice` leave the choice to the model.
@@ -167,7 +173,7 @@ async def _messages(
     messages = sent_messages(state.logs[frame.id])
     if not agent.renders_state or frame.pending_reply is not None:
         return messages
-    from continuations.engine.state_instructions import with_rendered  # noqa: PLC0415 - few agents have them
+    from continuations.engine.state_checks import with_rendered  # noqa: PLC0415 - few agents have them
 
     return await with_rendered(messages, agent, frame, state.run.id)
 
@@ -212,8 +218,6 @@ async def is_enabled(
         verdict = await tool.enabled(context)
         if verdict is True or verdict is False:
             return verdict
-        from continuations.engine.tool_offers import offer_info  # noqa: PLC0415 - few tools ask
-
         return await verdict(offer_info(agent, state, frame))
     except BaseException as error:
         if callables.is_task_cancellation(error):
@@ -276,3 +280,45 @@ def _output_problem(agent: AgentProtocol, message: Message) -> str | None:
     except OutputInvalid as error:
         return f"{error}\nThe final reply must match output_type."
     return None
+
+
+def offer_info(agent: AgentProtocol, state: RunState, frame: FrameRow) -> OfferInfo:
+    """Return the progress of an agent at its next turn, or at the turn in progress.
+
+    While a turn has open calls, it is the turn that made them. Neither the results nor
+    the state change until all of them have ended.
+    """
+    return OfferInfo(
+        run_id=state.run.id,
+        agent=agent.name,
+        path=frame_path(state, frame.id),
+        turns=frame.turns - bool(frame.open_call_ids),
+        make_state=partial(_state, agent, frame.state_json),
+        make_results=partial(returned_results, state.logs[frame.id].messages),
+    )
+
+
+def _state(agent: AgentProtocol, state_json: str) -> Any:
+    spec = agent.state_spec
+    return None if spec is None else spec.value(state_json)
+
+
+def returned_results(messages: Sequence[Message]) -> dict[str, str]:
+    """Return the newest result of each tool since the last message of the user.
+
+    The result of a failed or refused call does not count.
+    """
+    results: dict[str, str] = {}
+    round_results: dict[str, Message] = {}
+    for message in reversed(messages):
+        if message.role == "user" and not is_retry_request(message):
+            break
+        if message.role == "tool":
+            round_results[message.answered_call_id or ""] = message
+        elif message.role == "assistant" and round_results:
+            for request in reversed(message.tool_calls):
+                result = round_results.get(request.tool_call_id)
+                if result is not None and end_in(result) == "returned":
+                    results.setdefault(request.tool, result.content)
+            round_results = {}
+    return results

@@ -18,7 +18,7 @@ from continuations.core.messages import (
 from continuations.core.run import Budget, RunRow
 from continuations.core.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import find_violation
-from continuations.engine.stored_instructions import stored_instructions
+from continuations.engine.code_changes import current_manifest
 from continuations.errors import InvalidId, InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.run_overview import has_thread_id
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import AgentProtocol
     from continuations.core.attachments import Audio, Content, File, Image
     from continuations.core.prices import Prices
+    from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
+
 
 Input: TypeAlias = "str | Sequence[Mapping[str, Any] | str | Image | Audio | File]"
 
@@ -121,6 +123,12 @@ def with_instructions(
     return (system_message(instructions), *messages)
 
 
+def problem_of(error: BaseException) -> str:
+    """Return what a function of instructions did wrong, without the text of a value."""
+    wrong = isinstance(error, InstructionsInvalid)
+    return str(error) if wrong else f"raised {type(error).__name__}"
+
+
 async def root_instructions(
     agent: AgentProtocol, agent_input: Input, context: Any
 ) -> str:
@@ -130,11 +138,9 @@ async def root_instructions(
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise
-        wrong = isinstance(error, InstructionsInvalid)
-        why = str(error) if wrong else f"raised {type(error).__name__}"
         msg = (
-            f"agent {agent.name}: the instructions function {why}. Nothing was "
-            "started. Correct the function, then start again."
+            f"agent {agent.name}: the instructions function {problem_of(error)}. "
+            "Nothing was started. Correct the function, then start again."
         )
         raise InvalidInput(msg) from error
 
@@ -242,6 +248,48 @@ def check_budget(
     raise InvalidInput(msg)
 
 
+async def first_state(
+    agent: AgentProtocol,
+    messages: tuple[Message, ...],
+    agent_input: Input,
+    *,
+    ports: Ports,
+    context: Any,
+    limits: RunLimits,
+    run_id: str | None = None,
+    thread_key: str | None = None,
+) -> RunState:
+    """Return the first state of a run with the code of this process.
+
+    Args:
+        agent: The root agent.
+        messages: The input as messages; none for a thread.
+        agent_input: The input for the function of the instructions.
+        ports: The clock and the source of new ids.
+        context: The application's object.
+        limits: The limits of the run.
+        run_id: Id of the run. Default: a new one.
+        thread_key: The key of a thread.
+
+    Raises:
+        InvalidInput: The instructions function raised, or a limit is invalid.
+    """
+    instructions = await root_instructions(agent, agent_input, context)
+    now = ports.clock.now()
+    run_nonce = ports.ids.new_ulid(now)
+    return initial_state(
+        agent,
+        messages,
+        instructions,
+        run_id=run_id or run_nonce,
+        run_nonce=run_nonce,
+        manifest=current_manifest(agent),
+        now=now,
+        limits=limits,
+        thread_key=thread_key,
+    )
+
+
 def initial_state(  # noqa: PLR0913 - the parts of a state, all by keyword
     agent: AgentProtocol,
     messages: tuple[Message, ...],
@@ -287,3 +335,15 @@ def initial_state(  # noqa: PLR0913 - the parts of a state, all by keyword
         waits={},
         logs={ROOT_FRAME_ID: MessageLog(2, with_instructions(messages, instructions))},
     )
+
+
+async def stored_instructions(
+    agent: AgentProtocol, agent_input: Any, context: Any
+) -> str:
+    """Return the instructions that a conversation stores; errors pass.
+
+    Those of a state are made for each request.
+    """
+    if agent.renders_state:
+        return ""
+    return await agent.make_instructions(agent_input, context)

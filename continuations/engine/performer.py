@@ -12,32 +12,35 @@ from continuations.authoring.errors import (
     ResultNotSerializable,
 )
 from continuations.authoring.tool_waits import ToolWait
+from continuations.core import jsontext
 from continuations.core.call_events import (
     Answered,
+    Approved,
     CallParked,
     CallRaised,
     CallReturned,
     CallStarted,
+    Denied,
     SubAgentStarted,
     Unverified,
 )
-from continuations.core.decisions import Approve
+from continuations.core.calls import Unknown
+from continuations.core.decisions import Answer, Approve, Decision, Deny
 from continuations.core.events import CheckPaid
 from continuations.core.messages import user_message
 from continuations.core.plan import AskModel, CheckCall, VerifyOutcome
 from continuations.core.usage import Usage
 from continuations.engine import call_failures, parked_calls
 from continuations.engine.admission import Admission
-from continuations.engine.call_checks import CallChecks, is_possible
-from continuations.engine.call_examination import CallExaminer
+from continuations.engine.call_examination import CallChecks, CallExaminer, is_possible
+from continuations.engine.call_waits import approval_digest, approved_contract_digest
 from continuations.engine.model_turn import ModelTurn
-from continuations.engine.new_run import with_instructions
+from continuations.engine.new_run import stored_instructions, with_instructions
 from continuations.engine.rule_approvals import (
     RuleApprovals,
     asks_person,
 )
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.engine.stored_instructions import stored_instructions
 from continuations.engine.suspend_checks import SuspendChecks
 from continuations.engine.tool_contexts import context_of_call
 from continuations.errors import AgentChanged, ModelError
@@ -50,15 +53,17 @@ if TYPE_CHECKING:
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.attachments import ResultWithFiles
     from continuations.core.calls import CallRow
+    from continuations.core.decisions import Verdict
     from continuations.core.events import Event
     from continuations.core.plan import Launched
     from continuations.core.state import RunState
+    from continuations.engine.event_feeds import EventFeed
     from continuations.engine.file_storing import AttachedFiles
-    from continuations.engine.live_feeds import EventFeed
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.stack_binding import StackBinding
     from continuations.ledger.objects import Objects
+
 
 # No limit of an agent is lower.
 _SHORT_RESULT = 200
@@ -122,7 +127,7 @@ class Performer:
             self.checks.put_result(check, None)
             return CheckPaid(Usage())
         from continuations.engine.guarded_turn import add_cost  # noqa: PLC0415 - few agents have one
-        from continuations.engine.guardrail_agents import GuardrailAgents  # noqa: PLC0415
+        from continuations.engine.hook_calls import GuardrailAgents  # noqa: PLC0415
 
         gate = current_gate()
         agents = GuardrailAgents(
@@ -261,14 +266,11 @@ class Performer:
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
-            from continuations.engine.failed_attempts import FailedAttempts  # noqa: PLC0415 - tools rarely fail
-
-            failed = FailedAttempts(
+            failed = call_failures.FailedAttempts(
                 self.ports, self.claim_end, self.run_options.context
             )
             return await failed.event(state, call, tool, error, gate)
-        changed = context.call_state
-        patch = None if changed is None else changed.take_patch()
+        patch = _patch_of(context)
         if isinstance(result, str):
             if len(result) > _SHORT_RESULT:
                 result = self._within_limit(state, call, result)
@@ -284,13 +286,8 @@ class Performer:
         patch: str | None,
     ) -> Event:
         """Return the event of a tool that waits, or that returned attachments."""
-        now = self.ports.clock.now()
         if isinstance(result, ToolWait):
-            ulid = self.ports.ids.new_ulid(now)
-            agent = self.stack_binding.find_agent(state, call.frame_id)
-            return parked_calls.park(
-                state, call, tool, result, now=now, ulid=ulid, agent=agent, patch=patch
-            )
+            return self._parked(state, call, tool, result, patch)
         from continuations.engine.file_storing import stored_result  # noqa: PLC0415 - few tools return files
 
         event = await stored_result(
@@ -336,16 +333,16 @@ class Performer:
             call_failures.log_error(state, call, "could not be verified", error)
             verdict = None  # a check that fails establishes nothing
         if isinstance(verdict, ToolWait):
-            changed = context.call_state
-            patch = None if changed is None else changed.take_patch()
-            return self._parked_by_verification(state, call, tool, verdict, patch)
-        from continuations.engine.verification import verification_event  # noqa: PLC0415 - rarely needed
-
+            # The job began before the worker died.
+            patch = _patch_of(context)
+            if call.stage:  # an `on_answer` function opens no wait
+                return Unverified(call_id=call.id)
+            parked = self._parked(state, call, tool, verdict, patch)
+            is_parked = isinstance(parked, CallParked)
+            return parked if is_parked else Unverified(call_id=call.id)
         event = verification_event(self.ports, state, call, tool, verdict)
         if isinstance(event, Answered):
-            changed = context.call_state
-            patch = None if changed is None else changed.take_patch()
-            return replace(event, patch=patch)
+            return replace(event, patch=_patch_of(context))
         return event
 
     async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:
@@ -354,22 +351,68 @@ class Performer:
             return False
         return asks_person(await tool.needs_approval(call.arguments or "{}"))
 
-    def _parked_by_verification(
+    def _parked(
         self,
         state: RunState,
         call: CallRow,
         tool: ToolProtocol,
         asked: ToolWait[Any],
         patch: str | None,
-    ) -> Event:
-        """Return the event of a job that began before the worker died."""
-        if call.stage:
-            return Unverified(call_id=call.id)  # an `on_answer` function opens no wait
+    ) -> CallParked | CallRaised:
+        """Return the event of a tool that returned a wait."""
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         agent = self.stack_binding.find_agent(state, call.frame_id)
-        event = parked_calls.park(
+        return parked_calls.park(
             state, call, tool, asked, now=now, ulid=ulid, agent=agent, patch=patch
         )
-        is_parked = isinstance(event, CallParked)
-        return event if is_parked else Unverified(call_id=call.id)
+
+
+def _patch_of(context: ToolContext) -> str | None:
+    """Return the fields of the state that a call changed; its attempt is over."""
+    changed = context.call_state
+    return None if changed is None else changed.take_patch()
+
+
+def _is_over(ports: Ports, state: RunState, unknown: Unknown) -> bool:
+    """Return whether a call of unknown outcome cannot be running any more."""
+    over = state.waits[unknown.wait_id].approve_after
+    return over is None or ports.clock.now() > over
+
+
+def verification_event(
+    ports: Ports,
+    state: RunState,
+    call: CallRow,
+    tool: ToolProtocol,
+    verdict: Verdict | None,
+) -> Event:
+    """Return the event of the verdict of a tool's `verify` function."""
+    assert isinstance(call.state, Unknown)  # noqa: S101 - only such calls are verified
+    match verdict:
+        case Answer(value=str(text)):
+            return Answered(call_id=call.id, content=text)
+        case Answer(value=value):
+            try:
+                return Answered(call_id=call.id, content=jsontext.canonical(value))
+            except jsontext.NotJson:
+                return Unverified(call_id=call.id)
+        case Approve(arguments=None) if _is_over(ports, state, call.state):
+            contract = approved_contract_digest(tool)
+            digest = approval_digest(state, call, call.arguments or "{}", contract)
+            return Approved(call_id=call.id, digest=digest)
+        case Deny(reason=reason):
+            now = ports.clock.now()
+            wait = state.waits[call.state.wait_id]
+            decision = Decision(
+                id=ports.ids.new_ulid(now),
+                wait_id=wait.id,
+                kind="deny",
+                at=now,
+                digest=wait.digest,
+                by="verify",
+                reason=reason,
+            )
+            return Denied(call_id=call.id, decision=decision)
+        case _:
+            return Unverified(call_id=call.id)

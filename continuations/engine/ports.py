@@ -18,17 +18,22 @@ from continuations.value_class import dataclass
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
     from continuations.core.live_events import RunEvent
+    from continuations.core.operator_request import OperatorRequest
+    from continuations.core.state import RunState
     from continuations.core.waits import Wait
+    from continuations.ledger.arrivals import Arrivals
     from continuations.ledger.claims import Clock
+    from continuations.wire.arrivals import InboxMessage
 
     Notify = Callable[[Wait], Awaitable[None] | None]
     Groups = Callable[[str], Awaitable[Collection[str]] | Collection[str]]
     Sleep = Callable[[float], Awaitable[None]]
     CallbackUrl = Callable[[str], str]
     OnEvent = Callable[[RunEvent], Awaitable[None] | None]
+
 
 # CLOCK_BOOTTIME includes the time in which the machine sleeps. macOS does not have it;
 # there CLOCK_MONOTONIC includes that time.
@@ -172,3 +177,75 @@ def check_on_event(function: object) -> None:
             f"{callables.shown(function)}. Declare def on_event(event)."
         )
         raise InvalidInput(msg)
+
+
+class EventSinks:
+    """Hands each event to the sinks of some work and to the observers of its runner.
+
+    An observer may come while the work goes on, for example while a server sweeps. It
+    gets the events of the runs that the work begins after that.
+    """
+
+    def __init__(
+        self, observers: Sequence[EventSink], sinks: Iterable[EventSink] = ()
+    ) -> None:
+        self._sinks = tuple(sinks)
+        self._observers = observers
+
+    def put(self, event: RunEvent) -> None:
+        """Hand an event on."""
+        for sink in (*self._sinks, *self._observers):
+            sink.put(event)
+
+    def listens(self, run_id: str) -> bool:
+        """Return whether one of the sinks takes the events of a run."""
+        return any(each.listens(run_id) for each in (*self._sinks, *self._observers))
+
+
+class Journal(Protocol):
+    """Keeps the versions of a run for a run loop."""
+
+    @property
+    def version_number(self) -> int:
+        """The number of the last version that was committed."""
+        ...
+
+    @property
+    def can_start_action(self) -> bool:
+        """Whether enough of the claim is left to start a call."""
+        ...
+
+    @property
+    def seconds_to_renewal(self) -> float | None:
+        """Seconds until the claim must be renewed; `None` for never."""
+        ...
+
+    @property
+    def claim_end(self) -> datetime | None:
+        """When the claim ends unless it is renewed; `None` without a claim."""
+        ...
+
+    async def commit(self, state: RunState, *, progressed: bool) -> Arrivals:
+        """Commit a running state; return new requests of operators."""
+        ...
+
+    async def read_next_message(self, state: RunState) -> InboxMessage | None:
+        """Return the next unread message of a thread that can take it, or `None`."""
+        ...
+
+    async def read_messages(self, numbers: Sequence[int]) -> Arrivals:
+        """Return unread messages that were listed before."""
+        ...
+
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return unread messages and requests, before the run may finish."""
+        ...
+
+    async def close_cancelled_waits(
+        self,
+        state: RunState,
+        waits: Sequence[Wait],
+        requests: Sequence[OperatorRequest],
+    ) -> None:
+        """Close the waits that requests of operators ended."""
+        ...

@@ -16,7 +16,6 @@ from continuations.core.plan import plan
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.signal_matching import awaited_signals, waits_for
 from continuations.core.state import ROOT_FRAME_ID
-from continuations.engine.context_check import check_context, check_run_prices
 from continuations.engine.deadlines import late_waits
 from continuations.engine.grant_coverage import with_revocations
 from continuations.engine.inbox_messages import (
@@ -26,6 +25,7 @@ from continuations.engine.inbox_messages import (
 )
 from continuations.engine.parked_calls import answered_tool, gets_answer
 from continuations.engine.signal_delivery import with_signals
+from continuations.engine.worker_options import check_context, check_run_prices
 from continuations.errors import AgentChanged
 from continuations.ledger.early_answers import answered_calls
 from continuations.value_class import dataclass

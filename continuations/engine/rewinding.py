@@ -18,7 +18,6 @@ from continuations.core.operator_request import OperatorRequest
 from continuations.core.past_rules import rewound_row
 from continuations.core.run import ENDED_STATUSES, Failure, kept_requesters
 from continuations.core.run_past import RewindPlan, Rewound, TakenMessage
-from continuations.core.state import RunState
 from continuations.core.thread_requests import with_turn_ended
 from continuations.core.waits import Wait, withheld
 from continuations.engine.adoption import Relocation
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.run import RunRow
+    from continuations.core.state import RunState
     from continuations.engine.ports import Ports
     from continuations.ledger.loaded_version import LoadedVersion
     from continuations.ledger.objects import Objects
@@ -183,11 +183,8 @@ class Rewinder:
         logs, next_id = _new_logs(newest, state)
         # Only `unpause` ends a pause, and a pause that has ended does not come back.
         pauses = {w.id: w for w in newest.waits.values() if w.subject == "run"}
-        return RunState.from_rows(
+        return state.with_rows(
             run=replace(state.run, next_id=next_id),
-            manifest=state.manifest,
-            frames=state.frames,
-            calls=state.calls,
             waits={**state.waits, **pauses},
             logs=logs,
         )
@@ -247,14 +244,7 @@ def _without_run_waits(state: RunState) -> RunState:
     waits: Mapping[str, Wait] = {
         key: wait for key, wait in state.waits.items() if wait.subject != "run"
     }
-    return RunState.from_rows(
-        run=state.run,
-        manifest=state.manifest,
-        frames=state.frames,
-        calls=state.calls,
-        waits=waits,
-        logs=state.logs,
-    )
+    return state.with_rows(waits=waits)
 
 
 def _rewound_run(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:

@@ -54,6 +54,19 @@ class ExaminedCall(TypedDict):
     writes_state: bool
 
 
+def examined_call(call_id: str, tool: ToolProtocol, arguments: str) -> ExaminedCall:
+    """Return what the present contract of a tool says about a call."""
+    return ExaminedCall(
+        call_id=call_id,
+        arguments=arguments,
+        contract_digest=tool.contract_digest,
+        repeatable=tool.repeatable,
+        verifiable=tool.verifiable,
+        secrets=tool.secrets,
+        writes_state=tool.writes_state,
+    )
+
+
 async def keep_no_record(_: Decision) -> None:
     """Record nothing: without a store there is no audit."""
 

@@ -6,8 +6,7 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from continuations.engine.event_sinks import EventSinks
-from continuations.engine.ports import check_on_event
+from continuations.engine.ports import EventSinks, check_on_event
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.run_requests import RunRequests
-    from continuations.engine.sweep_memory import SweepMemory
-    from continuations.engine.sweeping import Sweeper
+    from continuations.engine.sweeping import Sweeper, SweepMemory
     from continuations.engine.word_hub import WordHub
     from continuations.engine.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
@@ -104,7 +102,7 @@ class RunnerParts:
 
     @cached_property
     def _sweep_memory(self) -> SweepMemory:
-        from continuations.engine.sweep_memory import SweepMemory
+        from continuations.engine.sweeping import SweepMemory
 
         return SweepMemory(self._ports.clock)
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
+from continuations.authoring import callables
 from continuations.authoring.errors import StateInvalid
 from continuations.core.state import frame_path
+from continuations.engine.error_reports import describe_error
+from continuations.engine.hook_calls import turn_error
+from continuations.engine.new_run import problem_of, with_instructions
 from continuations.errors import AgentChanged, InvalidInput
 
 if TYPE_CHECKING:
@@ -16,6 +21,9 @@ if TYPE_CHECKING:
     from continuations.core.state import RunState
 
     FindAgent: TypeAlias = Callable[[RunState, str], AgentProtocol | None]
+    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.frames import FrameRow
+    from continuations.core.messages import Message
 
 
 def check_states(state: RunState, find_agent: FindAgent) -> None:
@@ -66,3 +74,29 @@ def typed_state(
             "Resume with a type that fits, or cancel the run."
         )
         raise AgentChanged(msg, run_id=run_id, change="state", path=path) from None
+
+
+_log = logging.getLogger("continuations")
+
+
+async def with_rendered(
+    messages: tuple[Message, ...], agent: AgentProtocol, frame: FrameRow, run_id: str
+) -> tuple[Message, ...]:
+    """Return the messages of one request, with the instructions of its state in front.
+
+    The function is not called if the messages have instructions of their own, which the
+    input or older code of the agent brought. Raises `HookFailed`.
+    """
+    if messages and messages[0].role in ("system", "developer"):
+        return messages
+    state = typed_state(agent, frame.state_json, run_id)
+    try:
+        text = await agent.render_instructions(state)
+    except BaseException as error:
+        if callables.is_task_cancellation(error):
+            raise
+        who = f"run {run_id}: the instructions function of agent {agent.name}"
+        _log.warning("%s raised: %s", who, describe_error(error))
+        why = problem_of(error)
+        raise turn_error("instructions", agent.name, run_id, why) from error
+    return with_instructions(messages, text)

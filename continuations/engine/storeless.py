@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,10 +22,8 @@ from continuations.core.slots import Slot, after_slot, objection_to
 from continuations.engine import deadlines, new_run
 from continuations.engine.arrival_reducer import ArrivalReducer
 from continuations.engine.code_changes import current_manifest
-from continuations.engine.context_check import check_context, check_run_prices
 from continuations.engine.inbox_messages import with_confirmed_reply
 from continuations.engine.job_cancellation import JobCanceller
-from continuations.engine.journal_protocol import NoJournal
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.performer import Performer
@@ -38,11 +36,14 @@ from continuations.engine.stack_binding import StackBinding
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
     DEFAULT_MODEL_RETRY_TIME,
+    check_context,
     check_max_depth,
     check_prices,
+    check_run_prices,
 )
 from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims
+from continuations.ledger.arrivals import Arrivals
 from continuations.ledger.decision_errors import refused_error
 from continuations.ledger.decisions import build_decision
 from continuations.value_class import dataclass, replace
@@ -54,19 +55,20 @@ if TYPE_CHECKING:
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.core.identity import Identity
-    from continuations.core.messages import Message
+    from continuations.core.operator_request import OperatorRequest
     from continuations.core.output_type import Output
     from continuations.core.prices import Prices
     from continuations.core.run import Budget
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
+    from continuations.engine.event_feeds import StorelessFeed
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import OnEvent
     from continuations.engine.run_description import RunDescription
     from continuations.engine.run_streams import AsyncRunStream
-    from continuations.engine.storeless_feed import StorelessFeed
     from continuations.ledger.claims import Clock
+    from continuations.wire.arrivals import InboxMessage
 
 
 async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
@@ -115,8 +117,9 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
     listening = with_listeners(work.run_options, on_event)
     messages = new_run.parse_input(input)
     limits = new_run.RunLimits(budget, work.max_depth, work.prices)
-    instructions = await new_run.root_instructions(agent, input, context)
-    state = _first_state(agent, messages, instructions, work.ports, limits)
+    state = await new_run.first_state(
+        agent, messages, input, ports=work.ports, context=context, limits=limits
+    )
     if by is not None or settings is not None:
         state = _description(by, settings).describe(state)
     contents = new_run.contents_of(messages, input)
@@ -304,27 +307,6 @@ def _make_work(
     )
 
 
-def _first_state(
-    agent: Agent,
-    messages: tuple[Message, ...],
-    instructions: str,
-    ports: Ports,
-    limits: new_run.RunLimits,
-) -> RunState:
-    now = ports.clock.now()
-    ulid = ports.ids.new_ulid(now)
-    return new_run.initial_state(
-        agent,
-        messages,
-        instructions,
-        run_id=ulid,
-        run_nonce=ulid,
-        manifest=current_manifest(agent),
-        now=now,
-        limits=limits,
-    )
-
-
 def _read_continuation(data: Any) -> Continuation:
     if isinstance(data, Agent):
         msg = (
@@ -464,6 +446,60 @@ def _slot(wait: Wait, slot_id: str, at: datetime) -> Slot:
     )
 
 
+class NoJournal:
+    """For runs without a store: it counts the versions, and keeps none.
+
+    Attributes:
+        version_number: The number of the last version.
+        feed: Takes the events of each version, if there is a listener.
+    """
+
+    can_start_action = True
+    seconds_to_renewal = None
+    claim_end = None
+
+    def __init__(
+        self, version_number: int = 0, feed: StorelessFeed | None = None
+    ) -> None:
+        self.version_number = version_number
+        self.feed = feed
+
+    async def commit(self, state: RunState, *, progressed: bool) -> Arrivals:
+        """Count a version; without a store, a crash loses the run."""
+        del progressed
+        await self.count(state)
+        return Arrivals()
+
+    async def count(self, state: RunState) -> None:
+        """Count a version."""
+        self.version_number += 1
+        if self.feed is not None:
+            await self.feed.report(state, self.version_number)
+
+    async def read_next_message(self, state: RunState) -> InboxMessage | None:
+        """Return `None`; without a store, a run has no inbox."""
+        del state
+        return None
+
+    async def read_messages(self, numbers: Sequence[int]) -> Arrivals:
+        """Return nothing; without a store, a run has no inbox."""
+        del numbers
+        return Arrivals()
+
+    async def read_late_arrivals(self, state: RunState) -> Arrivals:
+        """Return nothing; without a store, a run has no inbox."""
+        del state
+        return Arrivals()
+
+    async def close_cancelled_waits(
+        self,
+        state: RunState,
+        waits: Sequence[Wait],
+        requests: Sequence[OperatorRequest],
+    ) -> None:
+        """Do nothing; without a store, no process decides a wait meanwhile."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorelessWork:
     """Works on one run without a store, in this process."""
@@ -521,7 +557,7 @@ class StorelessWork:
         if plan(state):
             return await self._run_loop(state, journal, continuation.files, changes)
         if state is not before:
-            journal.count(state)
+            await journal.count(state)
         same = Continuation(state, journal.version_number, continuation.files)
         return outcome_of(same, self.agent, changes, has_store=False)
 
@@ -529,7 +565,7 @@ class StorelessWork:
         sink = self.run_options.events
         if sink is None:
             return None
-        from continuations.engine.storeless_feed import StorelessFeed  # noqa: PLC0415 - for listeners
+        from continuations.engine.event_feeds import StorelessFeed  # noqa: PLC0415 - for listeners
 
         return StorelessFeed(state.run.id, sink, self.ports.clock, known)
 
@@ -564,7 +600,7 @@ class StorelessWork:
         if loop.failure is not None:
             state = advance(loop.ending_state, RunStopped(failure=loop.failure))
         state = claims.released(state)
-        journal.count(state)
+        await journal.count(state)
         kept = None if performer.files is None else performer.files.data
         continuation = Continuation(state, journal.version_number, kept)
         if loop.model_error is not None:

@@ -282,7 +282,8 @@ class Runner(Generic[Output]):
 
         The continuation may come from a run without a store, from another store, or
         from a reader in `continuations.interop`. The other run is not changed: cancel
-        it, or never resume it. Nothing runs here; `resume` and `sweep` continue the
+        it, or never resume it. In another store, nothing tells what it did after this
+        state: pass its newest one. Nothing runs here; `resume` and `sweep` continue the
         new run.
 
         - Open waits get new ids and digests, and keep their deadlines.

@@ -8,8 +8,8 @@ from continuations.core import jsontext
 from continuations.core.decisions import Deny
 from continuations.core.events import TextAccepted, TextRefused
 from continuations.core.judged_texts import REFUSED_INPUT, WITHHELD_REPLY, with_digest
+from continuations.core.trips import text_note
 from continuations.core.waits import Wait, consequence_of_deadline
-from continuations.engine.trip_texts import text_note
 from continuations.ledger import layout
 from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds

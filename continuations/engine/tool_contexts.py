@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from continuations.core.calls import CallRow
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
-    from continuations.engine.live_feeds import EventFeed
+    from continuations.engine.event_feeds import EventFeed
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
 

@@ -6,11 +6,11 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
-from continuations.authoring.errors import InstructionsInvalid
 from continuations.core import turn_instructions
 from continuations.core.events import TurnBeginning
 from continuations.core.run import ENDED_STATUSES
@@ -22,6 +22,7 @@ from continuations.engine.code_changes import find_code_changes, with_current_ma
 from continuations.engine.inbox_messages import find_beginning_message, leaves_messages
 from continuations.engine.job_cancellation import JobCanceller
 from continuations.engine.journal import StoreJournal
+from continuations.engine.new_run import problem_of, stored_instructions
 from continuations.engine.outcomes import Suspended, outcome_of
 from continuations.engine.performer import Performer
 from continuations.engine.publishing import Publisher
@@ -31,7 +32,6 @@ from continuations.engine.run_loop import RunLoop
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.side_task import finish_if_cancelled, with_side_task
 from continuations.engine.stack_binding import StackBinding
-from continuations.engine.stored_instructions import stored_instructions
 from continuations.errors import (
     AgentChanged,
     ClockOff,
@@ -39,10 +39,11 @@ from continuations.errors import (
     InvalidInput,
     RunErased,
     RunExists,
+    RunNotFound,
     StaleRun,
     StoreError,
 )
-from continuations.ledger import claims, recorded_decisions
+from continuations.ledger import claims, markers, recorded_decisions
 from continuations.ledger.arrivals import Arrivals, read_arrivals
 from continuations.ledger.claims import ClockReading
 from continuations.ledger.run_overview import read_ahead, read_overview
@@ -52,17 +53,18 @@ from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry
     from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.core.attachments import Content
     from continuations.core.decisions import Decision
     from continuations.core.state import RunState
+    from continuations.engine.event_feeds import RunFeed
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import Ports
-    from continuations.engine.run_feed import RunFeed
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
@@ -134,6 +136,43 @@ class Worker:
         if isinstance(outcome, Suspended) and outcome.paused:
             self.objects.announce_work()
         return outcome
+
+    async def start_or_resume_with_files(
+        self, state: RunState, contents: Sequence[Content]
+    ) -> Outcome:
+        """Create the run and its attachments, or resume it; see `start_or_resume`.
+
+        A marker comes first, then the attachments, then version 1, which refers to
+        them. After a crash in between, a sweep deletes the attachments a day and a half
+        later.
+        """
+        from continuations.ledger.run_files import RunFiles  # noqa: PLC0415 - few runs have attachments
+
+        if await self.versions.newest_number():
+            return await self.start_or_resume(state)
+        run, objects = state.run, self.objects
+        files = RunFiles.of(objects, run)
+        due = self.ports.clock.now() + timedelta(seconds=self.options.lease)
+        guard = markers.guard(run.id, 1, due, run.run_nonce)
+        await markers.create(objects, guard)
+        await files.add(contents)
+        try:
+            outcome = await self.start(state)
+        except StaleRun:
+            if await self._is_another_run(state):
+                await files.delete()
+            await objects.delete(guard.key)
+            return await self.start_or_resume(state)
+        await objects.delete(guard.key)
+        return outcome
+
+    async def _is_another_run(self, state: RunState) -> bool:
+        """Return whether another process created the run under this id."""
+        try:
+            newest = await self.versions.load_newest()
+        except (RunErased, RunNotFound):
+            return True
+        return newest.state.run.run_nonce != state.run.run_nonce
 
     async def resume(self) -> Outcome:
         """Work on the run if it can progress, and return its outcome."""
@@ -459,13 +498,12 @@ async def _instructions(
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise
-        wrong = isinstance(error, InstructionsInvalid)
-        why = str(error) if wrong else f"raised {type(error).__name__}"
         run_id = state.run.id
         msg = (
             f"run {run_id} did not continue: agent {agent.name}: the instructions "
-            f"function {why}. Nothing ran, and message {message.number} stays. Correct "
-            "the function, or pass the context= that it needs, then resume the run."
+            f"function {problem_of(error)}. Nothing ran, and message {message.number} "
+            "stays. Correct the function, or pass the context= that it needs, then "
+            "resume the run."
         )
         raise InvalidInput(msg, run_id=run_id) from error
 

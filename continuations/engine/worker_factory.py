@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 from continuations.authoring.agent import Agent, check_made, got_no_agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine import new_run
-from continuations.engine.code_changes import current_manifest
-from continuations.engine.context_check import check_context
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.worker import Worker
+from continuations.engine.worker_options import check_context
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from continuations.core.run import Budget
     from continuations.core.state import RunState
-    from continuations.engine.adopter import Adopter
+    from continuations.engine.adoption import Adopter
     from continuations.engine.drift import DriftCheck
     from continuations.engine.forking import Forker
     from continuations.engine.new_run import Input, UserText
@@ -69,18 +68,14 @@ class WorkerFactory:
         root = self.root_agent(agent)
         check_context(context, root, self._options.context_type)
         messages = new_run.parse_input(agent_input)
-        instructions = await new_run.root_instructions(root, agent_input, context)
-        now = self._ports.clock.now()
-        run_nonce = self._ports.ids.new_ulid(now)
-        state = new_run.initial_state(
+        state = await new_run.first_state(
             root,
             messages,
-            instructions,
-            run_id=run_id or run_nonce,
-            run_nonce=run_nonce,
-            manifest=current_manifest(root),
-            now=now,
+            agent_input,
+            ports=self._ports,
+            context=context,
             limits=self._limits(budget),
+            run_id=run_id,
         )
         return description.describe(state)
 
@@ -100,17 +95,14 @@ class WorkerFactory:
         An instructions function gets the text of the first message.
         """
         check_context(context, root, self._options.context_type)
-        instructions = await new_run.root_instructions(root, text, context)
-        now = self._ports.clock.now()
-        state = new_run.initial_state(
+        state = await new_run.first_state(
             root,
             (),
-            instructions,
-            run_id=run_id,
-            run_nonce=self._ports.ids.new_ulid(now),
-            manifest=current_manifest(root),
-            now=now,
+            text,
+            ports=self._ports,
+            context=context,
             limits=self._limits(budget),
+            run_id=run_id,
             thread_key=key,
         )
         return description.describe(state)
@@ -138,7 +130,7 @@ class WorkerFactory:
         """Return a worker for one run."""
         feed, events = None, run_options.events
         if events is not None and events.listens(run_id):
-            from continuations.engine.run_feed import RunFeed  # noqa: PLC0415 - for listeners
+            from continuations.engine.event_feeds import RunFeed  # noqa: PLC0415 - for listeners
 
             feed = RunFeed(
                 *(self._objects, self._ports, run_id),
@@ -158,7 +150,7 @@ class WorkerFactory:
 
     def make_adopter(self) -> Adopter:
         """Return the part that stores adopted runs."""
-        from continuations.engine.adopter import Adopter  # noqa: PLC0415 - rarely needed
+        from continuations.engine.adoption import Adopter  # noqa: PLC0415 - rarely needed
 
         return Adopter(
             objects=self._objects,

@@ -23,7 +23,6 @@ from continuations.core.calls import (
 from continuations.core.decisions import Answer, Decision
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.secret_arguments import SecretLost, restored_json
-from continuations.core.state import RunState
 from continuations.errors import Corrupt, FormatError, RunBusy, StoreError
 from continuations.ledger import event_waiters, layout, markers, waits
 from continuations.ledger.claims import check_free, released
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.calls import CallRow
-    from continuations.core.run import RunRow
+    from continuations.core.state import RunState
     from continuations.core.waits import Wait
     from continuations.ledger.objects import Objects
 
@@ -186,7 +185,9 @@ def with_lost_versions(
     # One more, because a check cannot notice that the newest version is missing.
     next_id = state.run.next_id + _MAX_IDS_PER_VERSION * (lost_count + 1)
     run = replace(state.run, next_id=next_id, history_lost=True)
-    return with_new_wait_ids(_with_rows(state, run, calls, kept), notes, new_ulid)
+    return with_new_wait_ids(
+        state.with_rows(run=run, calls=calls, waits=kept), notes, new_ulid
+    )
 
 
 def with_new_wait_ids(
@@ -210,23 +211,7 @@ def with_new_wait_ids(
         call = calls[wait.call_id]
         assert isinstance(call.state, WAITING_STATES)  # noqa: S101 - it has a wait
         calls[call.id] = replace(call, state=type(call.state)(renamed.id))
-    return _with_rows(state, state.run, calls, waits_by_id)
-
-
-def _with_rows(
-    state: RunState,
-    run: RunRow,
-    calls: Mapping[str, CallRow],
-    open_waits: Mapping[str, Wait],
-) -> RunState:
-    return RunState.from_rows(
-        run=run,
-        manifest=state.manifest,
-        frames=state.frames,
-        calls=calls,
-        waits=open_waits,
-        logs=state.logs,
-    )
+    return state.with_rows(calls=calls, waits=waits_by_id)
 
 
 # Waits ----------------------------------------------------------------------

@@ -141,7 +141,7 @@ async def read_ahead(
     A decision that cannot be read now is left out, and is read again when it is needed.
     """
     keys = _new_decision_keys(objects, run_id, overview)
-    bodies = await gather_all(_read_if_possible(objects, key) for key in keys)
+    bodies = await gather_all(read_if_possible(objects, key) for key in keys)
     pairs = zip(keys, bodies, strict=True)
     return ObjectsReadAhead(
         objects, {key: body for key, body in pairs if body is not None}
@@ -164,7 +164,8 @@ def _new_decision_keys(
     return [key for wait_id, key in decided.items() if wait_id in kept.state.waits]
 
 
-async def _read_if_possible(objects: Objects, key: str) -> bytes | None:
+async def read_if_possible(objects: Objects, key: str) -> bytes | None:
+    """Return an object, or `None` if it cannot be read now."""
     try:
         return await objects.read(key)
     except (NotFound, StoreError):

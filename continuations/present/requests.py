@@ -422,9 +422,9 @@ def check_fields(
         allowed = ", ".join(sorted(properties))
         msg = f"{where} has unknown fields. Allowed: {allowed}."
         raise FieldsInvalid(msg)
-    if not fields.keys() >= set(schema["required"]):
-        names = " and ".join(f'"{name}"' for name in schema["required"])
-        msg = f"{where} needs {names}."
+    missing = [f'"{name}"' for name in schema["required"] if name not in fields]
+    if missing:
+        msg = f"{where} needs {' and '.join(missing)}."
         raise FieldsInvalid(msg)
     for name, value in fields.items():
         _check_value(name, value, properties[name])

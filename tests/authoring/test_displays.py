@@ -209,7 +209,7 @@ text = '{"cents":500,"pin":"1","to":"Kim"}'
 display = pay.display_call(text)
 assert "Pay €5.00 to Kim" == display.title, display
 assert ("pin",) == pay.secrets
-assert {"cents": 500, "pin": "1", "to": "Kim"} == pay._values_by_name(text)
+assert {"cents": 500, "pin": "1", "to": "Kim"} == pay._parameters.values_by_name(text)
 print("pydantic" in sys.modules)
 """
     done = subprocess.run(

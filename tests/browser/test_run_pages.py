@@ -124,7 +124,7 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", sample(sorted(PAGES), 2))
+@pytest.mark.parametrize("name", sample(sorted(PAGES), 3))
 def test_page_is_accessible_in_each_mode_and_size(
     browser: Any, address: str, name: str
 ) -> None:

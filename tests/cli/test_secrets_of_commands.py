@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations.cli.program import program
+from tests.sampling import sample
 from tests.secret_scene import KEY, PIN, RUN, WORDS, open_scene
 
 if TYPE_CHECKING:
@@ -117,8 +118,9 @@ def test_each_command_has_an_example() -> None:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_command_prints_no_secret(cli: CommandLine, name: str) -> None:
-    for arguments in COMMANDS[name] or ():
-        for option in ([], ["--json"]):
+    turn = sorted(COMMANDS).index(name)
+    for number, arguments in enumerate(COMMANDS[name] or ()):
+        for option in sample(([], ["--json"]), 2, number + turn):
             shutil.rmtree(cli.folder / "runs", ignore_errors=True)
             ids = asyncio.run(_open())
             decision = {"wait_id": ids["wait"], "decision": "deny"}

@@ -10,7 +10,7 @@ import pytest
 from continuations.core.call_ends import CALL_ENDS, end_in, end_of
 from continuations.core.calls import Errored, Refused, Returned
 from continuations.core.tool_messages import result_message
-from continuations.engine.tool_offers import returned_results
+from continuations.engine.model_turn import returned_results
 from tests.core.rows import reply_with_calls
 from tests.core.test_tool_messages import call_row
 

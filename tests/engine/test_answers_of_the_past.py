@@ -286,7 +286,7 @@ def test_adopt_in_another_store_does_not_use_an_answer_again(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_adopt_of_bytes_whose_function_had_begun_asks_a_person(kind: str) -> None:
-    """Nobody knows whether it took effect."""
+    """The outcome of the function is unknown."""
     case = Case(kind)
     last = case.start()
     while not _has_begun_answer(case, last):

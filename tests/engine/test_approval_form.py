@@ -85,6 +85,7 @@ def start(runner: Runner) -> Wait:
     return waiting(runner.start("go", run_id="r", by="ann"))
 
 
+@pytest.mark.fresh_interpreters
 def test_forms_reach_their_tools_in_other_processes(
     environment: RunEnvironment,
 ) -> None:

@@ -79,6 +79,7 @@ DOORS: dict[str, Callable[[RunEnvironment, str], None]] = {
 }
 
 
+@pytest.mark.fresh_interpreters
 @pytest.mark.parametrize(("door", "name"), pairs(DOORS, ["boss/hr", "boss/hr/clerk"]))
 def test_call_of_an_agent_is_cancelled_with_all_waits_below(
     environment: RunEnvironment, door: str, name: str

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from continuations import Runner
 from continuations.events import Compacted
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
+
+pytestmark = pytest.mark.fresh_interpreters
 
 APP = "tests.engine.compacted_agents:nested"
 

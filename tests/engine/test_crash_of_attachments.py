@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Answer, Approve, Finished, Runner
-from continuations.errors import RunExists, RunNotFound
+from continuations import Answer, Approve, Runner
+from continuations.errors import RunExists
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.crash_points import every_crash
+from tests.crash_points import every_crash, remaining_keys
 from tests.engine.attachment_agents import PHOTO, three_deep
-from tests.engine.test_crash_at_every_operation import remaining_keys
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -46,37 +45,6 @@ def finish(runner: Runner, clock: ManualClock) -> Any:
         if runner.look("r1").status == "finished":
             return runner.resume("r1")
     raise AssertionError(list(runner.waiting()))
-
-
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_crash_at_every_operation_keeps_what_messages_refer_to(
-    environment: RunEnvironment, moment: Any
-) -> None:
-    """The run comes to the same end; its models see all bytes, at every depth."""
-    for point in every_crash(moment, more_than=12, step=4):
-        environment.folder.joinpath("turns").unlink(missing_ok=True)
-        clock = ManualClock()
-        store = MemoryStore(clock.now)
-        with point.process(store) as dying:
-            runner = Runner(three_deep(SCRIPT), store=dying, clock=clock)
-            outcome = runner.start(["go", PHOTO], run_id="r1")
-            while not isinstance(outcome, Finished):
-                for wait in getattr(outcome, "waits", ()):
-                    runner.decide(wait.id, Approve())
-                outcome = runner.resume("r1")
-        after = Runner(three_deep(SCRIPT), store=store, clock=clock)
-        end: Any = None
-        with suppress(RunNotFound):
-            end = finish(after, clock)
-        if end is None:
-            after.start(["go", PHOTO], run_id="r1")
-            end = finish(after, clock)
-
-        assert TEXTS[0] == end.output, point
-        for _ in range(3):
-            clock.seconds += 3600
-            after.sweep()
-        assert [] == remaining_keys(store)
 
 
 def test_attachments_of_a_start_that_died_are_deleted(
@@ -145,6 +113,7 @@ def test_a_start_that_loses_the_race_deletes_only_its_own_attachments(
     assert [] == remaining_keys(store)
 
 
+@pytest.mark.fresh_interpreters
 def test_fresh_processes_see_the_attachments_at_every_depth(
     environment: RunEnvironment,
 ) -> None:

@@ -13,9 +13,8 @@ from continuations.events import Compacted, MessageAdded
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
-from tests.crash_points import every_crash
+from tests.crash_points import every_crash, remaining_keys
 from tests.engine.compacted_agents import PADDING, steps, worker
-from tests.engine.test_crash_at_every_operation import remaining_keys
 
 if TYPE_CHECKING:
     from continuations_storage import Store

@@ -244,6 +244,7 @@ LATER = {"ahead": "60"}
 KILLS = sample([(n, m) for n in range(3, 16) for m in ("before", "after")], 11)
 
 
+@pytest.mark.fresh_interpreters
 @pytest.mark.parametrize(("number", "moment"), KILLS)
 def test_grant_of_a_nested_call_survives_a_kill(
     environment: RunEnvironment, number: int, moment: str

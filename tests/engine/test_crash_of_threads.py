@@ -9,8 +9,7 @@ import pytest
 from continuations import Answer, Approve, Replied, Runner, Suspended
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.crash_points import every_crash
-from tests.engine.test_crash_at_every_operation import remaining_keys
+from tests.crash_points import every_crash, remaining_keys
 from tests.engine.thread_agents import CLERK_ASKS, support
 
 if TYPE_CHECKING:

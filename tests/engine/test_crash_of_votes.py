@@ -26,9 +26,8 @@ from continuations_storage import MemoryStore, faults
 from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
-from tests.crash_points import every_crash
+from tests.crash_points import every_crash, remaining_keys
 from tests.engine.agent_builders import make_boss
-from tests.engine.test_crash_at_every_operation import remaining_keys
 from tests.scripts import call
 
 if TYPE_CHECKING:

@@ -196,7 +196,7 @@ def test_no_limit_and_the_limit_of_the_running_code() -> None:
     assert "pay was denied in 6 turns" in outcome.error.message
 
 
-def test_count_survives_fresh_interpreters(environment: RunEnvironment) -> None:
+def test_count_survives_other_processes(environment: RunEnvironment) -> None:
     """Each denial is decided and taken in by processes of their own."""
     script = always([call("pay", what="1")])
     outcome = environment.start(script)
@@ -211,6 +211,7 @@ def test_count_survives_fresh_interpreters(environment: RunEnvironment) -> None:
     assert ["go 0", "go 1", "go 2"] == environment.turns()
 
 
+@pytest.mark.fresh_interpreters
 def test_sub_agent_ends_with_an_error_for_its_caller(
     environment: RunEnvironment,
 ) -> None:

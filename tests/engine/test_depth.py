@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
+pytestmark = pytest.mark.fresh_interpreters
+
 
 RECURSIVE_APP = "tests.engine.app_variants:recursive_agents"
 

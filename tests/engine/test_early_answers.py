@@ -25,8 +25,7 @@ from continuations.tools import ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore
 from tests.clocks import ManualClock
-from tests.crash_points import every_crash
-from tests.engine.test_crash_at_every_operation import remaining_keys
+from tests.crash_points import every_crash, remaining_keys
 
 
 @pytest.mark.parametrize("is_early", [True, False])

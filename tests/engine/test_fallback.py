@@ -68,6 +68,7 @@ def approve(runner: Runner, outcome: object) -> None:
     runner.decide(outcome.waits[0].id, Approve(by="kim"))
 
 
+@pytest.mark.fresh_interpreters
 def test_three_agents_fall_back_in_fresh_processes(environment: RunEnvironment) -> None:
     """Each turn asks the first model again, and failed attempts cost."""
     runner = Runner(make_boss(make_fallback()), store=environment.store, prices=PRICES)

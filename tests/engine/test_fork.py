@@ -589,6 +589,7 @@ def test_async_runner_forks() -> None:
     assert RUN_ID != asyncio.run(fork())
 
 
+@pytest.mark.fresh_interpreters
 def test_forks_and_resumes_in_fresh_interpreters_repeat_nothing(
     environment: RunEnvironment,
 ) -> None:

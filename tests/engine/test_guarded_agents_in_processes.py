@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.engine.guarded_agents import PAY, SEND
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
+
+pytestmark = pytest.mark.fresh_interpreters
 
 OPTIONS: dict[str, Any] = {"app": "tests.engine.guarded_agents:agents"}
 

@@ -13,6 +13,8 @@ from tests.sampling import sample
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
 
+pytestmark = pytest.mark.fresh_interpreters
+
 APP = "tests.engine.slow_models:agents"
 # Each further process has a clock that is so much ahead: more than any delay.
 STEP = 2 * 3600

@@ -402,7 +402,7 @@ def test_on_cancel_is_checked_when_it_is_declared() -> None:
     with pytest.raises(InvalidInput, match="requires the argument 'page'"):
         other.on_cancel(_stop_page)
     with pytest.raises(InvalidInput, match="must be a function"):
-        other.on_cancel("stop")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        other.on_cancel("stop")  # type: ignore[type-var]  # pyright: ignore[reportArgumentType]
 
 
 def test_storeless_deadline_tells_the_other_system() -> None:

@@ -320,6 +320,7 @@ def test_crash_at_each_operation_is_finished_by_whoever_takes_over(
         assert DONE == sorted(environment.effect_names())
 
 
+@pytest.mark.fresh_interpreters
 def test_rewinds_and_resumes_in_fresh_interpreters_repeat_nothing(
     environment: RunEnvironment,
 ) -> None:

@@ -27,7 +27,6 @@ from tests.engine.payment_agent import single_wait, start_and_get_wait
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from continuations.authoring.schema_tool import SchemaTool
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
@@ -43,7 +42,7 @@ SCHEMA: dict[str, Any] = {
 SCRIPT: Script = {"go": [[call("pay", cents=5)], "end"]}
 
 
-def make_pay_tool(schema: dict[str, Any] = SCHEMA, **options: Any) -> SchemaTool:
+def make_pay_tool(schema: dict[str, Any] = SCHEMA, **options: Any) -> Tool[..., Any]:
     """Return a tool that writes each payment to the effect log."""
 
     def pay(arguments: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
@@ -54,7 +53,7 @@ def make_pay_tool(schema: dict[str, Any] = SCHEMA, **options: Any) -> SchemaTool
     return Tool.from_schema("pay", schema, pay, description="Pay.", **options)
 
 
-def make_runner(pay: SchemaTool, **options: Any) -> Runner:
+def make_runner(pay: Tool[..., Any], **options: Any) -> Runner:
     """Return a runner of one agent with the tool."""
     options.setdefault("store", MemoryStore())
     return Runner(make_boss(SCRIPT, pay), **options)
@@ -135,7 +134,7 @@ def test_schema_tool_of_a_sub_agent_waits_and_runs(environment: RunEnvironment) 
     assert ["pay 5 kim"] == environment.effect_names()
 
 
-def crash_in_the_call(pay: SchemaTool) -> Runner:
+def crash_in_the_call(pay: Tool[..., Any]) -> Runner:
     """Return a runner whose run crashed after the call and before its result."""
     clock = ManualClock()
     store = MemoryStore(clock.now)
@@ -222,7 +221,7 @@ def test_reworded_schema_of_a_pending_call_resumes_with_a_reported_change(
 class OwnTool:
     """A tool of an application: it has the members of the protocol, no base class."""
 
-    def __init__(self, inner: SchemaTool) -> None:
+    def __init__(self, inner: Tool[..., Any]) -> None:
         self.name = inner.name
         self.description = inner.description
         self.parameters = inner.parameters

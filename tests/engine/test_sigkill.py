@@ -1,4 +1,4 @@
-"""SIGKILL, then an ordinary resume in a fresh interpreter."""
+"""SIGKILL, then an ordinary resume in another process."""
 
 from __future__ import annotations
 
@@ -8,87 +8,12 @@ import pytest
 
 from tests.engine import agent_builders
 from tests.run_environment import KILLED, RunEnvironment
-from tests.sampling import sample
 from tests.scripts import call, call_with_id
 
 if TYPE_CHECKING:
     from typing import Any
 
     from tests.scripts import Script
-
-NESTED: Script = {
-    "go": [[call("left", input="A"), call("push", what="1")], "all"],
-    "A": [[call("clerk", input="C"), call("act", what="2")], "A done"],
-    "C": [[call("pay", what="3"), call("read", what="4")], "C done"],
-}
-ALL_EFFECTS = ["act 2", "pay 3", "push 1", "read 4"]
-
-KILL_POINTS_IN_START = sample(
-    [(n, m) for n in (2, 4, 7, 9, 11, 13) for m in ("before", "after")], 5
-)
-KILL_POINTS_IN_RESUME = sample(
-    [(n, m) for n in (5, 7, 9, 11) for m in ("before", "after")], 5
-)
-
-
-def recover(environment: RunEnvironment, script: Script) -> dict[str, Any]:
-    """Resume, when the claim of the dead is over, and decide until the end."""
-    result = environment.resume(script, ahead="60")
-    if result.get("raised") == "RunNotFound":
-        result = environment.start(script, ahead="60")
-    while result["kind"] == "Suspended":
-        for wait in result["waits"]:
-            effect = f"{wait['tool']} {wait['arguments']['what']}"
-            happened = (
-                wait["kind"] == "unknown" and effect in environment.effect_names()
-            )
-            answer = {"answer": {"value": "it happened"}}
-            environment.decide(wait, answer if happened else {"approve": {"by": "kim"}})
-        result = environment.resume(script, ahead="60")
-    return result
-
-
-@pytest.mark.parametrize(("number", "moment"), KILL_POINTS_IN_START)
-def test_run_recovers_from_a_kill_during_start(
-    environment: RunEnvironment, number: int, moment: str
-) -> None:
-    """At some points of the first work on a run, with TORTURE=1 at twelve."""
-    # Given a process that is killed at a storage operation
-    dead = environment.spawn(
-        "start", "r1", "go", script=NESTED, fault=f"{number} {moment}"
-    )
-    assert KILLED == dead.wait()
-
-    # When another process resumes, people decide, and so on
-    result = recover(environment, NESTED)
-
-    # Then the run ends with every effect, and no unrepeatable effect twice
-    assert "all" == result["output"]
-    assert ALL_EFFECTS == sorted(set(environment.effect_names()))
-    assert (
-        1
-        == environment.effect_names().count("act 2")
-        == environment.effect_names().count("pay 3")
-    )
-
-
-@pytest.mark.parametrize(("number", "moment"), KILL_POINTS_IN_RESUME)
-def test_run_recovers_from_a_kill_during_resume(
-    environment: RunEnvironment, number: int, moment: str
-) -> None:
-    """At some points between an approval and the end, with TORTURE=1 at eight."""
-    [wait] = environment.start(NESTED)["waits"]
-    environment.approve(wait)
-
-    dead = environment.spawn("resume", "r1", script=NESTED, fault=f"{number} {moment}")
-    assert KILLED == dead.wait()
-    result = recover(environment, NESTED)
-
-    assert "all" == result["output"]
-    assert ALL_EFFECTS == sorted(environment.effect_names())
-
-
-# Inside a tool ----------------------------------------------------------------
 
 
 def kill_in_tool_and_resume(

@@ -20,6 +20,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests import effect_log
 from tests.clocks import ManualClock
+from tests.crash_points import remaining_keys
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.sampling import sample
 from tests.scripts import call
@@ -297,11 +298,6 @@ def test_an_adopted_run_counts_its_signals_from_1() -> None:
     assert ["here"] == results(other.resume("r2"))
 
 
-def remaining_keys(store: Any) -> list[str]:
-    """Return the markers and waits of a store."""
-    return [key for key in store._bodies if key.startswith(("markers/", "waits/"))]
-
-
 def signal_all(runner: Runner) -> None:
     """Send three signals, each with an id, as a caller that repeats its calls."""
     for number in range(3):
@@ -355,7 +351,7 @@ def test_a_crash_at_every_operation_loses_and_doubles_no_signal(
     assert ["1", "2"] == results(_ended(scenario(runner, clock, sweeps=False)))
     deaths = 0
     turn = (moment == "after") + 2 * sweeps
-    numbers = sample(range(1, len(undisturbed.operations) + 1), 4, turn)
+    numbers = sample(range(1, len(undisturbed.operations) + 1), 8, turn)
     for number in numbers:
         clock = ManualClock()
         inner = MemoryStore(clock.now)

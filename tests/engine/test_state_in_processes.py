@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from continuations import Runner
 from tests.engine.state_agents import replayed
 from tests.scripts import call
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from continuations import Frame
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
+
+pytestmark = pytest.mark.fresh_interpreters
 
 APP = "tests.engine.state_agents:agents"
 SCRIPT: Script = {

@@ -57,7 +57,7 @@ _REASONS: dict[str, str] = {
         engine/arrival_reducer.py ArrivalReducer.with_interrupted_calls
         engine/call_examination.py CallExaminer._admitted
         engine/call_examination.py CallExaminer._ask
-        engine/failed_attempts.py FailedAttempts._unknown_after_timeout
+        engine/call_failures.py FailedAttempts._unknown_after_timeout
         engine/agentless_threads.py create_thread
         engine/file_storing.py _ClaimTime.seconds_left
         engine/forking.py Forker._forked_state
@@ -66,8 +66,7 @@ _REASONS: dict[str, str] = {
         engine/model_delays.py ModelDelays._after_failure
         engine/model_delays.py ModelDelays._wait
         engine/parked_calls.py ParkedCalls._renewed
-        engine/performer.py Performer._waiting_or_stored
-        engine/performer.py Performer._parked_by_verification
+        engine/performer.py Performer._parked
         engine/rewinding.py Rewinder.rewind
         engine/rewinding.py Rewinder._rewind
         engine/rewinding.py Rewinder._rewound_state
@@ -77,11 +76,10 @@ _REASONS: dict[str, str] = {
         engine/sweeping.py RunSweep._can_progress
         engine/suspend_checks.py SuspendChecks._condition_events
         engine/text_waits.py new_text_wait
-        engine/verification.py _is_over
-        engine/verification.py verification_event
+        engine/performer.py _is_over
+        engine/performer.py verification_event
         engine/worker.py Worker._apply_arrivals
-        engine/worker_factory.py WorkerFactory.initial_state
-        engine/worker_factory.py WorkerFactory.thread_state
+        engine/new_run.py first_state
         ledger/claims.py Lease.start_now
         ledger/claims.py Lease.seconds_left
         ledger/markers.py read_due
@@ -95,7 +93,7 @@ _REASONS: dict[str, str] = {
     """,
     """A marker gets this date. A sweep finds a marker that is dated too late, and the
     worst that a date too early costs is one look.""": """
-        engine/file_starts.py start_or_resume_with_files
+        engine/worker.py Worker.start_or_resume_with_files
         engine/sweeping.py RunSweep.back_off
     """,
     """The time of a request, to be compared with the store's time.""": """
@@ -191,8 +189,7 @@ _REASONS: dict[str, str] = {
     """,
     """There is no store whose time could count.""": """
         engine/storeless.py resume_async
-        engine/storeless.py _first_state
-        engine/storeless_feed.py StorelessFeed.report
+        engine/event_feeds.py StorelessFeed.report
         interop/snaplogic.py read
     """,
     """The port itself.""": """

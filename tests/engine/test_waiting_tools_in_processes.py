@@ -12,6 +12,8 @@ from tests.scripts import call
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
 
+pytestmark = pytest.mark.fresh_interpreters
+
 APP = "tests.engine.waiting_tools:agents"
 
 

@@ -13,6 +13,8 @@ from tests.sampling import sample
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
 
+pytestmark = pytest.mark.fresh_interpreters
+
 APP = "tests.engine.waits_of_all_kinds:agents"
 VERDICTS: dict[str, Any] = {
     "approval": Approve(by="kim"),

@@ -1,1 +1,1 @@
-"""Every error that a user can see, provoked once: `python -m tests.errors`."""
+"""Errors of every class, and the step that each asks for: `python -m tests.errors`."""

@@ -1,4 +1,4 @@
-"""Print every error as a table: `python -m tests.errors [words of ids or areas]`."""
+"""Print the errors as a table: `python -m tests.errors [words of ids or areas]`."""
 
 from __future__ import annotations
 

@@ -40,19 +40,6 @@ CLASS_BODIES = Area(
             names=("Clerk", "approvall", "approval", "_approvall"),
         ),
         Case(
-            "class-option-of-another-package",
-            InvalidInput,
-            """
-                class Clerk(Agent):
-                    handoffs = []
-            """,
-            """
-                class Clerk(Agent):
-                    tools = [Agent("accounts")]
-            """,
-            names=("handoffs", "tools=[...]"),
-        ),
-        Case(
             "class-tool-named-as-option",
             InvalidInput,
             """

@@ -27,18 +27,6 @@ _HISTORY = """
 """
 
 
-def _fails(name: str, writer: str, *names: str, good: str = 'summary("short")') -> Case:
-    """Return a case in which a summary fails, and the run goes on with another."""
-    return Case(
-        name,
-        CompactionFailed,
-        f"start({writer})",
-        f"resume_with({good})",
-        setup=_HISTORY,
-        names=("clerk", "hard", *names),
-    )
-
-
 def _option(name: str, wrong: str, right: str, *names: str) -> Case:
     """Return a case of an option of `Compaction`."""
     return Case(
@@ -53,13 +41,6 @@ def _option(name: str, wrong: str, right: str, *names: str) -> Case:
 COMPACTION = Area(
     "Compaction",
     (
-        Case(
-            "agent-compaction",
-            InvalidInput,
-            'Agent("clerk", compaction=5000)',
-            'Agent("clerk", compaction=Compaction(soft=5000, hard=9000))',
-            names=("clerk", "compaction", "5000"),
-        ),
         _option("compaction-soft", "soft=0, hard=9", "soft=1, hard=9", "soft", "0"),
         _option("compaction-hard", "soft=9, hard=8", "soft=9, hard=9", "hard", "8"),
         _option(
@@ -73,20 +54,6 @@ COMPACTION = Area(
             "soft=5, hard=9, count_tokens=len('x')",
             "soft=5, hard=9, count_tokens=len",
             "count_tokens",
-        ),
-        _fails("compaction-function-raises", "lambda messages: 1 / 0", "ZeroDivision"),
-        _fails("compaction-no-text", "summary(5)", "int"),
-        _fails("compaction-long-summary", 'summary("word " * 1000)', "not shorter"),
-        _fails("compaction-summary-above-hard", 'summary("word " * 250)', "too long"),
-        _fails("compaction-model-refuses", 'writer(ValueError("no"))', "ValueError"),
-        _fails("compaction-model-replies-later", 'writer(LaterReply("x"))', "later"),
-        _fails("compaction-model-calls", 'writer(ToolCall("pay"))', "without a text"),
-        _fails(
-            "compaction-summary-cut-off",
-            """writer(ModelReply(message=ScriptedModel(["x"]) and __import__(
-                "continuations.core.messages").core.messages.Message.from_mapping(
-                {"role": "assistant", "content": "x"}), finish_reason="length"))""",
-            "length",
         ),
         Case(
             "compaction-nothing-to-replace",

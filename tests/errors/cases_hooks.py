@@ -46,27 +46,6 @@ HOOKS = Area(
     "Hooks and guardrails",
     (
         _case(
-            "agent-hooks",
-            'Agent("clerk", hooks=check)',
-            'Agent("clerk", hooks=Hooks(before_model=check))',
-            "clerk",
-            "hooks",
-        ),
-        _case(
-            "agent-guardrails",
-            'Agent("clerk", guardrails=[check])',
-            'Agent("clerk", guardrails=Guardrails(input=[check]))',
-            "clerk",
-            "guardrails",
-        ),
-        _case(
-            "agent-tool-choice",
-            'Agent("clerk", tools=[book], tool_choice=5)',
-            'Agent("clerk", tools=[book], tool_choice="auto")',
-            "clerk",
-            "tool_choice",
-        ),
-        _case(
             "agent-tool-choice-of-a-missing-tool",
             'Agent("clerk", tools=[book], tool_choice="bok")',
             'Agent("clerk", tools=[book], tool_choice="book")',
@@ -82,13 +61,6 @@ HOOKS = Area(
             "clerk",
             "tool_choice",
         ),
-        _case(
-            "agent-tool-errors",
-            'Agent("clerk", tool_errors="failed")',
-            'Agent("clerk", tool_errors=lambda error, call: "failed")',
-            "clerk",
-            "tool_errors",
-        ),
         Case(
             "agent-tool-errors-of-another-class",
             InvalidInput,
@@ -102,12 +74,6 @@ HOOKS = Area(
                 other = SimpleNamespace(**{name: getattr(made, name) for name in names})
             """,
             names=("other",),
-        ),
-        _case(
-            "hooks-function",
-            'Hooks(before_tool="check")',
-            "Hooks(before_tool=check)",
-            "before_tool",
         ),
         _case(
             "guardrail-check",
@@ -188,7 +154,6 @@ HOOKS = Area(
             "checker",
             "output_type",
         ),
-        _failing("hook-raises", "before_model=lambda info: 1 / 0", "before_model"),
         _failing("hook-returns", 'after_model=lambda info: "no"', "after_model"),
     ),
 )

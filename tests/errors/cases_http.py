@@ -31,68 +31,24 @@ def _typed(name: str, fields: str, *names: str) -> Case:
     )
 
 
+def _refused(name: str, code: str, advice: str, *names: str) -> Case:
+    return Case(f"http-{name}", _MALFORMED, code, advice, setup=_WAIT, names=names)
+
+
 def _decision(name: str, body: str, *names: str) -> Case:
+    return _refused(name, f'http("POST", path, {body})', _APPROVE, *names)
+
+
+def _clicked(name: str, content: str, *names: str) -> Case:
+    code = f'http("POST", f"/d/{{token}}", content={content}, **form)'
     return Case(
-        f"http-{name}",
-        _MALFORMED,
-        f'http("POST", path, {body})',
-        _APPROVE,
-        setup=_WAIT,
-        names=names,
+        f"link-click-{name}", "page 400", code, _CLICK, setup=_LINK, names=names
     )
 
 
 REQUESTS = Area(
     "HTTP: requests that are refused",
     (
-        Case(
-            "http-empty-body",
-            _MALFORMED,
-            'http("POST", "/runs/jane-1/pause", content=b"")',
-            'http("POST", "/runs/jane-1/pause", {})',
-            setup="wait = start()",
-            names=("{}",),
-        ),
-        Case(
-            "http-field-of-wrong-length",
-            _MALFORMED,
-            'http("POST", "/runs/jane-1/pause", {"reason": "x" * 4001})',
-            'http("POST", "/runs/jane-1/pause", {"reason": "x" * 4000})',
-            setup="wait = start()",
-            names=("reason", "4000"),
-        ),
-        Case(
-            "http-empty-text",
-            _MALFORMED,
-            'http("POST", "/runs/jane-1/messages", {"text": ""})',
-            'http("POST", "/runs/jane-1/messages", {"text": "Hurry"})',
-            setup="wait = start()",
-            names=("text",),
-        ),
-        Case(
-            "http-too-many-files",
-            _MALFORMED,
-            'http("POST", "/runs/jane-1/messages", {"text": "x", "files": [{}] * 999})',
-            'http("POST", "/runs/jane-1/messages", {"text": "x", "files": []})',
-            setup="wait = start()",
-            names=("files",),
-        ),
-        Case(
-            "http-version-of-a-path",
-            _MALFORMED,
-            'http("GET", "/runs/jane-1/versions/first")',
-            'http("GET", "/runs/jane-1/versions/1")',
-            setup="wait = start()",
-            names=("number", "version"),
-        ),
-        Case(
-            "http-resume-with-unknown-field",
-            _MALFORMED,
-            'http("POST", "/runs/jane-1/resume", {"reopn": True})',
-            'http("POST", "/runs/jane-1/resume", {"reopen": True})',
-            setup="wait = start()",
-            names=("reopen",),
-        ),
         Case(
             "http-api-of-a-runner",
             InvalidInput,
@@ -108,13 +64,6 @@ REQUESTS = Area(
             names=("runner",),
         ),
         Case(
-            "http-api-verify",
-            InvalidInput,
-            'HttpApi(runner.async_runner, verify="kim")',
-            'HttpApi(runner.async_runner, verify=lambda request: "kim")',
-            names=("verify",),
-        ),
-        Case(
             "http-api-max-body-bytes",
             InvalidInput,
             'HttpApi(runner.async_runner, max_body_bytes="1 MB")',
@@ -126,13 +75,6 @@ REQUESTS = Area(
             "problem 401 unidentified",
             'http("GET", "/waits", by=None)',
             'http("GET", "/waits", by="kim")',
-        ),
-        Case(
-            "http-without-verifier",
-            "problem 401 unidentified",
-            'http("GET", "/waits", verify=None)',
-            'http("GET", "/waits", verify=lambda request: "kim")',
-            names=("verify",),
         ),
         Case(
             "http-no-such-path",
@@ -163,167 +105,69 @@ REQUESTS = Area(
             setup=_WAIT,
             names=("application/json",),
         ),
-        Case(
-            "http-no-json",
-            _MALFORMED,
+        _refused(
+            "empty-body",
+            'http("POST", "/runs/jane-1/pause", content=b"")',
+            'http("POST", "/runs/jane-1/pause", {})',
+            "{}",
+        ),
+        _refused(
+            "empty-text",
+            'http("POST", "/runs/jane-1/messages", {"text": ""})',
+            'http("POST", "/runs/jane-1/messages", {"text": "Hurry"})',
+            "text",
+        ),
+        _refused(
+            "too-many-files",
+            'http("POST", "/runs/jane-1/messages", {"text": "x", "files": [{}] * 999})',
+            'http("POST", "/runs/jane-1/messages", {"text": "x", "files": []})',
+            "files",
+        ),
+        _refused(
+            "version-of-a-path",
+            'http("GET", "/runs/jane-1/versions/first")',
+            'http("GET", "/runs/jane-1/versions/1")',
+            "number",
+            "version",
+        ),
+        _refused(
+            "no-json",
             'http("POST", path, content=b"decision=approve")',
             _APPROVE,
-            setup=_WAIT,
-            names=("JSON",),
+            "JSON",
         ),
-        Case(
-            "http-key-twice",
-            _MALFORMED,
+        _refused(
+            "key-twice",
             'http(\'POST\', path, content=b\'{"decision": "approve", "decision": "deny"}\')',
             _APPROVE,
-            setup=_WAIT,
         ),
-        Case(
-            "http-large-number",
-            _MALFORMED,
+        _refused(
+            "large-number",
             "http('POST', path, content=b'{\"decision\": 1e999}')",
             _APPROVE,
-            setup=_WAIT,
         ),
-        Case(
-            "http-nan",
-            _MALFORMED,
-            "http('POST', path, content=b'{\"decision\": NaN}')",
-            _APPROVE,
-            setup=_WAIT,
-            names=("NaN",),
+        _refused(
+            "nan", "http('POST', path, content=b'{\"decision\": NaN}')", _APPROVE, "NaN"
         ),
-        Case(
-            "http-too-deep",
-            _MALFORMED,
-            "http('POST', path, content=b'[' * 999)",
-            _APPROVE,
-            setup=_WAIT,
+        _refused(
+            "approver-and-due",
+            'http("GET", "/waits", query={"approver": "kim", "order": "due"})',
+            'http("GET", "/waits", query={"approver": "kim"})',
+            "approver",
+            "order=due",
+        ),
+        _refused(
+            "cursor",
+            'http("GET", "/waits", query={"after": "~x"})',
+            'http("GET", "/waits")',
+            "list",
+            "beginning",
         ),
         _decision("no-object", '["approve"]', "object"),
         _decision("decision-kind", '{"decision": "yes"}', '"decision"', "approve"),
-        _decision(
-            "unknown-field",
-            '{"decision": "approve", "by": "jo"}',
-            "arguments",
-            "decision",
-            "shown",
-        ),
         _decision("answer-without-value", '{"decision": "answer"}', "answer", "value"),
         _decision(
             "arguments-type", '{"decision": "approve", "arguments": [5]}', '"arguments"'
-        ),
-        _decision(
-            "grant-fields",
-            '{"decision": "approve", "remember": {"for": 1}}',
-            "remember",
-        ),
-        _decision(
-            "grant-tool",
-            '{"decision": "approve", "remember": {"tool": 7}}',
-            '"remember"',
-            "tool",
-        ),
-        _decision(
-            "grant-until",
-            '{"decision": "approve", "remember": {"tool": "pay", "until": "later"}}',
-            "until",
-            "time zone",
-        ),
-        _decision("reason-type", '{"decision": "deny", "reason": 5}', '"reason"'),
-        _decision(
-            "reason-length",
-            '{"decision": "deny", "reason": "x" * 4001}',
-            '"reason"',
-            "4000",
-        ),
-        Case(
-            "http-start-without-id",
-            _MALFORMED,
-            'http("POST", "/runs", {"input": TASK})',
-            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1"})',
-            names=("run_id",),
-        ),
-        Case(
-            "http-event-without-name",
-            _MALFORMED,
-            'http("POST", "/events", {"key": "A-17"})',
-            'http("POST", "/events", {"key": "A-17", "name": "receipt"})',
-            names=("name",),
-        ),
-        Case(
-            "http-signal-without-name",
-            _MALFORMED,
-            'http("POST", "/signals", {"run_id": "jane-1"})',
-            'http("POST", "/signals", {"run_id": "jane-1", "name": "receipt"})',
-            setup="start()",
-            names=("run_id", "name"),
-        ),
-        Case(
-            "http-start-work",
-            _MALFORMED,
-            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1", "work": 0})',
-            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1", "work": False})',
-            names=("work", "false"),
-        ),
-        Case(
-            "http-approver-and-due",
-            _MALFORMED,
-            'http("GET", "/waits", query={"approver": "kim", "order": "due"})',
-            'http("GET", "/waits", query={"approver": "kim"})',
-            names=("approver", "order=due"),
-        ),
-        Case(
-            "http-cursor",
-            _MALFORMED,
-            'http("GET", "/waits", query={"after": "~x"})',
-            'http("GET", "/waits")',
-            names=("list", "beginning"),
-        ),
-        Case(
-            "http-drift-query",
-            _MALFORMED,
-            'http("GET", "/drift", query={"agent": "clerk"})',
-            'http("GET", "/drift", query={"limit": "5"})',
-            names=("limit", "after"),
-        ),
-        Case(
-            "http-events-query",
-            _MALFORMED,
-            'http("GET", "/runs/jane-1/events", query={"follow": "1"})',
-            'http("GET", "/runs/jane-1/events", query={"limit": "5"})',
-            setup="wait = start()",
-            names=("limit", "after"),
-        ),
-        Case(
-            "http-events-wait",
-            _MALFORMED,
-            'http("GET", "/runs/jane-1/events", query={"wait": "21"})',
-            'http("GET", "/runs/jane-1/events", query={"wait": "20"})',
-            setup="wait = start()",
-            names=("wait", "20"),
-        ),
-        Case(
-            "http-limit",
-            _MALFORMED,
-            'http("GET", "/waits", query={"limit": "0"})',
-            'http("GET", "/waits", query={"limit": "1000"})',
-            names=("limit", "1000"),
-        ),
-        Case(
-            "http-order",
-            _MALFORMED,
-            'http("GET", "/waits", query={"order": "deadline"})',
-            'http("GET", "/waits", query={"order": "due"})',
-            names=("order", "due"),
-        ),
-        Case(
-            "http-after",
-            _MALFORMED,
-            'http("GET", "/waits", query={"after": "jane-1"})',
-            'http("GET", "/waits", query={"after": wait.id})',
-            setup="wait = start()",
-            names=("after",),
         ),
     ),
 )
@@ -493,48 +337,12 @@ LINKS = Area(
     "Signed links",
     (
         Case(
-            "links-secret",
-            InvalidInput,
-            'Links("too-short-secret", base_url="https://runs.example")',
-            'Links(LINK_SECRET, base_url="https://runs.example")',
-            names=("secret", "32"),
-        ),
-        Case(
-            "links-base-url",
-            InvalidInput,
-            'Links(LINK_SECRET, base_url="runs.example")',
-            'Links(LINK_SECRET, base_url="https://runs.example")',
-            names=("base_url",),
-        ),
-        Case(
-            "links-valid-for",
-            InvalidInput,
-            'Links(LINK_SECRET, base_url="https://runs.example", valid_for=5)',
-            'Links(LINK_SECRET, base_url="https://runs.example", valid_for=timedelta(5))',
-            names=("valid_for", "timedelta"),
-        ),
-        Case(
-            "links-base-url-type",
-            InvalidInput,
-            "Links(LINK_SECRET, base_url=5)",
-            'Links(LINK_SECRET, base_url="https://runs.example")',
-            names=("base_url",),
-        ),
-        Case(
             "links-allowed-type",
             InvalidInput,
             'links.link(wait, allowed="approve")',
             'links.link(wait, allowed=["approve"])',
             setup=_LINK,
             names=("allowed",),
-        ),
-        Case(
-            "links-allowed",
-            InvalidInput,
-            'links.link(wait, allowed=["expire"])',
-            'links.link(wait, allowed=["deny"])',
-            setup=_LINK,
-            names=("allow", "expire", "approve", "deny", "answer"),
         ),
         Case(
             "links-no-decision",
@@ -546,22 +354,6 @@ LINKS = Area(
     (pause,) = [w for w in runner.pause("jane-1").waits if w.kind == "operator"]
 """,
             names=("operator", "unpause"),
-        ),
-        Case(
-            "links-actor",
-            InvalidInput,
-            'links.link(wait, actor="")',
-            'links.link(wait, actor="kim")',
-            setup=_LINK,
-            names=("actor", "255"),
-        ),
-        Case(
-            "links-until",
-            InvalidInput,
-            "links.link(wait, until=datetime(2027, 1, 1))",
-            "links.link(wait, until=datetime(2027, 1, 1, tzinfo=UTC))",
-            setup=_LINK,
-            names=("until",),
         ),
         *(
             Case(
@@ -591,55 +383,6 @@ LINKS = Area(
     newer = urlsafe_b64encode(claims + links._signer._key.mac(claims)).rstrip(b"=").decode()""",
                 ),
             )
-        ),
-        Case(
-            "link-page-of-rubbish",
-            "page 404",
-            'http("GET", "/d/abcd")',
-            'http("GET", f"/d/{token}")',
-            setup=_LINK,
-        ),
-        Case(
-            "link-page-without-links",
-            "page 404",
-            'http("GET", f"/d/{token}", links=None)',
-            'http("GET", f"/d/{token}")',
-            setup=_LINK,
-        ),
-        Case(
-            "link-page-of-another-wait",
-            "page 404",
-            'http("GET", f"/d/{other}")',
-            'http("GET", f"/d/{token}")',
-            setup=f"""{_LINK}
-    from dataclasses import replace
-    other = links.token(replace(wait, digest="0" * 64))""",
-        ),
-        Case(
-            "link-page-of-a-lost-wait",
-            "page 404",
-            'http("GET", f"/d/{other}")',
-            'http("GET", f"/d/{token}")',
-            setup=f"""{_LINK}
-    from dataclasses import replace
-    other = links.token(replace(wait, id=wait.id.replace("-0", "-1")))""",
-        ),
-        Case(
-            "link-click-on-a-lost-wait",
-            "page 404",
-            'http("POST", f"/d/{other}", content=b"decision=approve" + shown, **form)',
-            _CLICK,
-            setup=f"""{_LINK}
-    from dataclasses import replace
-    other = links.token(replace(wait, id=wait.id.replace("-0", "-1")))""",
-        ),
-        Case(
-            "link-click-that-is-not-allowed",
-            "page 403",
-            'http("POST", f"/d/{denying}", content=b"decision=approve" + shown, **form)',
-            'http("POST", f"/d/{denying}", content=b"decision=deny" + shown, **form)',
-            setup=f"""{_LINK}
-    denying = links.token(wait, allowed=["deny"])""",
         ),
         Case(
             "link-answer-no-json",
@@ -673,54 +416,10 @@ LINKS = Area(
         _typed("no-value", "reason=x", "value"),
         _typed("kind", "value:secret:=x", "secret"),
         _typed("json", "value:json:=x", "JSON"),
-        _typed("no-digits", "value:number:=x", "number"),
-        _typed("no-number", "value:number:=true", "number"),
-        _typed("approval", "value:text:=x&arguments=5", "decision"),
         _typed("two-values", "value:text:=x&value=y", "answer"),
-        Case(
-            "link-click-malformed",
-            "page 400",
-            'http("POST", f"/d/{token}", content=b"decision" + shown, **form)',
-            _CLICK,
-            setup=_LINK,
-        ),
-        Case(
-            "link-click-without-the-digest",
-            "page 400",
-            'http("POST", f"/d/{token}", content=b"decision=approve", **form)',
-            _CLICK,
-            setup=_LINK,
-            names=("shown",),
-        ),
-        Case(
-            "link-click-field-twice",
-            "page 400",
-            'http("POST", f"/d/{token}", content=b"decision=deny&decision=deny" + shown, **form)',
-            _CLICK,
-            setup=_LINK,
-        ),
-        Case(
-            "link-click-with-arguments",
-            "page 400",
-            'http("POST", f"/d/{token}", content=b"decision=approve&arguments=5" + shown, **form)',
-            _CLICK,
-            setup=_LINK,
-        ),
-        Case(
-            "link-click-after-a-decision",
-            "page 409",
-            'http("POST", f"/d/{token}", content=b"decision=deny" + shown, **form)',
-            'http("POST", "/runs/jane-1/resume")',
-            setup=f'{_LINK}\n    runner.decide(wait.id, Approve(by="jo"))',
-            names=("jo",),
-            is_list=True,
-        ),
-        Case(
-            "link-click-in-a-cancelled-run",
-            "page 410",
-            _CLICK,
-            'http("GET", "/runs/jane-1")',
-            setup=f'{_LINK}\n    runner.cancel("jane-1")',
-        ),
+        _clicked("malformed", 'b"decision" + shown'),
+        _clicked("without-the-digest", 'b"decision=approve"', "shown"),
+        _clicked("field-twice", 'b"decision=deny&decision=deny" + shown'),
+        _clicked("with-arguments", 'b"decision=approve&arguments=5" + shown'),
     ),
 )

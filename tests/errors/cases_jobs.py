@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from continuations.errors import (
     AgentChanged,
-    AlreadyDecided,
     DecisionRefused,
     InvalidInput,
     WaitExpired,
@@ -47,22 +46,6 @@ _STOP = """
 CANCELLATIONS = Area(
     "Jobs that are cancelled",
     (
-        Case(
-            "on-cancel-twice",
-            InvalidInput,
-            "scan.on_cancel(stop)",
-            "assert scan.cancels",
-            setup=f"{_STOP}\n    scan.on_cancel(stop)",
-            names=("on_cancel",),
-        ),
-        Case(
-            "on-cancel-of-a-text",
-            InvalidInput,
-            'scan.on_cancel("stop")',
-            "scan.on_cancel(stop)",
-            setup=_STOP,
-            names=("on_cancel",),
-        ),
         Case(
             "on-cancel-is-missing",
             AgentChanged,
@@ -112,13 +95,6 @@ HEARTBEATS = Area(
             setup="wait = start()",
         ),
         Case(
-            "heartbeat-of-a-job-with-a-result",
-            AlreadyDecided,
-            "runner.heartbeat(wait.id, extend=60)",
-            'runner.resume("jane-1")',
-            setup=f"{_BEAT}\n    runner.decide(wait.id, Answer(7))",
-        ),
-        Case(
             "heartbeat-too-late",
             WaitExpired,
             "runner.heartbeat(wait.id, extend=60)",
@@ -132,14 +108,6 @@ HEARTBEATS = Area(
             'http("POST", f"{path}/heartbeat", {"extend": 60}, by=None)',
             setup=_JOB,
             names=("extend",),
-        ),
-        Case(
-            "heartbeat-after-the-result",
-            "problem 409 already-decided",
-            'http("POST", f"{path}/heartbeat", {"extend": 60}, by=None)',
-            _RESULT,
-            setup=f"""{_JOB}
-    {_RESULT}""",
         ),
     ),
 )
@@ -169,27 +137,12 @@ WEBHOOKS = Area(
             setup=_WEBHOOK,
         ),
         Case(
-            "webhook-that-is-unknown",
-            "problem 401 webhook-refused",
-            'http("POST", "/webhooks/other", {}, by=None, webhooks=webhooks)',
-            "send(secret)",
-            setup=_WEBHOOK,
-        ),
-        Case(
             "webhook-without-json",
             _MALFORMED,
             'send(secret, b"{")',
             "send(secret)",
             setup=_WEBHOOK,
             names=("JSON",),
-        ),
-        Case(
-            "webhook-handle",
-            InvalidInput,
-            "WebhookReceiver(secret, None)",
-            "WebhookReceiver(secret, lambda payload, headers: None)",
-            setup=_WEBHOOK,
-            names=("handle",),
         ),
         Case(
             "webhook-meaning",
@@ -214,16 +167,6 @@ CALLBACKS = Area(
             names=("callback_url",),
         ),
         Case(
-            "callback-url-is-not-configured-in-python",
-            InvalidInput,
-            "context.callback_url",
-            "runner.start(TASK)",
-            setup=f"""{_JOB}
-    names = ("run_id", "call_id", "idempotency_key")
-    context = ToolContext(**dict.fromkeys(names, "a"), fence=1, attempt=1)""",
-            names=("callback_url",),
-        ),
-        Case(
             "callback-token-of-a-link",
             CallbackInvalid,
             "links.read_callback(token)",
@@ -231,41 +174,11 @@ CALLBACKS = Area(
             setup=_LINK,
         ),
         Case(
-            "callback-of-rubbish",
-            "problem 404 callback-invalid",
-            'http("POST", "/callbacks/abcd", {"value": 7}, by=None)',
-            _RESULT,
-            setup=_JOB,
-        ),
-        Case(
             "callback-without-links",
             "problem 404 callback-invalid",
             'http("POST", path, {"value": 7}, by=None, links=None)',
             _RESULT,
             setup=_JOB,
-        ),
-        Case(
-            "callback-without-a-result",
-            _MALFORMED,
-            'http("POST", path, {}, by=None)',
-            _RESULT,
-            setup=_JOB,
-            names=("value", "error"),
-        ),
-        Case(
-            "callback-of-another-type",
-            "problem 422 decision-refused",
-            'http("POST", path, {"value": "seven"}, by=None)',
-            _RESULT,
-            setup=_JOB,
-        ),
-        Case(
-            "callback-of-a-second-result",
-            "problem 409 already-decided",
-            'http("POST", path, {"value": 8}, by=None)',
-            _RESULT,
-            setup=f"""{_JOB}
-    {_RESULT}""",
         ),
     ),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from continuations.errors import (
     InboxFull,
-    InvalidId,
     InvalidInput,
     RunExists,
     ThreadClosed,
@@ -23,15 +22,6 @@ _HELD = (
     "late = thread.post('And?')\n"
 )
 
-_ABSENT = "Runner([], store=store, clock=clock)"
-_NAMED = """
-from continuations import Agent
-from continuations.models.scripted import ScriptedModel
-named = Agent("clerk", instructions=lambda text, context: context["name"],
-    model=ScriptedModel(["Yes."] * 9))
-runner = Runner(named, store=store, clock=clock)
-runner.thread(key="k").send("Hello", context={"name": "ann"})
-"""
 _RUN_ID = thread_run_id("clerk", "k", 1)
 # No door starts a run with such an id.
 _TAKEN = f"""
@@ -43,72 +33,6 @@ with mock.patch("continuations.engine.new_run.has_thread_id", lambda run_id: Fal
 THREADS = Area(
     "Threads",
     (
-        Case(
-            "thread-key-empty",
-            InvalidInput,
-            'runner.thread(key="")',
-            'runner.thread(key="customer 42")',
-            names=("key",),
-        ),
-        Case(
-            "thread-instructions-as-a-prompt",
-            InvalidInput,
-            'runner.thread(key="k", instructions="Be kind.")',
-            'runner.thread(key="k", instructions="frozen")',
-            names=("instructions", "Be kind.", "frozen", "Agent(instructions=...)"),
-        ),
-        Case(
-            "thread-instructions-function",
-            InvalidInput,
-            "runner.thread(key='k').send('And?', id='m2')",
-            "runner.thread(key='k').send('And?', id='m2', context={'name': 'kim'})",
-            setup=_NAMED,
-            names=("clerk", "instructions", "TypeError", "message 2", "context="),
-        ),
-        Case(
-            "thread-without-the-agent-unnamed",
-            InvalidInput,
-            'Runner([], store=store, clock=clock).thread(key="k")',
-            'Runner([], store=store, clock=clock).thread("clerk", key="k").post("x")',
-            names=("agent", "None", "no agents"),
-        ),
-        Case(
-            "thread-without-the-agent-frozen",
-            InvalidInput,
-            f'{_ABSENT}.thread("clerk", key="k", instructions="frozen")',
-            f'{_ABSENT}.thread("clerk", key="k").post("x")',
-            names=("instructions", "frozen", "no agents"),
-        ),
-        Case(
-            "thread-without-the-agent",
-            InvalidInput,
-            f'{_ABSENT}.thread("clerk", key="k").send("x")',
-            f'{_ABSENT}.thread("clerk", key="k").post("x")',
-            names=("send()", "clerk", "no agents", "post(...)"),
-        ),
-        Case(
-            "thread-follow-place",
-            InvalidInput,
-            'thread.follow(after="r1/1.1")',
-            "next(thread.follow(after=f'{event.run_id}/{event.cursor}'))",
-            setup=_TALKS + "thread.send('x')\nevent = next(thread.follow())\n",
-            names=("after", "r1/1.1", "event.run_id"),
-        ),
-        Case(
-            "thread-event-words",
-            "problem 400 malformed",
-            f'http("GET", "{_PATH}/events", query={{"words": "yes"}})',
-            f'http("GET", "{_PATH}/events", query={{"words": "false"}})',
-            setup=_HELD,
-            names=("words", "true or false"),
-        ),
-        Case(
-            "thread-id-of-another-run",
-            InvalidId,
-            f'runner.start(TASK, run_id="{_RUN_ID}")',
-            'runner.start(TASK, run_id="jane-1"); runner.thread(key="k").post("x")',
-            names=("run_id", _RUN_ID, "runner.thread"),
-        ),
         Case(
             "thread-id-of-no-thread",
             RunExists,
@@ -124,30 +48,6 @@ THREADS = Area(
             f'http("GET", "{_PATH}/events")',
             setup=_HELD,
             names=("Last-Event-ID",),
-        ),
-        Case(
-            "thread-when-busy",
-            InvalidInput,
-            'thread.send("x", when_busy="later")',
-            'thread.send("x", when_busy="queue")',
-            setup=_TALKS,
-            names=("when_busy", "later", "merge"),
-        ),
-        Case(
-            "thread-message-id-empty",
-            InvalidInput,
-            'thread.send("x", id="")',
-            'thread.send("x", id="m1")',
-            setup=_TALKS,
-            names=("id",),
-        ),
-        Case(
-            "thread-message-id-taken",
-            InvalidInput,
-            'thread.send("y", id="m1")',
-            'thread.send("y", id="m2")',
-            setup=_TALKS + "thread.send('x', id='m1')\n",
-            names=("id", "1"),
         ),
         Case(
             "thread-number",
@@ -166,13 +66,6 @@ THREADS = Area(
             names=("run_id", "jane-1"),
         ),
         Case(
-            "http-thread-no-text",
-            "problem 400 malformed",
-            f'http("POST", "{_PATH}/messages", {{}})',
-            f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
-            names=("text",),
-        ),
-        Case(
             "http-thread-number",
             "problem 400 malformed",
             f'http("GET", "{_PATH}/messages/0")',
@@ -181,27 +74,9 @@ THREADS = Area(
             names=("number",),
         ),
         Case(
-            "http-thread-unknown-message",
-            "problem 404 message-not-found",
-            f'http("GET", "{_PATH}/messages/1")',
-            f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
-        ),
-        Case(
             "http-thread-unknown",
             "problem 404 message-not-found",
             f'http("GET", "{_PATH}")',
-            f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
-        ),
-        Case(
-            "http-thread-unknown-events",
-            "problem 404 message-not-found",
-            f'http("GET", "{_PATH}/events")',
-            f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
-        ),
-        Case(
-            "http-thread-unknown-close",
-            "problem 404 message-not-found",
-            f'http("POST", "{_PATH}/close", {{}})',
             f'http("POST", "{_PATH}/messages", {{"text": "Pay 500."}})',
         ),
         Case(
@@ -236,14 +111,6 @@ THREADS = Area(
                 "scene.patch(inbox_limits, 'MAX_UNREAD_BYTES', 1000)\n"
             ),
             names=("jane-1", "1000"),
-        ),
-        Case(
-            "inbox-bytes",
-            InboxFull,
-            "runner.send(wait.run_id, 'x' * 2**24)",
-            "runner.send(wait.run_id, 'x')",
-            setup="wait = start()",
-            names=("jane-1", "16777216"),
         ),
         Case(
             "thread-closed-before",

@@ -2,36 +2,9 @@
 
 from __future__ import annotations
 
-from continuations.errors import AgentChanged, DecisionRefused, InvalidInput
+from continuations.errors import AgentChanged
 from tests.errors.case import Area, Case
 
-_ERROR = "tool message ERROR"
-_RECEIPT = """
-    @tool
-    def receipt(trip: str):
-        "Get a receipt."
-        return ask("Which one?", Choice)
-    @dataclass
-    class Choice:
-        name: str
-"""
-_ASK = """
-    def waits(wait):
-        def receipt(trip: str):
-            "Get a receipt."
-            return wait()
-        return tool(receipt)
-    trip = {"trip": "Rome"}
-"""
-_WAITING = (
-    _RECEIPT
-    + """
-    agent = clerk(receipt, script=[ToolCall("receipt", {"trip": "Rome"}), "done"])
-    runner = Runner(agent, store=store, clock=clock)
-    (wait,) = runner.start(TASK, run_id="jane-1").waits
-    answer = Answer({"name": "blue"})
-"""
-)
 _ANY = """
     def make(type_, *, continues=True):
         def receipt(trip: str):
@@ -49,112 +22,10 @@ _ANY = """
     (wait,) = runner.start(TASK, run_id="jane-1").waits
 """
 
-WAITS = Area(
-    "Tools that wait",
-    (
-        Case(
-            "wait-question",
-            InvalidInput,
-            'ask(" ")',
-            'ask("Which one?")',
-            names=("ask", "question"),
-        ),
-        Case(
-            "wait-moment",
-            InvalidInput,
-            "sleep_until(datetime(2026, 12, 1))",
-            "sleep_until(datetime.now(UTC) + timedelta(days=1))",
-            names=("moment", "time zone"),
-        ),
-        Case(
-            "wait-on-deadline",
-            InvalidInput,
-            'ask("Which one?", within=60, on_deadline=Approve())',
-            'ask("Which one?", within=60, on_deadline=Deny())',
-            names=("on_deadline", "Approve"),
-        ),
-        Case(
-            "wait-period",
-            InvalidInput,
-            "sleep(0)",
-            "sleep(1)",
-            names=("duration",),
-        ),
-        Case(
-            "on-answer-no-function",
-            InvalidInput,
-            'receipt.on_answer("received")',
-            "receipt.on_answer(lambda answer: answer)",
-            setup=_RECEIPT,
-            names=("receipt", "on_answer"),
-        ),
-        Case(
-            "on-answer-without-answer",
-            InvalidInput,
-            "receipt.on_answer(lambda reply: reply)",
-            "receipt.on_answer(lambda answer: answer)",
-            setup=_RECEIPT,
-            names=("receipt", "answer", "reply"),
-        ),
-        Case(
-            "on-answer-twice",
-            InvalidInput,
-            "receipt.on_answer(lambda answer: answer)",
-            "assert receipt.continues",
-            setup=_RECEIPT + "    receipt.on_answer(lambda answer: answer)\n",
-            names=("receipt", "on_answer"),
-        ),
-        Case(
-            "list-unknown-approver",
-            InvalidInput,
-            'runner.waiting(approver="")',
-            'list(runner.waiting(approver="kim"))',
-            names=("approver", "Identity"),
-        ),
-        Case(
-            "list-unknown-kinds",
-            InvalidInput,
-            'runner.waiting(kinds=["mail"])',
-            'list(runner.waiting(kinds=["event", "external"]))',
-            names=("kinds", "mail", "event"),
-        ),
-    ),
-)
 
 DECIDING = Area(
     "Deciding waits of tools",
     (
-        Case(
-            "answer-does-not-match",
-            DecisionRefused,
-            "runner.decide(wait.id, Answer(5))",
-            "runner.decide(wait.id, answer)",
-            setup=_WAITING,
-        ),
-        Case(
-            "answer-no-text",
-            DecisionRefused,
-            "runner.decide(wait.id, Answer(5))",
-            'runner.decide(wait.id, Answer("blue"))',
-            setup=_WAITING.replace(", Choice)", ")"),
-            names=("text", "int"),
-        ),
-        Case(
-            "question-is-not-approved",
-            DecisionRefused,
-            "runner.decide(wait.id, Approve())",
-            "runner.decide(wait.id, answer)",
-            setup=_WAITING,
-            names=("question", "answer"),
-        ),
-        Case(
-            "fail-without-text",
-            DecisionRefused,
-            "runner.decide(wait.id, Fail(5))",
-            'runner.decide(wait.id, Fail("it broke"))',
-            setup=_ANY,
-            names=("error",),
-        ),
         Case(
             "answer-without-its-function",
             AgentChanged,
@@ -217,28 +88,6 @@ DECIDING = Area(
             )
             + '    runner.decide(wait.id, Answer({"name": "x"}))\n',
             is_list=True,
-        ),
-        Case(
-            "wait-with-a-wrong-action",
-            _ERROR,
-            """
-                wrong = waits(lambda: ask("?", int, within=9, on_deadline=Answer("x")))
-                tool_message(wrong, trip)
-            """,
-            "ask('?', int, within=9, on_deadline=Answer(5))",
-            setup=_ASK,
-            names=("on_deadline", "answer_type"),
-        ),
-        Case(
-            "wait-with-an-action-without-json",
-            _ERROR,
-            """
-                wrong = waits(lambda: wait_for("e", on_deadline=Answer(object())))
-                tool_message(wrong, trip)
-            """,
-            'wait_for("e", on_deadline=Answer({"a": 1}))',
-            setup=_ASK,
-            names=("on_deadline",),
         ),
     ),
 )

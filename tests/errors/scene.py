@@ -14,15 +14,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import AfterValidator
+from typing import TYPE_CHECKING, Any
 
 import continuations
 from continuations import (
     Agent,
     ApprovalPolicy,
-    Approve,
     Failed,
     Finished,
     Runner,
@@ -31,27 +28,20 @@ from continuations import (
 )
 from continuations.cli import main
 from continuations.models.openai_chat import OpenAIChat
-from continuations.models.openai_responses import OpenAIResponses
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
-from continuations.serve.notify.mail import EmailNotifier
 from continuations.serve.notify.webhook import WebhookNotifier
-from continuations_storage import Denied, MemoryStore, SyncStore, faults
+from continuations_storage import MemoryStore, SyncStore
 from continuations_storage.obstore import ObjectStore
-from continuations_storage.probe import ProofOfVersions
-from continuations_storage.retries import StoredObjectInfo
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.errors import names
 from tests.errors.case import Shown, dedent
 from tests.model_server import ModelServer
-from tests.responses_server import ResponsesServer
 from tests.serve.notify.receivers import (
-    MailServer,
     WebhookReceiver,
-    serve_mail,
     serve_socket_script,
     serve_webhook,
 )
@@ -108,37 +98,6 @@ def book(room: str) -> str:
 
 
 PAY_CALL = ToolCall("pay", {"cents": 500, "note": NOTE})
-
-
-class Bucket(MemoryStore):
-    """A store in memory that tells a version id, as a bucket with versions does."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.version_id: str | None = None
-        self.refused_key = ""
-        self._proof = ProofOfVersions(self)
-
-    async def create_unchecked(self, key: str, body: bytes) -> StoredObjectInfo:
-        """Create an object with the present version id."""
-        await super().create(key, body)
-        return StoredObjectInfo(
-            maker_id="m", store_time=None, version_id=self.version_id
-        )
-
-    async def create(self, key: str, body: bytes) -> None:
-        """Create an object, and check its version id."""
-        await self._proof.check(key, await self.create_unchecked(key, body))
-
-    async def read(self, key: str) -> bytes:
-        """Return an object; raise `Denied` for one key."""
-        if key == self.refused_key:
-            raise Denied(key, "403 AccessDenied")
-        return await super().read(key)
-
-    async def probe(self) -> None:
-        """Prove the store."""
-        await self._proof.prove_once()
 
 
 def clerk(*tools: Any, script: Any = None, **options: Any) -> Agent:
@@ -225,18 +184,6 @@ class Scene(contextlib.ExitStack):
         for name in [name for name in os.environ if name.startswith("OPENAI_")]:
             del os.environ[name]
 
-    def without_aws(self) -> None:
-        """Remove the credentials and the configuration of AWS."""
-        for name in [name for name in os.environ if name.startswith("AWS_")]:
-            del os.environ[name]
-        os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
-        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
-            os.environ[name] = os.devnull
-
-    def bucket(self) -> SyncStore:
-        """Return a bucket that may begin to keep versions."""
-        return SyncStore(Bucket())
-
     def fake_s3(self, **methods: Any) -> SyncStore:
         """Return an S3 store whose client answers as a case says."""
         once = RetryPolicy(max_attempts=1)
@@ -256,18 +203,6 @@ class Scene(contextlib.ExitStack):
         server = self.enter_context(ModelServer(next_reply, key=API_KEY))
         given: dict[str, Any] = {"max_retries": 0, **options}
         return OpenAIChat("gpt-5-mini", base_url=server.url, api_key=API_KEY, **given)
-
-    def responses(self, *replies: Mapping[str, Any], **options: Any) -> Model:
-        """Return a model of the Responses API that gives one reply after another.
-
-        `stored_responses` is what its provider returns to a poll.
-        """
-        left = list(replies)
-        server = self.enter_context(ResponsesServer(lambda _: left.pop(0), key=API_KEY))
-        self.stored_responses = server.stored
-        return OpenAIResponses(
-            "gpt-5-mini", base_url=server.url, api_key=API_KEY, **options
-        )
 
     def webhook(
         self,
@@ -291,17 +226,6 @@ class Scene(contextlib.ExitStack):
             url = self.enter_context(serve_webhook(receiver)).url
         return WebhookNotifier(url, HOOK_SECRET, timeout=timeout, retry_policy=once)
 
-    def mail(self, reply: str, *, only: str = "") -> Any:
-        """Return the notifier of a mail server that says no, to all or to one."""
-        once = RetryPolicy(max_attempts=1)
-        replies = {"RCPT" if only else "MAIL": [reply] if reply else []}
-        server = self.enter_context(serve_mail(MailServer(replies)))
-        to = [only or "jo@b.example", "kim@b.example"]
-        sender = "runs@b.example"
-        return EmailNotifier(
-            "127.0.0.1", server.port, sender, to, security="none", retry_policy=once
-        )
-
     def handler(self, **options: Any) -> Callable[[object], Any]:
         """Return a Lambda handler on the store; raise `Shown` for an HTTP problem."""
         given: dict[str, Any] = {"verify": _verify, **options}
@@ -322,48 +246,6 @@ class Scene(contextlib.ExitStack):
         """Decide a call whose denial or expiry ends the run; `None` lets it expire."""
         policy = ApprovalPolicy(expires_after=60, on_denied="stop", on_expired="stop")
         return self._decide(verdict, policy)
-
-    def decided(self, verdict: Verdict, *, slow: bool = False) -> str:
-        """Decide a call; return the tool message. Slow: it starts after its time."""
-        policy = ApprovalPolicy(valid_for=5)
-        return raise_if_error(self._decide(verdict, policy, slow=slow))
-
-    def expired(self) -> str:
-        """Let the time for a decision pass; return the tool message."""
-        return raise_if_error(self._decide(None, ApprovalPolicy(expires_after=60)))
-
-    def drifted(self, *, drift: bool) -> str:
-        """Run an approved call whose validator reads its arguments differently now."""
-        shift = [0]
-
-        def shifted(number: int) -> int:
-            return number + shift[0]
-
-        @tool(approval=True, name="enter")
-        def enter(room: Annotated[int, AfterValidator(shifted)]) -> str:
-            """Enter a room."""
-            return f"entered {room}"
-
-        script = [ToolCall("enter", {"room": 5}), "done"]
-        agent = clerk(enter, script=script)
-        waiting = continuations.run(agent, TASK).continuation
-        shift[0] = int(drift)
-        answers = {waiting.waits[0].id: Approve()}
-        return raise_if_error(continuations.resume(waiting, agent, answers=answers))
-
-    def settled(self, verdict: Verdict) -> str:
-        """Decide a call of unknown outcome; return the tool message."""
-        plan = faults.on("create", faults.crashed("before"), prefix="runs/", skip=2)
-        agent = clerk(book, script=[ToolCall("book", {"room": "5"}), "done"])
-        store = MemoryStore()
-        dying = Runner(agent, store=faults.FaultyStore(store, plan), clock=self.clock)
-        with contextlib.suppress(faults.Crash):
-            dying.start(TASK, run_id="jane-1")
-        self.clock.advance(31)
-        runner = Runner(agent, store=store, clock=self.clock)
-        waits = runner.resume("jane-1").continuation.waits
-        runner.decide(waits[0].id, verdict)
-        return raise_if_error(runner.resume("jane-1"))
 
     def _decide(
         self, verdict: Verdict | None, policy: ApprovalPolicy, *, slow: bool = False

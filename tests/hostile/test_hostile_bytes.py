@@ -18,7 +18,7 @@ from tests.hostile import fuzz_from_bytes as fuzz
 from tests.hostile.decompression_bombs import BOMBS, HARMLESS
 from tests.hostile.mutations import mutate, seal_with_digest
 from tests.hostile.sampling import RUN_ALL
-from tests.sampling import examples
+from tests.sampling import examples, sample
 
 ROOT = Path(__file__).parents[2]
 VALUE = st.recursive(
@@ -103,8 +103,10 @@ MAX_MIB = 400
 
 def test_bombs_are_refused_in_bounded_time_and_memory() -> None:
     """Nested lists, maps, texts, numbers and JSON raise errors, deep or wide."""
+    bombs = sample([*BOMBS], 3)
+    names = [*bombs, *HARMLESS]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.hostile.decompression_bombs"],
+        [sys.executable, "-m", "tests.hostile.decompression_bombs", *names],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -114,12 +116,12 @@ def test_bombs_are_refused_in_bounded_time_and_memory() -> None:
 
     assert 0 == done.returncode, done.stderr[-500:]
     results = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [*BOMBS, *HARMLESS] == [each["name"] for each in results]
+    assert names == [each["name"] for each in results]
     refused = {each["name"]: each["raised"] for each in results}
     assert [] == [
         each for each in results if each["name"] in HARMLESS and each["raised"]
     ]
-    assert {"Corrupt", "FormatError"} == {refused[name] for name in BOMBS}
+    assert {"Corrupt", "FormatError"} == {refused[name] for name in bombs}
     expensive = [
         each
         for each in results

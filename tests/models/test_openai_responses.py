@@ -158,14 +158,6 @@ class Trip:
     city: str
 
 
-_TRIP_SCHEMA = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}},
-    "required": ["city"],
-    "additionalProperties": False,
-}
-
-
 def test_output_type_and_tools_are_sent_in_the_form_of_this_api() -> None:
     @tool
     def pay(cents: int, note: str = "") -> str:

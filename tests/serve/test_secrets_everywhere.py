@@ -17,6 +17,7 @@ from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
 from continuations.serve.operations import OPERATIONS
 from continuations_storage import MemoryStore
+from tests.sampling import pairs
 from tests.secret_scene import KEY, PHOTO, PIN, RUN, make_agents, open_scene
 from tests.serve.aws.test_handler_options import Context
 from tests.serve.console.console_client import ConsoleClient
@@ -127,8 +128,10 @@ def test_each_route_has_a_request() -> None:
     assert served == REQUESTS.keys()
 
 
-@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-@pytest.mark.parametrize("route", sorted(REQUESTS))
+@pytest.mark.parametrize(
+    ("route", "accept"),
+    pairs(sorted(REQUESTS), ["application/json", "text/event-stream"]),
+)
 def test_route_shows_a_secret_to_readers_of_transcripts_only(
     route: tuple[str, str], accept: str
 ) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from unittest import mock
 
 from continuations.core.attachments import attachments_of_run
-from continuations.engine import file_moving
+from continuations.engine import file_storing
 from continuations.errors import RunErased, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.pruning import Eraser
@@ -149,7 +149,7 @@ def test_a_fork_keeps_its_attachments_when_its_source_is_erased() -> None:
 
 def test_law_notices_that_a_fork_has_no_attachments_of_its_own() -> None:
     """Its messages would name the attachments of a run that is gone."""
-    with mock.patch.object(file_moving, "give_files", _do_nothing):
+    with mock.patch.object(file_storing, "give_files", _do_nothing):
         seeds = range(ATTACHMENTS.first_seed, ATTACHMENTS.first_seed + 100)
         assert any(broken_by_erased_sources(seed)[1] for seed in seeds)
 

@@ -19,6 +19,7 @@ from continuations.engine.journal import StoreJournal
 from continuations.ledger import claims, doctor, pruning
 from continuations.ledger.arrivals import read_cancel_request
 from continuations.ledger.claims import Lease
+from tests.sampling import sample
 from tests.simulation.laws import LAWS
 from tests.simulation.mutants.find_seeds import (
     find_seed,
@@ -36,7 +37,7 @@ from tests.simulation.mutants.mutant import (
     unique_mutants,
 )
 from tests.simulation.mutants.registry import MUTANTS, PROMISED_RULES
-from tests.simulation.mutants.seeds import SEEDS
+from tests.simulation.mutants.seeds import OTHER_LAWS, SEEDS
 from tests.simulation.protocol.laws_of_effects import started_once
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ REFRESH = (
 def test_every_mutant_breaks_a_law(mutant: Mutant) -> None:
     """Promises 1 to 4: a law notices each missing rule of the protocol.
 
-    The same schedule without the mutant breaks no law.
+    The same schedule without the mutant breaks no law: by default, a third is tried.
     """
     if SEARCH_LIMIT:
         assert find_seed(mutant, SEARCH_LIMIT) is not None
@@ -64,7 +65,8 @@ def test_every_mutant_breaks_a_law(mutant: Mutant) -> None:
     seed, law = SEEDS[mutant.name]
 
     assert law in laws_broken_with(mutant, seed), f"{REFRESH} {mutant.name}"
-    assert frozenset() == laws_broken_without(mutant, seed)
+    if mutant in sample(MUTANTS, 3):
+        assert frozenset() == laws_broken_without(mutant, seed)
 
 
 def test_mutants_are_applied_and_reverted() -> None:
@@ -117,13 +119,11 @@ def test_mutants_and_seeds_match() -> None:
 def test_every_law_is_broken_by_a_mutant() -> None:
     """A law that no mutant breaks might hold for wrong code too."""
     # The test of each mutant has shown that it breaks the law beside its seed.
-    others = set(LAWS) - {law for _, law in SEEDS.values()}
+    assert set(LAWS) == {law for _, law in SEEDS.values()} | set(OTHER_LAWS)
 
-    for law in others:
-        named_first = sorted(MUTANTS, key=lambda each: law not in each.law_names)
-        assert any(
-            law in laws_broken_with(each, SEEDS[each.name][0]) for each in named_first
-        ), law
+    by_name = {each.name: each for each in MUTANTS}
+    for law, name in OTHER_LAWS.items():
+        assert law in laws_broken_with(by_name[name], SEEDS[name][0]), law
 
 
 # Registration -----------------------------------------------------------------------

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tests.simulation.sim_environment import Effect
 
-SEEDS = int(os.environ.get("REPAIR_SEEDS", "100"))
+SEEDS = int(os.environ.get("REPAIR_SEEDS", "60"))
 CHUNKS = 10
 # Laws that damage may break, each with the reason. Lost versions held facts that no
 # other object holds, and the doctor closes waits of a run that continues. All other

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.simulation.mutants.conditions import approvals_are_short
@@ -27,12 +29,10 @@ def test_no_sub_agent_is_entered_and_no_call_repeated_with_an_old_approval(
 
 def test_schedules_contain_old_approvals() -> None:
     """Calls wait again, and repeats become unknown outcomes, in enough schedules."""
-    kinds = [
-        wait.kind
-        for seed in range(SEEDS)
-        for wait in run_with_short_approvals(seed).environment.known_waits.values()
-        if "valid until" in str(wait.note)
-    ]
-
-    assert kinds.count("approval") > 5
-    assert kinds.count("unknown") > 0
+    kinds: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        waits = run_with_short_approvals(seed).environment.known_waits.values()
+        kinds.update(each.kind for each in waits if "valid until" in str(each.note))
+        if kinds["approval"] > 5 and kinds["unknown"]:
+            return
+    pytest.fail(f"{kinds} in {SEEDS} schedules")

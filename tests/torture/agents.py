@@ -18,6 +18,7 @@ from continuations import (
     Approve,
     AsyncRunner,
     ToolContext,
+    ask,
     escalate,
     external,
     tool,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 RUN = "r1"
 JOB_RESULT = "7 pages"
 EVENT, EVENT_DATA = "receipt", "paid"
+CHOICE = "blue"
 
 
 def make_act_tool(store: Store) -> Any:
@@ -114,6 +116,19 @@ def make_scan_tool(store: Store) -> Any:
 
 
 @tool
+def choose(what: str) -> ToolWait[str]:
+    """Ask a person; this has no effect."""
+    return ask(f"{what}?")
+
+
+@choose.on_answer
+def chosen(answer: str, what: str, ctx: ToolContext) -> str:
+    """Note what the person chose."""
+    effect_log.record(Effect.of("chosen", what, ctx))
+    return f"{what}: {answer}"
+
+
+@tool
 def receipt(what: str) -> ToolWait[str]:
     """Wait for an event; this has no effect."""
     del what
@@ -168,6 +183,7 @@ def make_root_agent(
             lambda _: rush,
             lambda _: spend,
             lambda _: make_scan_tool(store),
+            lambda _: choose,
             lambda _: receipt,
         ],
     )

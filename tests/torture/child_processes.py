@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KILLED = -signal.SIGKILL
-TIMED_OUT = -signal.SIGALRM
 FROZEN = 1000
 TIMEOUT_SECONDS = 60
 

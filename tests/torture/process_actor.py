@@ -19,7 +19,14 @@ from continuations.errors import (
     StaleRun,
     WaitExpired,
 )
-from tests.torture.agents import EVENT, EVENT_DATA, JOB_RESULT, RUN, make_root_agent
+from tests.torture.agents import (
+    CHOICE,
+    EVENT,
+    EVENT_DATA,
+    JOB_RESULT,
+    RUN,
+    make_root_agent,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +38,11 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS = 60
 # The kinds of waits that have an object in the store.
-LISTED_KINDS = ("approval", "unknown", "event", "external")
+LISTED_KINDS = ("approval", "question", "unknown", "event", "external")
 
 
 # The effect of the `on_answer` function of each tool that has one.
-ANSWER_FUNCTIONS = {"scan": "scanned", "receipt": "received"}
+ANSWER_FUNCTIONS = {"choose": "chosen", "scan": "scanned", "receipt": "received"}
 
 
 @dataclass
@@ -128,7 +135,9 @@ class ProcessActor:
         happened = f"{tool} {wait.arguments['what']}" in effects
         if wait.kind == "unknown":
             self.unknown_waits.add(wait.id)
-        if wait.kind == "external":
+        if wait.kind == "question":
+            decider.decide(wait.id, Answer(CHOICE, by="kim"))
+        elif wait.kind == "external":
             decider.decide(wait.id, Answer(JOB_RESULT))
         elif tool == "scan" and happened:
             # The job that was started reports its result.

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tests.torture.start_gate import RacerAction
 
 WORKER_REPLIES = {*RESUME_REPLIES, SWEPT}
-DECIDER_REPLIES = {"decided", "voted", "AlreadyDecided"}
 WAITING_RUNS = [f"w{number}" for number in range(6)]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations import Answer, Approve, Deny, Grant
-from tests.torture.agents import EVENT_DATA, JOB_RESULT
+from tests.torture.agents import CHOICE, EVENT_DATA, JOB_RESULT
 from tests.torture.workspace import CrashPoint
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def true_decision(wait: Wait, happened: bool) -> Verdict:
 def true_result(wait: Wait) -> str:
     """Return what a call that happened would have returned."""
     what = wait.arguments["what"]
-    answers = {"scan": JOB_RESULT, "receipt": EVENT_DATA}
+    answers = {"choose": CHOICE, "scan": JOB_RESULT, "receipt": EVENT_DATA}
     if wait.tool in answers:
         return f"{what}: {answers[wait.tool]}"
     return f"{RESULT_VERBS[wait.tool]} {what}"
@@ -378,6 +378,17 @@ SCENARIOS = (
         },
         steps=(START,),
         effects=("scan 1", "scanned 1"),
+    ),
+    Scenario(
+        name="question and job, depth 3",
+        script={
+            "go": [[["left", {"input": "A"}]], [["act", {"what": "1"}]], "end"],
+            "A": [[["clerk", {"input": "C"}]], "A done"],
+            "C": [[["choose", {"what": "2"}], ["scan", {"what": "3"}]], "C done"],
+        },
+        steps=(START, Step("decide", 1), RESUME, DECIDE, RESUME),
+        effects=("act 1", "chosen 2", "scan 3", "scanned 3"),
+        parallel=True,
     ),
     Scenario(
         name="one event, four waits",

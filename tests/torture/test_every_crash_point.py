@@ -20,7 +20,7 @@ from tests.torture.scenarios import BY_NAME
 
 # By default some scenarios share an interpreter, which forks all processes of a trial.
 CHUNKS = len(BY_NAME) if RUNS_ALL_CASES else 6
-MAX_TRIALS = [] if RUNS_ALL_CASES else ["--max-trials", "1"]
+MAX_TRIALS = [] if RUNS_ALL_CASES else ["--max-trials", "2"]
 SEED = ["--seed", os.environ.get("TORTURE_SEED", "1")]
 
 

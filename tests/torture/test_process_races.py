@@ -75,7 +75,7 @@ WRONG_CLOCKS = sample(
 @pytest.fixture
 def environment(tmp_path: Path) -> RunEnvironment:
     """Return an empty environment."""
-    return RunEnvironment(tmp_path)
+    return RunEnvironment(tmp_path, fresh_interpreters=False)
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

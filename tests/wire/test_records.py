@@ -25,9 +25,11 @@ from continuations.wire.arrivals import (
     MESSAGE,
     MESSAGE_ID,
     OPERATOR_REQUEST,
+    SIGNAL,
     CancelRequest,
     FirstNumber,
     InboxMessage,
+    Signal,
 )
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import (
@@ -400,3 +402,14 @@ def test_wait_whose_body_names_another_run_is_rejected() -> None:
     """Header and body must name the same run."""
     with pytest.raises(FormatError):
         WAIT.decode(record_with("wait", run="other"), NAME, RUN)
+
+
+@pytest.mark.parametrize("names", [b"1234567", b"12345678" * 3])
+def test_names_that_a_signal_cannot_have_are_refused(names: bytes) -> None:
+    """Signal 3 has at most two before it, and each name has 8 bytes."""
+    signal = Signal(
+        id="s", number=3, at=MOMENT, name="paid", data="null", names_before=names
+    )
+
+    with pytest.raises(FormatError, match="the names of the signals before it"):
+        SIGNAL.decode(SIGNAL.encode(signal, RUN), NAME, RUN)

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.agent import Agent
     from continuations.core.decisions import Door
-    from continuations.core.identity import Identity
     from continuations.core.prices import Prices
-    from continuations.core.run import Budget
     from continuations.engine.new_run import Input
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.ports import (
@@ -174,73 +172,21 @@ class LambdaRunner(AsyncRunner):
             should_pause or self._time_left.is_short,
         )
 
-    async def start(  # noqa: PLR0913 - as in AsyncRunner
-        self,
-        input: Input,  # noqa: A002 - as in AsyncRunner
-        *,
-        run_id: str | None = None,
-        agent: str | None = None,
-        context: Any = None,
-        budget: Budget | None = None,
-        should_pause: ShouldPause | None = None,
-        work: bool = True,
-        labels: Mapping[str, str] | None = None,
-        title: str | None = None,
-        by: str | Identity | None = None,
-        settings: Mapping[str, Any] | None = None,
-        on_event: OnEvent | None = None,
-    ) -> Outcome:
+    async def start(self, input: Input, **options: Any) -> Outcome:  # noqa: A002 - as in AsyncRunner
         """Start a run; see `AsyncRunner.start`."""
-        outcome = await super().start(
-            input,
-            run_id=run_id,
-            agent=agent,
-            budget=budget,
-            context=context,
-            should_pause=should_pause,
-            work=work,
-            labels=labels,
-            title=title,
-            by=by,
-            settings=settings,
-            on_event=on_event,
-        )
+        outcome = await super().start(input, **options)
         await self._dispatch_if_paused(outcome)
         return outcome
 
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        context: Any = None,
-        should_pause: ShouldPause | None = None,
-        on_event: OnEvent | None = None,
-        reopen: bool = False,
-    ) -> Outcome:
+    async def resume(self, run_id: str, **options: Any) -> Outcome:
         """Resume a run; see `AsyncRunner.resume`."""
-        outcome = await super().resume(
-            run_id,
-            context=context,
-            should_pause=should_pause,
-            on_event=on_event,
-            reopen=reopen,
-        )
+        outcome = await super().resume(run_id, **options)
         await self._dispatch_if_paused(outcome)
         return outcome
 
-    async def sweep(
-        self,
-        *,
-        context: Any = None,
-        should_pause: ShouldPause | None = None,
-        max_concurrent_runs: int = 8,
-    ) -> SweepResult:
+    async def sweep(self, **options: Any) -> SweepResult:
         """Check every run that has a due marker; see `AsyncRunner.sweep`."""
-        result = await super().sweep(
-            context=context,
-            should_pause=should_pause,
-            max_concurrent_runs=max_concurrent_runs,
-        )
+        result = await super().sweep(**options)
         for outcome in result.resumed:
             await self._dispatch_if_paused(outcome)
         return result

@@ -39,7 +39,7 @@ from continuations.serve.console.page_table import PAGES
 from continuations.serve.console.same_origin import FormTokens
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import Response
-from continuations.serve.http.routes import find_route
+from continuations.serve.http.routes import find_route, match_path
 from continuations.serve.option_checks import check_type
 from continuations.serve.pages import asset_files
 from continuations.serve.pages.environment import Shell
@@ -451,7 +451,7 @@ def _find_page(request: Request) -> tuple[PageRoute, dict[str, str]] | None:
     method = "GET" if request.method == "HEAD" else request.method
     for route in PAGES:
         if method in route.methods:
-            params = route.match(segments)
+            params = match_path(route.path, segments)
             if params is not None:
                 return route, params
     return None

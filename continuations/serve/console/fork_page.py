@@ -23,6 +23,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from continuations.core.decisions import Verdict
     from continuations.core.waits import Wait
+    from continuations.present.wait_view import ArgumentView
     from continuations.serve.http.request_response import Response
     from continuations.wire.continuation import Continuation
 
@@ -126,14 +127,14 @@ class ForkWait:
     Attributes:
         wait_id: Its id.
         title: Its title.
-        arguments: Names and values of the arguments, whole; secret values are masked.
+        arguments: The arguments, whole, as on the page of the wait.
         verdicts: The verdicts that the form offers: value and words.
         answer: The type of an answer, in words.
     """
 
     wait_id: str
     title: str
-    arguments: tuple[tuple[str, str], ...]
+    arguments: tuple[ArgumentView, ...]
     verdicts: tuple[tuple[str, str], ...]
     answer: str
 
@@ -180,7 +181,7 @@ def _wait(wait: Wait) -> ForkWait:
     return ForkWait(
         wait_id=wait.id,
         title=wait_words.title(wait),
-        arguments=tuple((each.name, each.json) for each in argument_views(wait)),
+        arguments=argument_views(wait),
         verdicts=tuple(each for each in _VERDICTS if each[0] in wait.rules.verdicts),
         answer="a text" if is_text else f"JSON of type {wait.answer_type_name}",
     )

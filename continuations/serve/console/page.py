@@ -204,19 +204,6 @@ class PageRoute:
             await page.require(act, page.run_id)
         return await self.handler(page)
 
-    def match(self, segments: list[str]) -> dict[str, str] | None:
-        """Return the path parameters, or `None` if the path is another one."""
-        own = self.path.split("/")
-        if len(own) != len(segments):
-            return None
-        params: dict[str, str] = {}
-        for name, segment in zip(own, segments, strict=True):
-            if name.startswith("{") and segment:
-                params[name[1:-1]] = segment
-            elif name != segment:
-                return None
-        return params
-
 
 def html_page(
     template: str,

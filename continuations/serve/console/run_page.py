@@ -9,7 +9,7 @@ from continuations.core.calls import Ready
 from continuations.core.run import ENDED_STATUSES
 from continuations.core.version_window import VersionEvents, VersionWindow
 from continuations.core.visible_text import shorten
-from continuations.engine.window_reading import read_window
+from continuations.engine.past_reading import read_window
 from continuations.errors import FormatError, InvalidInput, NewerFormat
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions

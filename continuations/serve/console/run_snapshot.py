@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.messages import Message, shown_message
 from continuations.core.withheld_texts import shown_window
-from continuations.engine.window_reading import read_window
+from continuations.engine.past_reading import read_window
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
 from continuations.ledger.arrival_logs import MESSAGES

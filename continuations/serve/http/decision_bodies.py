@@ -48,18 +48,19 @@ def decision_from_json(request: Request, by: str | Identity) -> PostedDecision:
 
 def posted_decision(fields: Mapping[str, Any], by: str | Identity) -> PostedDecision:
     """Return the decision of a JSON object; raise `RequestRefused` if it is invalid."""
-    kind = _checked_kind(fields)
-    value, error = fields.get("value"), fields.get("error", "")
+    kind, reason = _checked_kind(fields), fields.get("reason")
+    verdict: Verdict
     if kind == "approve":
-        verdict: Verdict = Approve(
+        verdict = Approve(
             by=by,
-            reason=fields.get("reason"),
+            reason=reason,
             arguments=fields.get("arguments"),
             form=fields.get("form"),
             remember=_grant(fields),
         )
     else:
-        verdict = _plain_verdict(kind, value, error, by, fields.get("reason"))
+        value, error = fields.get("value"), fields.get("error", "")
+        verdict = _plain_verdict(kind, value, error, by, reason)
     return PostedDecision(verdict, fields.get("shown"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.core.run import Budget
 from continuations.present import requests
 from continuations.serve.http import problems
 
@@ -57,8 +58,6 @@ def text_with_files(fields: Mapping[str, Any], text: str) -> Any:
 
 def start_options(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return checked fields of a start as options of `AsyncRunner.start`."""
-    from continuations.core.run import Budget  # noqa: PLC0415 - a decision has none
-
     options = {**fields}
     if "budget" in options:
         options["budget"] = Budget(**options["budget"])

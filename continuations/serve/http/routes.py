@@ -38,7 +38,6 @@ class Route:
         self.operations = {each.method: each for each in operations}
         self.is_public = operations[0].is_public
         self.is_html_page = operations[0].is_html_page
-        self._segments = path.split("/")
 
     @property
     def methods(self) -> str:
@@ -46,20 +45,23 @@ class Route:
         head = ["HEAD"] if "GET" in self.operations else []
         return ", ".join(sorted([*self.operations, *head, "OPTIONS"]))
 
-    def match(self, segments: Sequence[str]) -> Mapping[str, str] | None:
-        """Return the path parameters, or `None` if the path is another one.
 
-        A segment of a raw path may contain a slash.
-        """
-        if len(segments) != len(self._segments):
+def match_path(path: str, segments: Sequence[str]) -> dict[str, str] | None:
+    """Return the parameters of a path, or `None` if the segments are not of this path.
+
+    A parameter `{name}` is one segment that is not empty. A segment of a raw path may
+    contain a slash.
+    """
+    own = path.split("/")
+    if len(own) != len(segments):
+        return None
+    path_params: dict[str, str] = {}
+    for name, segment in zip(own, segments, strict=True):
+        if name.startswith("{") and segment:
+            path_params[name[1:-1]] = segment
+        elif name != segment:
             return None
-        path_params: dict[str, str] = {}
-        for own, segment in zip(self._segments, segments, strict=True):
-            if own.startswith("{") and segment:
-                path_params[own[1:-1]] = segment
-            elif own != segment:
-                return None
-        return path_params
+    return path_params
 
 
 def _routes() -> tuple[Route, ...]:
@@ -86,7 +88,7 @@ def find_route(path: str, raw_path: str) -> tuple[Route, Mapping[str, str]] | No
         except UnicodeDecodeError:
             return None
     for route in ROUTES:
-        path_params = route.match(segments)
+        path_params = match_path(route.path, segments)
         if path_params is not None:
             return route, path_params
     return None

@@ -132,7 +132,6 @@ def test_repeated_headers_are_joined_and_no_body_is_empty() -> None:
     assert b"" == found.request.body
 
 
-CONTEXT = FUNCTION_URL_EVENT["requestContext"]
 BROKEN_REQUESTS: dict[str, dict[str, Any]] = {
     "no method": {**FUNCTION_URL_EVENT, "requestContext": {"http": {}}},
     "an invalid context": {**FUNCTION_URL_EVENT, "requestContext": 1},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -29,6 +29,10 @@ from tests.serve.http.api_fixture import (
     verify_bearer,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
+
 CALLS = [each for each in OPERATIONS if each.call]
 
 
@@ -43,18 +47,29 @@ def test_ids_and_routes_are_unique() -> None:
     assert len({(each.method, each.path) for each in OPERATIONS}) == len(OPERATIONS)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.id)
-def test_names_of_a_row_exist(operation: Operation) -> None:
-    names = {operation.form, *(operation.accepted or ("",))[:1]} - {""}
+def test_names_of_each_row_exist() -> None:
+    forms = schemas.definitions().keys()
 
-    assert callable(handler_of(operation))
-    assert names <= schemas.definitions().keys()
-    assert set(operation.query) <= QUERY_PARAMETERS.keys()
-    if operation.body and operation.id != "decideByLink":
-        assert operation.body in schemas.definitions()
+    missing = [
+        f"{each.id}: {name}"
+        for each in OPERATIONS
+        for name in _names_that_are_missing(each, forms)
+    ]
+
+    assert [] == missing
+
+
+def _names_that_are_missing(
+    operation: Operation, forms: AbstractSet[str]
+) -> Iterator[str]:
+    assert callable(handler_of(operation)), operation.id
+    body = operation.body if operation.id != "decideByLink" else ""
+    names = {operation.form, body, *(operation.accepted or ("",))[:1]} - {"", None}
+    yield from names - forms
+    yield from set(operation.query) - QUERY_PARAMETERS.keys()
     if operation.call:
-        assert callable(getattr(AsyncRunner, operation.call))
-        assert operation.form in FORMS
+        assert callable(getattr(AsyncRunner, operation.call)), operation.id
+        yield from {operation.form} - FORMS.keys()
 
 
 def test_no_function_is_left_over() -> None:
@@ -106,7 +121,13 @@ START = {"run_id": "r1", "input": "go"}
         ("/runs", {**START, "budget": {"tokens": 0}}, "integers above 0"),
         ("/runs", {**START, "work": 1}, '"work" must be true or false.'),
         ("/runs", {**START, "input": ""}, '"input" must not be empty.'),
-        ("/runs", {"run_id": "r1"}, 'The body needs "run_id" and "input".'),
+        ("/runs", {}, 'The body needs "run_id" and "input".'),
+        ("/runs", {"run_id": "r1"}, 'The body needs "input".'),
+        (
+            "/decisions",
+            {"decisions": [{"wait_id": "w", "decision": "answer"}]},
+            'decisions[0] is not valid: A decision "answer" needs "value".',
+        ),
         ("/runs/jane-1/pause", {"reason": 1}, '"reason" must be a string.'),
         ("/runs/jane-1/pause", {"reason": "x" * 10_001}, '"reason" has 10001'),
         (
@@ -165,5 +186,22 @@ def test_wrong_query_is_refused_with_the_name_of_its_parameter(
 
         assert (400, "malformed") == (response.status, problem_slug(response))
         assert detail in json_body(response)["detail"]
+
+    asyncio.run(scenario())
+
+
+def test_text_as_the_data_of_a_signal_has_only_the_limit_of_the_body() -> None:
+    """The schema of `data` has no limit, whether the value is a text or an object."""
+
+    async def scenario() -> None:
+        fixture = ApiFixture()
+        await fixture.start_waiting_run()
+        body = {"run_id": "jane-1", "name": "paid", "data": "x" * 5000}
+
+        response = await fixture.request("POST", "/signals", body)
+
+        assert 200 == response.status
+        [kept] = await fixture.runner.signals("jane-1")
+        assert body["data"] == kept.data
 
     asyncio.run(scenario())

@@ -271,12 +271,6 @@ def close_after_ten_bytes(line: socket) -> None:
     line.recv(10)
 
 
-def hangs_up_in_the_answer(line: socket) -> None:
-    """Close in the middle of a header."""
-    line.recv(65536)
-    line.sendall(b"HTTP/1.1 200 OK\r\ncontent-le")
-
-
 def echo_request(line: socket) -> None:
     """Send the request back instead of a response."""
     line.sendall(line.recv(65536))

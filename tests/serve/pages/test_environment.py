@@ -21,7 +21,6 @@ from tests.run_environment import ROOT
 
 FOLDER = Path(str(pages.__file__)).parent
 FILES = [*FOLDER.glob("templates/*"), *FOLDER.glob("assets/*")]
-SHELL = Shell(root="/agents", person="kim", csrf="token", section="inbox")
 TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from continuations import Agent, Approve, Deny, Runner, tool
 from continuations.core.calls import Nested
 from continuations.core.ulid import encode_ulid
-from continuations.engine.window_reading import read_window
+from continuations.engine.past_reading import read_window
 from continuations.ledger import layout
 from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
@@ -27,7 +27,7 @@ from continuations.serve.pages.run_view import call_view, run_view
 from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
-from tests.sampling import examples
+from tests.sampling import RUNS_ALL_CASES, examples
 from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
 
 if TYPE_CHECKING:
@@ -261,24 +261,26 @@ def _check_page(window: VersionWindow, found: RunRows, clock: ManualClock) -> No
     assert sorted(cursors, reverse=True) == cursors
 
 
-# A thousand levels -----------------------------------------------------------------
+# Many levels -----------------------------------------------------------------------
+
+LEVELS = 1000 if RUNS_ALL_CASES else 100
 
 
 @pytest.fixture(scope="module")
 def deep() -> tuple[VersionWindow, ManualClock]:
-    """Return a run of 1,000 agents below each other; the deepest one waits."""
+    """Return a run of many agents below each other; the deepest one waits."""
     store, clock = MemoryStore(), ManualClock()
     agent = Agent(
-        "level1000", tools=[ask_it], model=ScriptedModel([ToolCall("ask_it")])
+        f"level{LEVELS}", tools=[ask_it], model=ScriptedModel([ToolCall("ask_it")])
     )
-    for level in range(999, 0, -1):
+    for level in range(LEVELS - 1, 0, -1):
         call = ToolCall(agent.name, {"input": f"level {level + 1}"})
         agent = Agent(f"level{level}", tools=[agent], model=ScriptedModel([call]))
     Runner(agent, store=store, clock=clock).start("go", run_id="deep")
     return read(store, "deep"), clock
 
 
-def test_thousand_levels_are_folded_below_three(
+def test_levels_are_folded_below_three(
     deep: tuple[VersionWindow, ManualClock],
 ) -> None:
     window, clock = deep
@@ -286,10 +288,13 @@ def test_thousand_levels_are_folded_below_three(
     found = table(window, clock)
 
     assert ["level1", "level2", "level3"] == [row.name for row in found.rows]
-    assert (1001, {"waits"}) == (found.total, {row.state.words for row in found.rows})
+    assert (LEVELS + 1, {"waits"}) == (
+        found.total,
+        {row.state.words for row in found.rows},
+    )
     fold = found.rows[-1].fold
     assert fold is not None
-    assert (998, 1) == (fold.rows, fold.waiting)
+    assert (LEVELS - 2, 1) == (fold.rows, fold.waiting)
 
 
 def test_row_of_any_level_can_be_opened(
@@ -299,15 +304,15 @@ def test_row_of_any_level_can_be_opened(
     rows = RunRows.of_window(window, clock.now())
     names = {row.name: row.key for row in rows.rows}
 
-    opened = table(window, clock, opened=names["level500"])
+    opened = table(window, clock, opened=names["level50"])
     deepest = table(window, clock, selected=names["ask_it"])
 
     first = ["level1", "level2", "level3"]
-    expected = [*first, "level500", "level501", "level502", "level503"]
+    expected = [*first, "level50", "level51", "level52", "level53"]
     assert expected == [row.name for row in opened.rows]
     assert [0, 1, 2, 3, 4, 5, 6] == [row.indent for row in opened.rows]
-    assert [0, 0, 0, 496, 0, 0, 0] == [row.left_out for row in opened.rows]
-    assert [*first, "level1000", "ask_it"] == [row.name for row in deepest.rows]
+    assert [0, 0, 0, 46, 0, 0, 0] == [row.left_out for row in opened.rows]
+    assert [*first, f"level{LEVELS}", "ask_it"] == [row.name for row in deepest.rows]
     assert deepest.rows[-1].is_selected
     assert SHOWN_LEVELS == len(first)
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core.call_events import CallReturned
-from continuations.engine import file_moving, file_storing, new_run
+from continuations.engine import file_storing, new_run
 from continuations.errors import StoreError
 from continuations.ledger import run_files
 from continuations.ledger.run_files import RunFiles
@@ -146,7 +146,7 @@ def attachment_in_progress_counts_as_stored() -> Patches:
     family=ATTACHMENTS,
 )
 def a_fork_lacks_the_attachments_of_its_source() -> Patches:
-    yield skip(file_moving.give_files)
+    yield skip(file_storing.give_files)
 
 
 @mutant(
@@ -159,7 +159,7 @@ def a_repeated_fork_deletes_the_attachments() -> Patches:
         for key in await objects.keys(run_files.files_prefix(state.run.id)):
             await objects.delete(key)
 
-    yield patch(file_moving.take_back_files, take_back_files)
+    yield patch(file_storing.take_back_files, take_back_files)
 
 
 MUTANTS = mutants_in(globals())

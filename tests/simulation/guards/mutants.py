@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import draft, jsontext
 from continuations.core.call_events import CallReturned
+from continuations.core.trips import new_trip
 from continuations.engine import guarded_turn
 from continuations.engine.call_examination import CallExaminer
 from continuations.engine.guarded_calls import CheckedCall, GuardedCall
 from continuations.engine.performer import Performer
-from continuations.engine.trip_texts import new_trip
 from tests.simulation.families import GUARDS
 from tests.simulation.guards.laws import (
     each_trip_is_told_once,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from continuations.core.plan import CheckCall
     from continuations.core.state import RunState
     from continuations.core.trips import Trip
-    from continuations.engine.guardrail_agents import GuardrailAgents
+    from continuations.engine.hook_calls import GuardrailAgents
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -104,7 +104,7 @@ def a_question_hides_a_refusal() -> Patches:
         tripped: Tripped | None = check(self._info(arguments))
         if tripped is None:
             return await original(self, arguments)
-        trip = new_trip(self._path, self.call.frame_id, "asks", "tool", tripped)
+        trip = new_trip(self._path, self.call.frame_id, "asks", "tool", tripped.reason)
         return CheckedCall(arguments=arguments, trip=trip)
 
     yield patch(GuardedCall.guarded, guarded)

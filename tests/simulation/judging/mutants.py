@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext, judged_texts
 from continuations.core.events import TextAccepted
 from continuations.engine import text_waits
-from continuations.engine.call_checks import CallChecks
-from continuations.engine.call_examination import CallExaminer
+from continuations.engine.call_examination import CallChecks, CallExaminer
 from tests.simulation.families import JUDGES
 from tests.simulation.judging.laws import (
     no_input_is_read_unasked,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
     from continuations.core.waits import Wait
-    from continuations.engine.guardrail_agents import GuardrailAgents
+    from continuations.engine.hook_calls import GuardrailAgents
     from tests.simulation.mutants.mutant import Patches
 
 

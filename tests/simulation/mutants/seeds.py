@@ -373,3 +373,10 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_rewound_run_that_can_go_on_has_no_marker": (16000190, "no_run_stranded"),
     "an_answer_is_used_again_unasked": (16000016, "nothing_is_repeated_unasked"),
 }
+
+# The laws that stand beside no seed, and a mutant that breaks each with its seed.
+OTHER_LAWS: dict[str, str] = {
+    "a_run_takes_each_arrival_once": "a_moved_wait_keeps_the_events_of_its_version",
+    "denied_by_its_rule_never_runs": "a_rule_never_denies",
+    "nothing_due_is_left": "a_release_marker_of_a_resting_thread_stays",
+}

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.call_events import Answered, CallRaised, RepeatAllowed
-from continuations.engine import verification
+from continuations.engine import performer
 from continuations.engine.admission import Admission
 from continuations.engine.arrival_reducer import ArrivalReducer
-from continuations.engine.failed_attempts import FailedAttempts
+from continuations.engine.call_failures import FailedAttempts
 from continuations.engine.stack_binding import StackBinding
 from continuations.ledger import decision_errors
 from tests.simulation.decisions.laws import (
@@ -170,7 +170,7 @@ def a_running_call_may_be_approved_again() -> Patches:
     breaks=(timed_out_call_is_over_before_a_repeat,),
 )
 def a_running_call_may_be_verified_again() -> Patches:
-    yield returns(verification._is_over, value=True)
+    yield returns(performer._is_over, value=True)
 
 
 MUTANTS = mutants_in(globals())

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from continuations.core.live_transcript import LiveTranscript
 from continuations.engine import event_reading
+from continuations.engine.event_feeds import RunFeed, TurnFeed
 from continuations.engine.event_reading import Cursor
-from continuations.engine.live_feeds import TurnFeed
-from continuations.engine.run_feed import RunFeed
 from tests.simulation.families import STREAMS
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
 from tests.simulation.streams.laws import (

@@ -26,7 +26,6 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.authoring.schema_tool import SchemaTool
 
 CTX = ToolContext(run_id="r", call_id="c1", idempotency_key="k", fence=1, attempt=1)
 SCHEMA: dict[str, Any] = {
@@ -58,11 +57,11 @@ def make_tool(
     function: Callable[..., Any] = echo,
     schema: Any = SCHEMA,
     **options: Any,
-) -> SchemaTool:
+) -> Tool[..., Any]:
     return Tool.from_schema("forecast", schema, function, **options)
 
 
-def invoke(subject: SchemaTool, raw_arguments: str) -> str:
+def invoke(subject: Tool[..., Any], raw_arguments: str) -> str:
     arguments_json = subject.effective_arguments(raw_arguments)
     result = asyncio.run(subject.invoke(arguments_json, CTX))
     assert isinstance(result, str)
@@ -86,7 +85,7 @@ def test_schema_tool_is_a_tool_with_its_own_schema() -> None:
     assert (None, False, False) == (made.sub_agent, made.repeatable, made.verifiable)
     assert make_tool(read_only=True).repeatable
     assert make_tool(idempotent=True).repeatable
-    assert "<SchemaTool forecast>" == repr(made)
+    assert "<Tool forecast>" == repr(made)
     assert made is Agent("a", tools=[made]).get_tool("forecast")
 
 

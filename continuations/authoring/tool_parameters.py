@@ -1,19 +1,31 @@
-"""The signature of a tool whose parameters are only texts, integers and truth values.
+"""The parameters of a tool: how it reads its arguments, and what its functions get.
 
-For such a tool, pydantic adds nothing once the arguments are effective: the values in
-the JSON are the values that the function gets. A cold process that only runs an
-approved call then does not import pydantic, which takes longer than all the rest.
+`FunctionParameters` are those of a Python function. `SchemaParameters` follow from a
+JSON Schema, and `ArgumentsValidator` are those of an agent.
 
-Nothing is decided here. For any other type, default or value, `Tool` asks pydantic, and
-a test compares this schema with the one that pydantic makes.
+Some functions have only texts, integers and truth values as parameters. Once their
+arguments are effective, pydantic adds nothing: the values in the JSON are the values
+that the function gets. A cold process that only runs an approved call then does not
+import pydantic, which takes longer than all the rest. `PlainSignature` decides nothing.
+For any other type, default or value, pydantic is asked, and a test compares this schema
+with the one that pydantic makes.
 """
 
 from __future__ import annotations
 
 import inspect
 import types
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from functools import cached_property
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Union,
+    get_args,
+    get_origin,
+)
 
+from continuations.authoring import callables
 from continuations.authoring.callables import is_context_type, parameter_type
 from continuations.core import jsontext
 from continuations.value_class import dataclass
@@ -21,7 +33,112 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from continuations.authoring.arguments import ToolSignature
+    from continuations.authoring.callables import Docstring
+    from continuations.authoring.context import ToolContext
     from continuations.authoring.readings import Reading
+
+
+class FunctionParameters:
+    """The parameters of a Python function; they are read on first use.
+
+    Args:
+        function: The function, plain or async, or a bound method.
+        name: The name of its tool, for errors.
+        scope: The local names that the annotations of a nested function use.
+
+    Raises:
+        InvalidInput: The function cannot be a tool.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, scope: Mapping[str, Any] | None
+    ) -> None:
+        callables.check_tool_function(function, name)
+        self._function = function
+        self._name = name
+        self._scope = scope
+
+    @cached_property
+    def _docstring(self) -> Docstring:
+        return callables.parse_docstring(self._function.__doc__)
+
+    @cached_property
+    def _plain(self) -> PlainSignature | None:
+        return read_plain_signature(
+            self._function,
+            descriptions=self._docstring.parameter_descriptions,
+            scope=self._scope,
+        )
+
+    @cached_property
+    def _full(self) -> ToolSignature:
+        from continuations.authoring import arguments  # noqa: PLC0415 - it imports pydantic
+
+        return arguments.read_tool_signature(
+            self._function,
+            name=self._name,
+            descriptions=self._docstring.parameter_descriptions,
+            scope=self._scope,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the parameters; `None` if they are not readable."""
+        return callables.parameter_names(self._function)
+
+    @property
+    def description(self) -> str:
+        """The description in the docstring."""
+        return self._docstring.description
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema of the arguments."""
+        return (self._plain or self._full).schema
+
+    @property
+    def readings(self) -> Mapping[str, Reading]:
+        """How people read arguments, by their paths."""
+        return (self._plain or self._full).readings
+
+    def type_of(self, name: str) -> Any:
+        """Return the type of a parameter; it raises what its annotation raises."""
+        parameter = inspect.signature(self._function).parameters[name]
+        return parameter_type(parameter, self._function, self._scope)
+
+    def check_callback(self, option: str, callback: Callable[..., Any]) -> None:
+        """Raise `InvalidInput` if a function requires an argument of another name."""
+        callables.check_callback_parameters(
+            callback, self.names, f"tool {self._name}: {option}"
+        )
+
+    def effective_arguments(self, raw_arguments: str) -> str:
+        """Return the effective arguments as canonical JSON."""
+        return self._full.validator.effective_arguments(raw_arguments)
+
+    def find_edit_difference(self, edited_arguments: str) -> str | None:
+        """Return where the tool would run with another value than a person's edit."""
+        return self._full.validator.find_edit_difference(edited_arguments)
+
+    def values_by_name(self, arguments_json: str) -> dict[str, Any]:
+        """Return effective arguments as Python values; raises `ArgumentsInvalid`."""
+        plain = self._plain
+        values = None if plain is None else plain.values_by_name(arguments_json)
+        if values is not None:
+            return values
+        return self._full.validator.values_by_name(arguments_json)
+
+    def passed(
+        self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return arguments and context by name; another function gets what it takes."""
+        contexts = dict.fromkeys((self._plain or self._full).context_parameters, ctx)
+        arguments = {**self.values_by_name(arguments_json), **contexts}
+        if function is not self._function:
+            arguments = callables.accepted_arguments(function, arguments)
+        return (), arguments
+
 
 _TYPE_NAMES: dict[type, str] = {str: "string", int: "integer", bool: "boolean"}
 # pydantic accepts larger integers too, up to a limit of its own.

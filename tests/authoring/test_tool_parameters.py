@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from continuations.authoring.arguments import read_tool_signature
 from continuations.authoring.context import ToolContext  # noqa: TC001 - a tool's type
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.plain_signature import (
+from continuations.authoring.tool_parameters import (
     PlainSignature,
     read_plain_signature,
 )
-from continuations.authoring.tool_signature import read_tool_signature
 from continuations.core import jsontext
 
 NAMES = ["a", "b", "model_x", "copy", "_y", "z"]
@@ -111,7 +111,7 @@ def test_values_are_the_values_of_pydantic(function: Any, data: st.DataObject) -
     values = signature.values_by_name(text)
 
     try:
-        expected = full(function).values_by_name(text)
+        expected = full(function).validator.values_by_name(text)
     except ArgumentsInvalid:
         assert values is None
         return

@@ -1,6 +1,6 @@
-"""A tool made from a JSON Schema and a callable.
+"""The parameters of a tool whose JSON Schema its author wrote.
 
-`jsonschema_rs` is imported on first use; `pydantic` only when a result is written.
+`jsonschema_rs` is imported on first use.
 """
 
 from __future__ import annotations
@@ -10,68 +10,61 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from continuations.authoring import strict_json
-from continuations.authoring.base_tool import WaitingTool
 from continuations.authoring.callables import is_context_type, parameter_type
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.keyword_options import check_option_names
 from continuations.authoring.readings import Money, Secret
 from continuations.authoring.strict_json import is_object
-from continuations.authoring.tool_options import SCHEMA_TOOL_DEFAULTS, check_type
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Unpack
 
     from jsonschema_rs import ValidationError, Validator
 
     from continuations.authoring.context import ToolContext
     from continuations.authoring.readings import Reading
-    from continuations.authoring.tool_options import SchemaFunction, SchemaToolOptions
+    from continuations.authoring.tool_options import SchemaFunction
 
 _MAX_ERRORS = 10
 _MAX_ERROR_LENGTH = 300
 
 
-class SchemaTool(WaitingTool):
-    """A tool with a JSON Schema that its author wrote; see `Tool.from_schema`.
+class SchemaParameters:
+    """The parameters of a tool with a JSON Schema; see `Tool.from_schema`.
 
-    Attributes:
-        function: The callable that executes a call. It gets one `dict`.
+    Args:
+        name: The name of the tool, for errors.
+        schema: The JSON Schema.
+        function: The callable that gets the arguments as one `dict`.
+        readings: `Money` and `Secret` by path.
+
+    Raises:
+        InvalidInput: `schema`, `function` or `readings` is invalid.
     """
 
+    description = ""
+
     def __init__(
-        self,
-        name: str,
-        schema: Mapping[str, Any],
-        function: SchemaFunction,
-        **options: Unpack[SchemaToolOptions],
+        self, name: str, schema: object, function: SchemaFunction, readings: object
     ) -> None:
-        check_option_names("Tool.from_schema", options, SCHEMA_TOOL_DEFAULTS)
-        super().__init__(name, options)
-        self._description: str = options.get("description", "")
-        check_type(name, "description", self._description, str)
+        self._name = name
         if not callable(function):
             msg = f"tool {name}: function must be callable, got {function!r}."
             raise InvalidInput(msg)
-        self.function = function
         self._schema = _copy_schema(name, schema)
-        names = tuple(self._properties)
-        self._check_approval_parameters(names)
-        self._declared_readings = self._checked_readings(options.get("readings") or {})
-        self._check_summary(names, self._type_of)
-        for option, callback in (("function", function), ("verify", self.verify)):
-            if callback is not None:
-                self._check_callback(option, callback)
+        self.readings = self._checked_readings(readings or {})
+        self.check_callback("function", function)
 
     @property
-    def _readings(self) -> Mapping[str, Reading]:
-        return self._declared_readings
+    def names(self) -> tuple[str, ...]:
+        """The names of the top-level properties."""
+        return tuple(self._properties)
 
-    def _type_of(self, name: str) -> Any:
-        paths = [path for path in self._readings if path.partition("/")[0] == name]
-        secret = any(isinstance(self._readings[path], Secret) for path in paths)
+    def type_of(self, name: str) -> Any:
+        """Return the type of a property, as far as summaries ask: secret or any."""
+        paths = [path for path in self.readings if path.partition("/")[0] == name]
+        secret = any(isinstance(self.readings[path], Secret) for path in paths)
         return Annotated[Any, Secret()] if secret else Any
 
     def _checked_readings(self, readings: object) -> dict[str, Reading]:
@@ -82,17 +75,14 @@ class SchemaTool(WaitingTool):
             for path, each in fields.items()
         ):
             msg = (
-                f"tool {self.name}: readings must be a dict of Money and Secret by the "
-                "names of properties. Pass for example "
+                f"tool {self._name}: readings must be a dict of Money and Secret by "
+                "the names of properties. Pass for example "
                 '{"cents": Money("EUR", 100), "pin": Secret()}.'
             )
             raise InvalidInput(msg)
         return dict(fields)
 
-    def __repr__(self) -> str:
-        return f"<SchemaTool {self.name}>"
-
-    def _check_callback(self, option: str, callback: Callable[..., Any]) -> None:
+    def check_callback(self, option: str, callback: Callable[..., Any]) -> None:
         """Check that a function takes the arguments as one `dict`."""
         try:
             signature = inspect.signature(callback)
@@ -103,19 +93,14 @@ class SchemaTool(WaitingTool):
             signature.bind({}, **dict.fromkeys(contexts))
         except TypeError:
             msg = (
-                f"tool {self.name}: {option} has the parameters {signature}, but must"
+                f"tool {self._name}: {option} has the parameters {signature}, but must"
                 " take all arguments as one dict, and optionally a ToolContext. Declare"
                 f" {option}(arguments) or {option}(arguments, ctx: ToolContext)."
             )
             raise InvalidInput(msg) from None
 
     @property
-    def description(self) -> str:
-        """The description that the model reads."""
-        return self._description
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
+    def schema(self) -> Mapping[str, Any]:
         """The JSON Schema of the arguments. Callers must not change it.
 
         Raises:
@@ -153,7 +138,7 @@ class SchemaTool(WaitingTool):
                 self._schema, mask="the value", retriever=jsontext.refuse_reference
             )
         except ValueError as error:
-            msg = f"tool {self.name}: schema is not a valid JSON Schema"
+            msg = f"tool {self._name}: schema is not a valid JSON Schema"
             reason = strict_json.first_line(error)
             raise InvalidInput(f"{msg}: {reason}. Correct the schema.") from error
 
@@ -161,7 +146,7 @@ class SchemaTool(WaitingTool):
         # A wrong default would be refused in each call that leaves the argument out.
         for error in self._validator.iter_errors(self._defaults):
             if error.instance_path:
-                msg = f"tool {self.name}: a default in the schema is not valid"
+                msg = f"tool {self._name}: a default in the schema is not valid"
                 raise InvalidInput(f"{msg}: {_describe(error)}. Correct the schema.")
 
     def effective_arguments(self, raw_arguments: str) -> str:
@@ -187,22 +172,19 @@ class SchemaTool(WaitingTool):
         self.effective_arguments(edited_arguments)
         return None
 
-    def _values_by_name(self, arguments_json: str) -> dict[str, Any]:
+    def values_by_name(self, arguments_json: str) -> dict[str, Any]:
         """Return effective arguments as Python values by property name."""
         if self.effective_arguments(arguments_json) != arguments_json:
             msg = "These arguments now have another meaning; nothing ran."
             raise ArgumentsInvalid(msg)
         return strict_json.parse_arguments(arguments_json)
 
-    @property
-    def _argument_names(self) -> tuple[str, ...]:
-        return tuple(self._properties)
-
-    def _passed(
+    def passed(
         self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments as one `dict`, and the context by name."""
         contexts = dict.fromkeys(_context_parameters(function), ctx)
-        return (self._values_by_name(arguments_json),), contexts
+        return (self.values_by_name(arguments_json),), contexts
 
 
 def _copy_schema(name: str, schema: object) -> dict[str, Any]:
