@@ -155,8 +155,8 @@ def watch() -> Texts:
     return texts
 
 
-def _watch(base: type[Any], texts: Texts) -> None:
-    original = base.__init__
+def _watch(base: Any, texts: Texts) -> None:
+    original: Any = base.__init__
 
     def init(self: BaseException, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)

@@ -223,6 +223,10 @@ def _become(request: dict[str, Any], output: int) -> None:
         os._exit(code)
 
 
+def _note_nothing(_number: int, _frame: object) -> None:
+    pass
+
+
 def main() -> None:
     """Import the modules, and serve until the standard input ends."""
     for name in PRELOADED:
@@ -234,7 +238,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its test process
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGCHLD, _note_nothing)  # the wakeup of `serve` is enough
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)

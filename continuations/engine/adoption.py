@@ -514,11 +514,14 @@ async def find_equal_run(
 def _is_same_work(one: RunState, other: RunState) -> bool:
     """Return whether two states of a run have the same agents, messages and calls.
 
-    Numbers of versions tell nothing: a continuation that went on without a store counts
-    its own.
+    And both know of the same calls that a rewind left, or that a repair lost. Numbers
+    of versions tell nothing: a continuation that went on without a store counts its
+    own.
     """
     return (
-        one.frames == other.frames
+        (one.run.doubtful_tools, one.run.history_lost)
+        == (other.run.doubtful_tools, other.run.history_lost)
+        and one.frames == other.frames
         and one.calls == other.calls
         and {key: log.messages for key, log in one.logs.items()}
         == {key: log.messages for key, log in other.logs.items()}

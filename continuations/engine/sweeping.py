@@ -431,6 +431,10 @@ class RunSweep:
         state = newest.state
         if state.run.claim is not None or self.worker.keeps_markers:
             return  # in the second case the next sweep repairs the run
+        if not self.worker.has_followed(before.number, newest.number):
+            # Another process wrote a version during this look. If it died before it
+            # published the version, the markers lead the next sweep to it.
+            return
         if not self._is_published(due_markers, before):
             # This includes waits that were decided long ago: a process may have created
             # a wait object again after the decision, and died before it deleted it.

@@ -87,6 +87,7 @@ class Worker:
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
     feed: RunFeed | None = None
     _journal: StoreJournal | None = field(default=None, init=False)
+    _first_version: int = field(default=0, init=False)
     _store_clock: StoreClock = field(init=False)
 
     def __post_init__(self) -> None:
@@ -102,6 +103,13 @@ class Worker:
     def keeps_markers(self) -> bool:
         """Whether this worker left markers, so that a sweep does what failed."""
         return self._journal is not None and self._journal.keeps_markers
+
+    def has_followed(self, before: int, newest: int) -> bool:
+        """Return whether only this worker wrote versions after one, up to another."""
+        if not self._first_version:
+            return before == newest  # it did not work
+        last = self._journal.version_number if self._journal else self._first_version
+        return (self._first_version, last) == (before, newest)
 
     def _ender(self, state: RunState, journal: StoreJournal) -> RunEnder:
         canceller = self._job_canceller(state, journal)
@@ -184,6 +192,7 @@ class Worker:
         )
         if overview.newest_number == 0:
             raise self.versions.run_not_found_error()
+        self._first_version = self._first_version or overview.newest_number
         loaded, objects = await with_side_task(
             self.versions.load(overview.newest_number),
             read_ahead(self.objects, self.run_id, overview),

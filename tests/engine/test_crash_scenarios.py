@@ -67,7 +67,7 @@ RUN_ID = "r1"
 
 @dataclass(frozen=True)
 class End:
-    """What is left when a run has ended.
+    """The outcome of a run and its traces.
 
     Attributes:
         runner: A runner of a process that comes later.

@@ -245,6 +245,24 @@ def test_bytes_that_are_older_than_their_run_in_this_store_are_not_adopted() -> 
     assert isinstance(newest, Suspended)
 
 
+def test_bytes_from_before_a_rewind_to_their_version_are_not_adopted() -> None:
+    """Their calls and messages are those of the run, which has sent mail since."""
+    mails = ToolCall("mail", {"to": "ann"})
+    runner = runner_of(mails, ToolCall("choose", {}), mails, store=MemoryStore())
+    runner.start("go", run_id="r")
+    old = runner.look("r", version=1)
+    runner.rewind("r", 1)
+
+    with pytest.raises(InvalidInput, match=r"runner\.fork\('r', version\)"):
+        runner.adopt(old.to_bytes(), run_id="old")
+
+    runner.adopt(runner.look("r").to_bytes(), run_id="new")
+    outcome = runner.resume("new")
+    assert isinstance(outcome, Suspended)
+    assert ["mail"] == [wait.tool for wait in outcome.waits]
+    assert ["ann"] == sent
+
+
 @pytest.mark.parametrize("copy", ["fork", "adopt"])
 def test_requester_of_the_original_may_not_approve_in_a_copy(copy: str) -> None:
     runner = runner_of(ToolCall("pay", {"cents": 1}), "Paid.", store=MemoryStore())

@@ -12,7 +12,8 @@ from continuations import Approve, AsyncRunner, Finished, Runner
 from continuations.ledger import markers
 from continuations.ledger.decisions import build_decision, record_decision
 from continuations.ledger.objects import Objects
-from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from continuations.ledger.run_index import INDEX_PREFIX
+from continuations_storage.faults import Crash, FaultyStore, at, crashed, on
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import PAY_SCRIPT, make_pay_tool, start_and_get_wait
@@ -78,3 +79,43 @@ def test_a_marker_that_guards_a_claim_outlives_a_sweep(operations: int) -> None:
         assert isinstance(race.runner.resume("r1"), Finished), number
         assert [] == asyncio.run(race.store.keys("markers/")), number
     pytest.fail("it was never left alone")
+
+
+@pytest.mark.parametrize("operations", [3, 6])
+def test_run_that_another_process_ends_during_a_sweep_is_listed(
+    operations: int,
+) -> None:
+    """The process dies before it lists the run that it ended as cancelled.
+
+    The sweep read an earlier version, so the marker of the request is all that leads to
+    the run.
+    """
+    for number in range(1, 60):
+        clock = ManualClock()
+        store = StoreWithListingTime(clock)
+        agent = make_boss(PAY_SCRIPT, make_pay_tool())
+        runner = Runner(agent, store=store, clock=clock)
+        start_and_get_wait(runner)
+        dying = on("create", crashed("after"), prefix="runs/r1/in/stop")
+        with suppress(Crash):
+            Runner(agent, store=FaultyStore(store, dying), clock=clock).cancel("r1")
+
+        async def interfere() -> None:
+            faulty = FaultyStore(store, at(operations, crashed("after")))  # noqa: B023 - called in this round
+            with suppress(Crash):
+                await AsyncRunner(agent, store=faulty, clock=clock).resume("r1")  # noqa: B023
+
+        interleaved = InterleavingStore(store, number, interfere)
+        Runner(agent, store=interleaved, clock=clock).sweep()
+        for _ in range(3):
+            clock.seconds += 120
+            runner.sweep()
+
+        assert "cancelled" == runner.look("r1").status
+        listed = asyncio.run(store.keys(INDEX_PREFIX))
+        assert [f"{INDEX_PREFIX}ended/2026-01-01/r1"] == listed, number
+        assert [] == asyncio.run(store.keys("markers/")), number
+        assert [] == asyncio.run(store.keys("waits/")), number
+        if interleaved.request_count < number:
+            return
+    pytest.fail("the sweep made more requests")

@@ -35,6 +35,7 @@ from tests.simulation.agents import deployed_root, find_tree
 from tests.simulation.costs import charging
 from tests.simulation.past.actors import is_fork
 from tests.simulation.policy.tools import draw_grant
+from tests.simulation.seams.tools import names_after
 from tests.simulation.sim_environment import DecideResult, Notification
 from tests.simulation.store_client import StoreClient
 from tests.simulation.tools import result_of
@@ -86,6 +87,7 @@ class Actor:
                 notify=self.notify,
                 clock=self.process,
                 ids=self.process,
+                renamed=names_after(change),
             )
         return self._runners[change]
 

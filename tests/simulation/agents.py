@@ -22,6 +22,7 @@ from tests.simulation.costs import charging
 from tests.simulation.guards.tools import GUARDRAILS, HOOKS, REFUSED_TASK
 from tests.simulation.judging.guardrails import JUDGED
 from tests.simulation.processes import ProcessKilled, current_process
+from tests.simulation.seams.tools import first_name, names_after
 from tests.simulation.sim_environment import ModelTurn
 from tests.simulation.state.tools import Kept
 from tests.simulation.streams import actors as readers
@@ -42,12 +43,16 @@ Script: TypeAlias = Mapping[str, Sequence[Line]]
 
 
 class SimModel:
-    """Replies with the line that a conversation has come to, or raises an error."""
+    """Replies with the line that a conversation has come to, or raises an error.
+
+    It calls tools and agents by the names that its process has for them.
+    """
 
     name = "simulated"
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, new_names: Mapping[str, str]) -> None:
         self._script = script
+        self._new_names = new_names
 
     async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
         """Record the turn, take some virtual time, and reply, perhaps later."""
@@ -106,6 +111,8 @@ class SimModel:
     def _reply_of(self, messages: Sequence[Message]) -> ModelReply:
         turn = self.turn_of(messages)
         line = self._next_line(messages)
+        if not isinstance(line, str):
+            line = [(self._new_names.get(name, name), what) for name, what in line]
         return charging.charged(_assistant_message(line, turn))
 
     def turn_of(self, messages: Sequence[Message]) -> int:
@@ -230,7 +237,8 @@ def _assistant_message(line: Line, turn: int) -> Message:
 
 
 def _arguments_json(name: str, what: str) -> str:
-    return jsontext.canonical({"what" if name in TOOLS else "input": what})
+    parameter = "what" if first_name(name) in TOOLS else "input"
+    return jsontext.canonical({parameter: what})
 
 
 # Trees ------------------------------------------------------------------------------
@@ -270,7 +278,8 @@ class Tree:
 
     def make_root(self, change: Deployment | None) -> Agent:
         """Make the agents, with the tools of a deployment; returns the root."""
-        model, deployed = self.model(self.script), deployed_tools(change)
+        new_names, deployed = names_after(change), deployed_tools(change)
+        model = self.model(self.script, new_names)
         tools = [
             deployed[name]
             for name in TOOLS
@@ -293,7 +302,7 @@ class Tree:
 
         def make_child(child_name: str, below: Mapping[str, Any]) -> Any:
             plain_name, _, seconds = child_name.partition("?")
-            child = make_agent(plain_name, below)
+            child = make_agent(new_names.get(plain_name, plain_name), below)
             if plain_name == child_name:
                 return child
             policy = ApprovalPolicy(valid_for=int(seconds) if seconds else None)

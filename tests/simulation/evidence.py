@@ -202,6 +202,14 @@ class RunHistory:
         return committed
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The run from which a fork or an adopted run goes on, and the version."""
+
+    source: RunHistory
+    version: Version
+
+
 class Evidence:
     """All that laws read.
 
@@ -230,6 +238,8 @@ class Evidence:
         self.runs = {
             run_id: self._run_history(run_id) for run_id in environment.tree_of_run
         }
+        if environment.deployment == "renames":
+            self._name_tools_as_stored()
         self.decisions = self._decisions()
         self.waits = self._waits()
         self.slots = self._slots()
@@ -259,6 +269,32 @@ class Evidence:
                 Version(number, create.at, create.process, rebuilt[number].state)
             )
         return history
+
+    def _name_tools_as_stored(self) -> None:
+        """Give the tool of each effect the name that its call has in the run.
+
+        A renamed tool runs a stored call as a copy with the old name.
+        """
+        names = {
+            (history.run_id, call.id): call.tool
+            for history in self.runs.values()
+            for version in history.versions
+            for call in version.state.calls.values()
+        }
+        for effect in self.environment.effects:
+            name = names.get((effect.run_id, effect.call_id), effect.code.name)
+            effect.code = effect.code.with_name(name)
+
+    def origin_of(self, history: RunHistory) -> Origin | None:
+        """Return the version from which a fork or an adopted run goes on, if any."""
+        source = self.runs.get(self.environment.sources.get(history.run_id, ""))
+        if source is None or source.load_error is not None or not history.versions:
+            return None
+        forked_from = history.versions[0].state.run.forked_from
+        number = self.environment.adopted_versions.get(history.run_id)
+        if forked_from is not None:
+            number = int(forked_from.rpartition("@")[2])
+        return None if number is None else Origin(source, source.versions[number - 1])
 
     def next_wait_of_job(self, wait_id: str) -> str | None:
         """Return the id of the wait after one whose answer a tool rejected."""

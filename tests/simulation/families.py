@@ -23,7 +23,7 @@ from tests.simulation.agents import (
 )
 from tests.simulation.costs.charging import BUDGET_TREES, draw_budgets
 from tests.simulation.events.actors import EVENT_TREE_NAMES, draw_reporters
-from tests.simulation.fault_schedule import CodeChange, PolicyChange
+from tests.simulation.fault_schedule import CodeChange, NameChange, PolicyChange
 from tests.simulation.files.actors import draw_attachers
 from tests.simulation.jobs.actors import JOB_TREE_NAMES, draw_job_systems
 from tests.simulation.models.slow_provider import SLOW_TREES, draw_slow_models
@@ -136,10 +136,13 @@ ATTACHMENTS = Family(
 # People fork and rewind runs. Each process has the first code.
 PAST = Family(number=11, trees=CHANGED_TREES, roles=draw_changers, deployment_rate=0.0)
 
-# Everything meets: a thread, several senders, signals, events, rules, grants, forks and
-# rewinds. Each process has the first code.
+# Everything meets: a thread, several senders, signals, events, rules, grants, forks,
+# rewinds, adopted runs, and processes that have other names of tools and agents.
 SEAMS = Family(
-    number=16, trees=tuple(SEAM_TREES), roles=draw_people, deployment_rate=0.0
+    number=16,
+    trees=tuple(SEAM_TREES),
+    roles=draw_people,
+    deployments=get_args(NameChange),
 )
 
 # Run `r0` has a budget in money.

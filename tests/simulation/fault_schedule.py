@@ -18,7 +18,9 @@ Phase = Literal["before", "flight", "after"]
 CodeChange = Literal["parameter", "version", "removal", "approval"]
 # Changes of policies only, which one family of schedules has beside the others.
 PolicyChange = Literal["strict", "recheck"]
-Deployment: TypeAlias = CodeChange | PolicyChange
+# Tools and agents get other names, and the new code knows the old ones.
+NameChange = Literal["renames"]
+Deployment: TypeAlias = CodeChange | PolicyChange | NameChange
 
 # Faults of one store operation, with the probability for schedules that have the kind.
 STORE_FAULT_RATES: dict[str, float] = {

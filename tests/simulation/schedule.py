@@ -225,8 +225,9 @@ def _plan_deployment(environment: SimEnvironment, processes: list[str]) -> None:
     change = rng.choice(family.deployments)
     if faults.record(f"code/0 deployment {change}"):
         environment.deployment = change
-        if change == "removal":
-            # A worker without the tool of an approved call leaves the run alone.
+        if change in ("removal", "renames"):
+            # A worker without the tool of an approved call leaves the run alone. So
+            # does one that has only the old name of a tool or an agent.
             environment.expected_errors = (*environment.expected_errors, AgentChanged)
         begin = rng.random() * HORIZON_SECONDS / 3 * environment.time_scale
         begin += family.deployment_delay * environment.time_scale

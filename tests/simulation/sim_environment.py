@@ -13,6 +13,7 @@ from continuations_storage.errors import (
     NotFound,
 )
 from tests.simulation.processes import ClockSample, Process, wall_time
+from tests.simulation.seams.tools import first_name
 from tests.simulation.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class Effect:
 
     @property
     def tool(self) -> str:
-        """The name of the tool."""
-        return self.code.name
+        """The first name of the tool."""
+        return first_name(self.code.name)
 
     def __str__(self) -> str:
         call = f"{self.run_id} {self.call_id}"
@@ -135,6 +136,16 @@ class RevokedGrant:
     at: float
     run_id: str
     grant: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignalList:
+    """The signals that a listing of a run showed, and when the listing began."""
+
+    run_id: str
+    began_at: float
+    at: float
+    numbers: tuple[int, ...]
 
 
 class SimStore:
@@ -223,7 +234,7 @@ class SimEnvironment:
         people: The persons who decide, fork and send, or none: then each actor decides
             under its own name.
         requesters: The person who starts each run, if it is one.
-        forked_by: The person who made each fork.
+        forked_by: The person who made each fork or adopted run.
         operators: Whether operators pause runs; the end of the schedule unpauses them.
         cancels_calls: Whether operators cancel calls.
         grants: Whether deciders give grants.
@@ -232,12 +243,15 @@ class SimEnvironment:
         wrong_files: Requests to models that lacked the bytes of an attachment.
         arrival_listings: The process, the run id and the true time of each request to
             list what arrived for a run.
-        sources: The run that each fork was made of.
+        sources: The run that each fork or adopted run was made of.
+        adopted_versions: The version of the source whose bytes each adopted run is
+            made of.
         changed_forks: The forks that differ from their sources.
         fork_messages: The changed messages of each fork, by the ids of frames.
-        forks_began: When the newest attempt to make each fork began.
+        forks_began: When the newest attempt to make each fork or adopted run began.
         rewinds_asked: The run and the version of each rewind that was tried.
         rewound: The results of rewinds, in their order.
+        signal_lists: The listings of signals, in their order.
         budgets: The cost that a run may reach, in units; no other run has a limit.
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
@@ -289,11 +303,13 @@ class SimEnvironment:
         default_factory=list[tuple[str, str, float]]
     )
     sources: dict[str, str] = field(default_factory=dict[str, str])
+    adopted_versions: dict[str, int] = field(default_factory=dict[str, int])
     fork_messages: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Any])
     forks_began: dict[str, float] = field(default_factory=dict[str, float])
     changed_forks: set[str] = field(default_factory=set[str])
     rewinds_asked: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     rewound: list[Rewound] = field(default_factory=list[Any])
+    signal_lists: list[SignalList] = field(default_factory=list[SignalList])
     deployment: Deployment | None = None
     deployed_at: dict[str, float] = field(default_factory=dict[str, float])
     log: list[tuple[Any, ...]] = field(default_factory=list[Any])

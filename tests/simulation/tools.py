@@ -18,7 +18,7 @@ from tests.own_task import cancel_own_task
 from tests.simulation.files.actors import drawn_file
 from tests.simulation.policy.tools import RULE_POLICIES, checked_policy, strict_policy
 from tests.simulation.processes import ProcessKilled, current_process
-from tests.simulation.seams.tools import REQUESTED_POLICIES
+from tests.simulation.seams.tools import REQUESTED_POLICIES, first_name, names_after
 from tests.simulation.sim_environment import Effect
 from tests.simulation.state.tools import KEEPING_TOOLS, keep, results
 from tests.simulation.virtual_loop import NO_PROCESS
@@ -61,7 +61,7 @@ class SimCall:
     @property
     def result(self) -> str:
         """The result of the tool."""
-        return result_of(self.code.name, self.what)
+        return result_of(first_name(self.code.name), self.what)
 
 
 Body: TypeAlias = Callable[[SimCall], Coroutine[Any, Any, str]]
@@ -300,21 +300,23 @@ async def _perform(call: SimCall, seconds: float) -> str:
 
 @cache
 def deployed_tools(change: Deployment | None) -> Mapping[str, Tool[Any, Any]]:
-    """Return the tools by name, as they are after a deployment.
+    """Return the tools by their first names, as they are after a deployment.
 
     Args:
         change: The deployment. With `parameter` or `version`, the tools that need
             approval have one more parameter, or another version; with `removal` they
             are gone. With `approval`, all tools need approval. With `strict` or
-            `recheck`, the policies of those that need it get that option.
+            `recheck`, the policies of those that need it get that option. With
+            `renames`, some tools have another name.
     """
     tools: dict[str, Tool[Any, Any]] = {}
+    new_names = names_after(change)
     for name, waiting_tool in WAITING_TOOLS.items():
         tools[name] = make_waiting_tool(name, waiting_tool, _perform, SimCall)
     for name, declaration in _DECLARATIONS.items():
         needs_approval = "approval" in declaration.options
-        if change is None or name in _NEVER_CHANGED:
-            tools[name] = _make_tool(name, declaration)
+        if change in (None, "renames") or name in _NEVER_CHANGED:
+            tools[name] = _make_tool(new_names.get(name, name), declaration)
         elif needs_approval == (change == "approval"):
             # The deployment does not concern this tool.
             tools[name] = _make_tool(name, declaration)

@@ -20,6 +20,7 @@ from tests.simulation.guards import laws as laws_of_guards
 from tests.simulation.operators.laws import requests_of
 from tests.simulation.policy import laws as laws_of_policy
 from tests.simulation.processes import EPOCH, wall_time
+from tests.simulation.seams.tools import first_name
 from tests.simulation.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _has_a_result_of_its_job(evidence: Evidence, wait: Wait) -> bool:
 
 
 def _may_be_verified(wait: Wait) -> bool:
-    tool = TOOLS.get(wait.tool)
+    tool = TOOLS.get(first_name(wait.tool))
     return wait.kind == "unknown" and tool is not None and tool.verify is not None
 
 
@@ -371,7 +372,7 @@ def _why_not_approved(
         return f"its decision is {decision.kind}, at {record.decided_at}"
     approved = decision.arguments or wait.arguments_json
     if (
-        effect.tool != wait.tool
+        effect.tool != first_name(wait.tool)
         or effect.code.effective_arguments(approved) != effect.arguments
     ):
         return f"{approved} was approved"
@@ -390,13 +391,15 @@ def _why_not_approved(
 def approved_call_runs_or_waits_again(evidence: Evidence) -> str | None:
     """No approval is lost: in a finished run the call ran after it, or waited again.
 
-    A call waits again if a deployment changed or removed its tool, for example.
+    A call waits again if a deployment changed or removed its tool, for example. A call
+    that the rule of its policy denies does not run, even if a person approves it.
     """
     for record in evidence.waits.values():
         wait, decision = record.wait, record.decision
         history = evidence.runs[wait.run_id]
         is_finished = history.newest_state.run.status == "finished"
-        if not is_finished or wait.tool not in TOOLS or _is_rewound(evidence, record):
+        is_known = first_name(wait.tool) in TOOLS
+        if not is_finished or not is_known or _is_rewound(evidence, record):
             continue
         if decision is None or decision.kind != "approve":
             continue
@@ -404,6 +407,9 @@ def approved_call_runs_or_waits_again(evidence: Evidence) -> str | None:
         if any(each.call_id or each.message_number for each in requests):
             continue  # perhaps an operator or a message cancelled the call
         if laws_of_guards.refused_by_guardrail(evidence, record):
+            continue
+        executed = decision.arguments or wait.arguments_json
+        if laws_of_policy.is_denied_by_its_rule(wait.tool, executed):
             continue
         ran = any(
             effect.began_at > record.decided_at
@@ -424,7 +430,7 @@ def edits_match_schema(evidence: Evidence) -> str | None:
     for record in evidence.waits.values():
         if record.decision is None or record.decision.arguments is None:
             continue
-        tool = TOOLS.get(record.wait.tool)
+        tool = TOOLS.get(first_name(record.wait.tool))
         if tool is None:
             continue
         try:

@@ -12,6 +12,7 @@ from continuations.ledger.arrival_logs import SIGNALS
 from continuations.wire.arrivals import EVENT, SIGNAL
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.evidence import is_rewind
+from tests.simulation.operators.laws import requests_of
 from tests.simulation.processes import wall_time
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from continuations.core.decisions import Decision
     from continuations.core.waits import Wait
-    from continuations.wire.arrivals import PublishedEvent
+    from continuations.wire.arrivals import PublishedEvent, Signal
     from tests.simulation.evidence import Evidence, RunHistory, Version
 
 
@@ -154,7 +155,7 @@ def _closed(
 
 
 def each_signal_ends_one_wait(evidence: Evidence) -> str | None:
-    """No signal ends two waits, and none vanishes without one."""
+    """No signal ends two waits, and none vanishes without one, unless it is dropped."""
     for history in evidence.runs.values():
         ended: dict[int, str] = {}
         for before, after in pairwise(history.versions):
@@ -170,6 +171,7 @@ def each_signal_ends_one_wait(evidence: Evidence) -> str | None:
                 if first != wait.id:
                     return f"signal {decision.signal} ended {first} and {wait.id}"
             lost = _signals_gone(before, after) - _signals_used(evidence, history)
+            lost -= signals_dropped(evidence, before, after)
             if lost:
                 return f"{history.run_id} lost the signals {sorted(lost)}"
     return None
@@ -187,6 +189,32 @@ def _signals_used(evidence: Evidence, history: RunHistory) -> set[int]:
     }
 
 
+def signals_dropped(evidence: Evidence, before: Version, after: Version) -> set[int]:
+    """Return the signals that the requests which a version took in drop.
+
+    A request drops the signals with its name, up to a number. The run has taken them in
+    before, or in the same version.
+    """
+    old, new = before.state.run, after.state.run
+    dropped: set[int] = set()
+    for request in requests_of(evidence, new.id):
+        is_taken_in = old.last_operator_number < request.number
+        is_taken_in = is_taken_in and request.number <= new.last_operator_number
+        if request.action != "drop" or not is_taken_in:
+            continue
+        for number in range(1, request.signal_number + 1):
+            name = signal_of(evidence, new.id, number).name
+            if request.signal_name in (None, name):
+                dropped.add(number)
+    return dropped
+
+
+def signal_of(evidence: Evidence, run_id: str, number: int) -> Signal:
+    """Return a signal as it was recorded."""
+    key = layout.numbered_key(layout.SIGNAL, run_id, number)
+    return SIGNAL.decode(evidence.created[key][0].body, key, run_id)
+
+
 def _signals_gone(before: Version, after: Version) -> set[int]:
     """Return the signals that were kept, or were taken in, and are not kept now."""
     old, new = before.state.run, after.state.run
@@ -200,8 +228,7 @@ def no_signal_waits_beside_its_wait(evidence: Evidence) -> str | None:
     for wait in _open_event_waits(evidence):
         history = evidence.runs[wait.run_id]
         for number in _unused_signals(evidence, history):
-            key = layout.numbered_key(layout.SIGNAL, wait.run_id, number)
-            signal = SIGNAL.decode(evidence.created[key][0].body, key, wait.run_id)
+            signal = signal_of(evidence, wait.run_id, number)
             in_time = wait.deadline is None or signal.at <= wait.deadline
             if signal.name == wait.event and in_time:
                 return f"{wait.id} is open, and signal {number} is not used"

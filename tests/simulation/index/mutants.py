@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.engine.worker import Worker
 from continuations.ledger import run_index
+from tests.simulation.families import PAST
 from tests.simulation.index.laws import runs_are_found
-from tests.simulation.mutants.mutant import mutant, mutants_in, skip
+from tests.simulation.mutants.conditions import the_index_fails_at_times
+from tests.simulation.mutants.mutant import mutant, mutants_in, returns, skip
+from tests.simulation.protocol.laws_of_endings import listed_waits_are_open
 
 if TYPE_CHECKING:
     from tests.simulation.mutants.mutant import Patches
@@ -20,6 +24,24 @@ if TYPE_CHECKING:
 )
 def a_dead_process_leaves_a_run_out_of_the_index() -> Patches:
     yield skip(run_index.mend)
+
+
+@mutant(
+    "A sweep deletes the markers that its worker kept, so nobody lists the run.",
+    breaks=(runs_are_found, listed_waits_are_open),
+    condition=the_index_fails_at_times,
+)
+def a_sweep_deletes_what_its_worker_kept() -> Patches:
+    yield returns(Worker.keeps_markers, value=False)
+
+
+@mutant(
+    "A sweep deletes the markers of a version that another process wrote meanwhile.",
+    breaks=(runs_are_found, listed_waits_are_open),
+    family=PAST,
+)
+def a_sweep_deletes_the_markers_of_another_process() -> Patches:
+    yield returns(Worker.has_followed, value=True)
 
 
 MUTANTS = mutants_in(globals())

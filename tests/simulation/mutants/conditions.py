@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,18 @@ from continuations.core.decisions import Decision, Deny
 from continuations.core.messages import Message
 from continuations.engine.journal import StoreJournal
 from continuations.engine.run_requests import RunRequests
-from continuations.ledger import wait_slots
+from continuations.errors import ContinuationsError, StoreUnavailable
+from continuations.ledger import run_index, wait_slots
 from continuations.ledger.versions import Versions
+from continuations.past import Rewound
 from tests.simulation import actors, agents, tools
 from tests.simulation.actors import Actor
+from tests.simulation.families import Family
 from tests.simulation.mutants.mutant import patch, returns
+from tests.simulation.past import actors as past_actors
 from tests.simulation.processes import Process, current_process
 from tests.simulation.protocol import laws_of_endings
+from tests.simulation.seams import actors as people
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
     from continuations.wire.continuation import Continuation
+    from tests.simulation.families import Role
     from tests.simulation.mutants.mutant import Patches
     from tests.simulation.sim_environment import SimEnvironment
     from tests.simulation.tools import SimCall
@@ -242,6 +249,91 @@ def workers_send() -> Patches:
         await original(actor)
 
     yield patch(original, send_and_work)
+
+
+def interrupted_turns_are_rewound() -> Patches:
+    """Workers die when a message ends their turn, and people rewind into that turn."""
+    original_commit, original_rewind = StoreJournal.commit, people._rewind_chat
+
+    async def commit(
+        self: StoreJournal, state: RunState, *, progressed: bool
+    ) -> Arrivals:
+        asked = await original_commit(self, state, progressed=progressed)
+        process = current_process()
+        rewinds = bool(state.run.rewind_to) or process.environment.faults.stopped
+        if _is_interrupted(state) and not rewinds:
+            await process.die_here()
+        return asked
+
+    async def rewind_chat(actor: Actor, run_id: str) -> None:
+        for _ in range(100):
+            await asyncio.sleep(1)
+            with suppress(ContinuationsError):
+                newest = await actor.runner.look(run_id)
+                if _is_interrupted(newest.run_state):
+                    version = newest.version - actor.rng.randint(1, 2)
+                    actor.environment.rewinds_asked.add((run_id, version))
+                    rewound = await actor.runner.rewind(run_id, version)
+                    actor.environment.rewound.append(rewound)
+                    return
+
+    yield patch(original_commit, commit)
+    yield patch(original_rewind, rewind_chat)
+
+
+def _is_interrupted(state: RunState) -> bool:
+    return state.run.reads_next > state.run.last_inbox_number
+
+
+def rules_decide_about_the_first_run() -> Patches:
+    """A rule approves, denies, or asks a person about each of the calls of run `r0`."""
+    original = Family.draw
+
+    def draw(self: Family, environment: SimEnvironment) -> list[tuple[str, Role]]:
+        roles = original(self, environment)
+        environment.tree_of_run["r0"] = "ruled"
+        return roles
+
+    yield patch(original, draw)
+
+
+def runs_are_rewound_before_they_are_adopted() -> Patches:
+    """A process rewinds a run to the version whose bytes are then adopted."""
+    original = past_actors._adopt
+
+    async def adopt(
+        actor: Actor, source: str, taken: Continuation, new_id: str, by: str | None
+    ) -> None:
+        environment = actor.environment
+        other = Actor(environment, f"rewinds{len(environment.processes)}")
+        environment.rewinds_asked.add((source, taken.version))
+        await other.process.run(_rewind(other, source, taken.version))
+        await original(actor, source, taken, new_id, by)
+
+    yield patch(original, adopt)
+
+
+async def _rewind(actor: Actor, run_id: str, version: int) -> None:
+    rewind = partial(actor.runner.rewind, run_id, version)
+    rewound = await actor.perform(f"rewind {run_id}", rewind)
+    if isinstance(rewound, Rewound):
+        actor.environment.rewound.append(rewound)
+
+
+def the_index_fails_at_times() -> Patches:
+    """The store often fails when a process lists a run that has ended."""
+    original = run_index.move_to_ended
+
+    async def move_to_ended(
+        objects: Objects, version: LoadedVersion, *, with_labels: bool = False
+    ) -> None:
+        process = current_process()
+        if not process.environment.faults.stopped and process.rng.random() < 0.7:
+            msg = "simulated: the index cannot be written"
+            raise StoreUnavailable(msg)
+        await original(objects, version, with_labels=with_labels)
+
+    yield patch(original, move_to_ended)
 
 
 def tools_wait() -> Patches:

@@ -123,6 +123,8 @@ SEEDS: dict[str, tuple[int, str]] = {
         "timed_out_call_is_over_before_a_repeat",
     ),
     "a_dead_process_leaves_a_run_out_of_the_index": (19, "runs_are_found"),
+    "a_sweep_deletes_what_its_worker_kept": (38, "runs_are_found"),
+    "a_sweep_deletes_the_markers_of_another_process": (11002469, "runs_are_found"),
     "an_answer_runs_the_tool_again": (0, "tool_before_a_wait_never_runs_again"),
     "an_answer_is_received_again_after_a_crash": (270, "started_once"),
     "both_stages_have_one_key": (0, "idempotency_key_stable"),
@@ -176,7 +178,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         "forks_begin_with_nothing_of_their_own",
     ),
     "usage_goes_back": (11000000, "ids_never_go_back"),
-    "messages_are_read_again": (16000092, "ids_never_go_back"),
+    "messages_are_read_again": (16002572, "ids_never_go_back"),
     "a_rewind_tells_of_no_call": (11000003, "rewinds_tell_what_is_not_undone"),
     "a_fork_decides_in_its_source": (11000178, "forks_change_no_other_run"),
     "changed_messages_are_forgotten": (
@@ -361,17 +363,28 @@ SEEDS: dict[str, tuple[int, str]] = {
         "no_message_lacks_its_attachment",
     ),
     "a_fork_forgets_who_asked_in_its_source": (
-        16000064,
+        16002693,
         "nobody_approves_what_they_asked_for",
     ),
-    "a_thread_is_rewound_into_any_turn": (16000038, "cut_off_messages_are_stopped"),
+    "a_thread_is_rewound_into_any_turn": (16002535, "cut_off_messages_are_stopped"),
     "a_moved_wait_keeps_the_events_of_its_version": (
-        16000016,
+        16002609,
         "an_event_is_taken_once",
     ),
-    "a_grant_approves_for_its_giver": (16000168, "nobody_approves_what_they_asked_for"),
-    "a_rewound_run_that_can_go_on_has_no_marker": (16000190, "no_run_stranded"),
-    "an_answer_is_used_again_unasked": (16000016, "nothing_is_repeated_unasked"),
+    "a_grant_approves_for_its_giver": (16000101, "nobody_approves_what_they_asked_for"),
+    "a_rewound_run_that_can_go_on_has_no_marker": (16002749, "no_run_stranded"),
+    "an_answer_is_used_again_unasked": (16002609, "nothing_is_repeated_unasked"),
+    "names_are_compared_without_renames": (16000135, "nothing_is_repeated_unasked"),
+    "an_interruption_is_forgotten": (16000244, "interruptions_survive_a_rewind"),
+    "a_cut_off_turn_has_no_reply": (16002702, "cut_off_messages_are_stopped"),
+    "a_denying_rule_is_not_asked_about_a_doubtful_call": (
+        16002842,
+        "denied_by_its_rule_never_runs",
+    ),
+    "older_bytes_are_adopted": (16000015, "nothing_is_repeated_unasked"),
+    "bytes_from_before_a_rewind_are_adopted": (16000712, "nothing_is_repeated_unasked"),
+    "dropped_signals_are_kept": (16000003, "dropped_signals_end_no_wait"),
+    "signals_of_other_names_are_dropped": (16000003, "each_signal_ends_one_wait"),
 }
 
 # The laws that stand beside no seed, and a mutant that breaks each with its seed.

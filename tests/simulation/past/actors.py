@@ -26,18 +26,20 @@ if TYPE_CHECKING:
 # Trees with free calls, approved calls and agents below each other.
 CHANGED_TREES = ("turns", "one", "deep", "wide", "approved_agent", "plain", "mixed")
 _FORK = "fork-"
+_ADOPTED = "adopted-"
 FORKERS = "forker"
+ADOPTERS = "adopter"
 _MAX_FORKS = 2
 
 
 def is_fork(run_id: str) -> bool:
-    """Return whether a run of a schedule was made by a fork."""
-    return run_id.startswith(_FORK)
+    """Return whether a run of a schedule was made of another one."""
+    return run_id.startswith((_FORK, _ADOPTED))
 
 
 def is_forker(process: str) -> bool:
-    """Return whether a process forks runs, and does nothing else."""
-    return process.startswith(FORKERS)
+    """Return whether a process forks or adopts runs, and does nothing else."""
+    return process.startswith((FORKERS, ADOPTERS))
 
 
 def draw_changers(
@@ -102,6 +104,48 @@ async def _make(actor: Actor, fork: Fork) -> None:
     await actor.runner.fork(
         fork.source, fork.version, run_id=fork.run_id, by=fork.by, **fork.changes
     )
+
+
+async def act_as_adopter(actor: Actor) -> None:
+    """Export runs as bytes, and adopt the bytes at once or later, some of them twice.
+
+    The bytes are those of the newest version or of an earlier one.
+    """
+    for number in range(actor.rng.randint(1, 3)):
+        await actor.pause_randomly(60)
+        source = actor.rng.choice(list(actor.environment.tree_of_run))
+        taken: list[Continuation] = []
+        await actor.perform(f"export {source}", partial(_export, actor, source, taken))
+        if actor.rng.random() < 0.5:
+            await actor.pause_randomly(40)
+        new_id, by = f"{_ADOPTED}{actor.name}-{number}", _person(actor)
+        for continuation in taken * 2:
+            adopt = partial(_adopt, actor, source, continuation, new_id, by)
+            await actor.perform(f"adopt {source} as {new_id}", adopt)
+            if actor.rng.random() < 0.7:
+                break
+
+
+async def _export(actor: Actor, source: str, taken: list[Continuation]) -> None:
+    newest = await actor.runner.look(source)
+    if actor.rng.random() < 0.4:
+        version = actor.rng.randint(1, newest.version)
+        newest = await actor.runner.look(source, version=version)
+    taken.append(newest)
+
+
+async def _adopt(
+    actor: Actor, source: str, taken: Continuation, new_id: str, by: str | None
+) -> None:
+    environment = actor.environment
+    environment.sources[new_id] = source
+    environment.adopted_versions[new_id] = taken.version
+    environment.tree_of_run[new_id] = environment.tree_of_run[source]
+    if not environment.store.keys(layout.versions_prefix(new_id), limit=1):
+        environment.forks_began[new_id] = environment.next_timestamp
+    if by is not None:
+        environment.forked_by[new_id] = by
+    await actor.runner.adopt(taken.to_bytes(), run_id=new_id, by=by)
 
 
 def _person(actor: Actor) -> str | None:

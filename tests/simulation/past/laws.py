@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core.calls import Nested, Started
 from tests.simulation.evidence import is_rewind
 from tests.simulation.past.actors import is_forker
+from tests.simulation.seams.tools import first_name
 from tests.simulation.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -36,37 +37,38 @@ def nothing_is_repeated_unasked(evidence: Evidence) -> str | None:
     """After a fork or rewind, a person is asked before a tool has its effect again.
 
     That is every tool that was approved or started in the versions that were left, or
-    whose call had no result. A tool that only reads needs no question.
+    whose call had no result. A tool that only reads needs no question. An adopted run
+    asks too, if it goes on from bytes that are older than its source.
     """
     for history in evidence.runs.values():
         for target, claim, after in rewinds_of(history):
             left = history.versions[target.number : claim.number]
             tools = _begun_tools(target.state, left)
+            gone = {call_id for each in left for call_id in each.state.calls}
+            gone -= target.state.calls.keys()
             for effect in evidence.environment.effects:
                 sample = effect.clock_sample.true_time
                 is_after = effect.run_id == history.run_id and sample >= after.at
+                # A later rewind may bring a call back, and is judged itself.
+                is_after = is_after and effect.call_id not in gone
                 needs = is_after and _needs_question(effect, tools)
                 if needs and not _was_asked(evidence, effect, after.at):
                     return f"{effect} ran unasked after a rewind to {target.number}"
         for effect in _effects_unasked_in_a_fork(evidence, history):
-            return f"{effect} ran unasked in a fork"
+            return f"{effect} ran unasked in a run that goes on from another one"
     return None
 
 
 def _effects_unasked_in_a_fork(
     evidence: Evidence, history: RunHistory
 ) -> Iterator[Effect]:
-    if not history.versions or not history.versions[0].state.run.forked_from:
+    origin = evidence.origin_of(history)
+    if origin is None:
         return
-    began = evidence.environment.forks_began.get(history.run_id)
-    assert began is not None
-    name, _, number = history.versions[0].state.run.forked_from.rpartition("@")
-    source = evidence.runs[name]
-    if source.load_error is not None:
-        return
-    target = source.versions[int(number) - 1]
-    left = [each for each in source.versions[int(number) :] if each.at < began]
-    tools = _begun_tools(target.state, left)
+    began = evidence.environment.forks_began[history.run_id]
+    later = origin.source.versions[origin.version.number :]
+    left = [each for each in later if each.at < began]
+    tools = _begun_tools(origin.version.state, left)
     for effect in evidence.environment.effects:
         needs = effect.run_id == history.run_id and _needs_question(effect, tools)
         if needs and not _was_asked(evidence, effect, 0.0):
@@ -80,7 +82,7 @@ def _begun_tools(state: RunState, left: list[Version]) -> set[str]:
         for call in version.state.calls.values():
             old = state.calls.get(call.id)
             if _has_begun(call, old) or _is_approved(call, old):
-                tools.add(call.tool)
+                tools.add(first_name(call.tool))
     return tools
 
 
@@ -115,16 +117,16 @@ def _was_asked(evidence: Evidence, effect: Effect, since: float) -> bool:
             continue
         if record.decision is not None and record.decision.kind == "approve":
             return True
-        if wait.kind == "unknown" and TOOLS[wait.tool].verify is not None:
+        if wait.kind == "unknown" and TOOLS[first_name(wait.tool)].verify is not None:
             return True
     return False
 
 
 def forks_change_no_other_run(evidence: Evidence) -> str | None:
-    """A process that forks changes no key of the source, and nothing of other runs."""
+    """A process that forks or adopts changes nothing of the source or of other runs."""
     for change in evidence.environment.store.changes:
         if is_forker(change.process):
-            own = f"fork-{change.process}-"
+            own = f"{change.process}-"
             if own not in change.key and not change.key.startswith("probe/"):
                 return f"{change.process} changed {change.key}"
     return None
@@ -183,12 +185,15 @@ def _with_object(state: RunState) -> set[str]:
 
 
 def forks_begin_with_nothing_of_their_own(evidence: Evidence) -> str | None:
-    """A fork has no grant, no claim, no message and no signal of its source."""
+    """A fork has no grant, no claim, no message and no signal of its source.
+
+    Nor has a run that was adopted.
+    """
     for history in evidence.runs.values():
+        if history.run_id not in evidence.environment.sources:
+            continue
         for version in history.versions[:1]:
             run = version.state.run
-            if run.forked_from is None:
-                continue
             taken = (run.grants, run.signals, run.claim)
             numbers = (run.last_inbox_number, run.last_signal_number, run.rewind_to)
             if any(taken) or any(numbers):
@@ -208,7 +213,10 @@ def no_grant_survives_its_rewind(evidence: Evidence) -> str | None:
 
 
 def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
-    """After the claim of a rewind comes the state of its version, before any call."""
+    """After the claim of a rewind comes the state of its version, before any call.
+
+    A message that interrupts the turn ends calls of that state.
+    """
     for history in evidence.runs.values():
         run = history.newest_state.run if history.versions else None
         # Without a worker, a cancellation takes the place of an unfinished rewind.
@@ -218,7 +226,8 @@ def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
             asked = evidence.environment.rewinds_asked
             if (history.run_id, target.number) not in asked:
                 return f"nobody asked to rewind {history.run_id} to {target.number}"
-            if _stack(after.state) != _stack(target.state):
+            is_same = _stack(after.state) == _stack(target.state)
+            if not is_same and not is_interrupted_again(claim, after):
                 return f"version {after.number} of {history.run_id} is no rewind"
             for effect in evidence.environment.effects:
                 sample = effect.clock_sample.true_time
@@ -226,6 +235,12 @@ def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
                 if effect.run_id == history.run_id and is_within:
                     return f"{effect} ran within a rewind"
     return None
+
+
+def is_interrupted_again(claim: Version, after: Version) -> bool:
+    """Return whether a rewind goes on within a turn that a message interrupts."""
+    run = after.state.run
+    return not run.rests and claim.state.run.reads_next > run.last_inbox_number
 
 
 def _stack(state: RunState) -> tuple[object, ...]:

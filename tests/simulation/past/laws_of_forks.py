@@ -1,4 +1,4 @@
-"""The laws of what a fork takes from its source."""
+"""The laws of what a fork or an adopted run takes from its source."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def a_fork_has_the_transcripts_that_were_asked_for(evidence: Evidence) -> str | 
 def models_read_the_changed_messages_of_a_fork(evidence: Evidence) -> str | None:
     """Each request of a fork begins with the messages that its frame was given."""
     for run_id, source, _ in _forks(evidence):
-        changed = evidence.environment.fork_messages[run_id]
+        changed = evidence.environment.fork_messages.get(run_id, {})
         transcripts = _expected(evidence, run_id, source)
         given = {
             transcript[0]["content"]: transcript
@@ -53,23 +53,17 @@ def models_read_the_changed_messages_of_a_fork(evidence: Evidence) -> str | None
 
 
 def _forks(evidence: Evidence) -> Iterator[tuple[str, RunState, RunState]]:
-    """Yield each fork, the state that it was made of, and its first state."""
+    """Yield each fork or adopted run, the state of its source, and its first state."""
     for run_id, history in evidence.runs.items():
-        forked_from = (
-            history.versions[0].state.run.forked_from if history.versions else ""
-        )
-        if not forked_from:
-            continue
-        name, _, number = forked_from.rpartition("@")
-        source = evidence.runs[name]
-        if source.load_error is None:
-            state = source.versions[int(number) - 1].state
-            yield run_id, state, history.versions[0].state
+        origin = evidence.origin_of(history)
+        if origin is not None:
+            yield run_id, origin.version.state, history.versions[0].state
 
 
 def _expected(evidence: Evidence, run_id: str, source: RunState) -> Transcripts:
     transcripts = _transcripts(source)
-    for frame_id, given in evidence.environment.fork_messages[run_id].items():
+    changed = evidence.environment.fork_messages.get(run_id, {})
+    for frame_id, given in changed.items():
         more = [{"role": "user", "content": given}]
         is_text = isinstance(given, str)
         transcripts[frame_id] = transcripts[frame_id] + more if is_text else [*given]

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.calls import Nested, Refused
-from continuations.core.decisions import Approve
+from continuations.core.decisions import Approve, Deny
 from continuations.core.grants import parse_grant_text
 from continuations.core.state import frame_path
 from continuations.core.waits import call_digest
 from continuations.ledger import layout
 from tests.simulation.policy.tools import RULE_POLICIES, small_amounts
 from tests.simulation.processes import EPOCH
+from tests.simulation.seams.tools import first_name, names_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,11 +74,19 @@ def _beginning(effect: Effect) -> _Beginning:
         run_id=effect.run_id,
         call_id=effect.call_id,
         arguments=effect.arguments,
-        contracts=(approved_contract(effect.code, "approval"),),
+        contracts=_contracts_under_all_names(effect.code),
         number=effect.fence,
         at=effect.clock_sample.true_time,
         clock=effect.clock_sample.wall_time,
     )
+
+
+def _contracts_under_all_names(code: Tool[Any, Any]) -> tuple[str, ...]:
+    """Return the contracts of a tool under its names: a grant may know an older one."""
+    name = first_name(code.name)
+    names = {code.name, name, names_after("renames").get(name, name)}
+    codes = [code if each == code.name else code.with_name(each) for each in names]
+    return tuple(approved_contract(each, "approval") for each in codes)
 
 
 def why_not_ruled(evidence: Evidence, effect: Effect) -> str | None:
@@ -91,6 +100,12 @@ def _needs_no_approval(effect: Effect) -> bool:
     """Return whether the condition of the policy lets a call run."""
     what = jsontext.parse(effect.arguments)["what"]
     return effect.tool == "ruled" and small_amounts(what) is False
+
+
+def is_denied_by_its_rule(tool: str, arguments: str) -> bool:
+    """Return whether the condition of a tool's policy denies a call."""
+    what = jsontext.parse(arguments)["what"]
+    return first_name(tool) == "ruled" and isinstance(small_amounts(what), Deny)
 
 
 def no_call_begins_unasked(evidence: Evidence) -> str | None:
@@ -128,7 +143,7 @@ def _waits_of(evidence: Evidence, run_id: str, call_id: str) -> Iterator[WaitRec
 def no_agent_is_entered_unasked(evidence: Evidence) -> str | None:
     """A sub-agent that needs an approval is entered after one, or with a grant."""
     for history in evidence.runs.values():
-        entered = _entered_in_the_source(history)
+        entered = _entered_in_the_source(evidence, history)
         for version in history.versions:
             for call in version.state.calls.values():
                 if not isinstance(call.state, Nested) or call.id in entered:
@@ -155,13 +170,17 @@ def no_agent_is_entered_unasked(evidence: Evidence) -> str | None:
     return None
 
 
-def _entered_in_the_source(history: RunHistory) -> set[str]:
-    """Return the calls of agents that a fork has from its source."""
-    for version in history.versions[:1]:
-        if version.state.run.forked_from is not None:
-            calls = version.state.calls.values()
-            return {call.id for call in calls if isinstance(call.state, Nested)}
-    return set()
+def _entered_in_the_source(evidence: Evidence, history: RunHistory) -> set[str]:
+    """Return the calls of agents that a fork or an adopted run has from its source."""
+    calls = _calls_of_the_source(evidence, history)
+    return {call.id for call in calls if isinstance(call.state, Nested)}
+
+
+def _calls_of_the_source(evidence: Evidence, history: RunHistory) -> list[CallRow]:
+    """Return the calls of the first version, if they come from another run."""
+    if history.run_id not in evidence.environment.sources or not history.versions:
+        return []
+    return [*history.versions[0].state.calls.values()]
 
 
 def _needs_approval(evidence: Evidence, history: RunHistory, agent: str) -> bool:
@@ -228,7 +247,7 @@ def _why_another_call(
 ) -> str | None:
     """Return why a call is none of those that a grant is for, or `None`."""
     path = _path_of(evidence, began)
-    if giver.wait.path != path:
+    if [*map(first_name, giver.wait.path)] != [*map(first_name, path)]:
         return f"it is for {giver.wait.path}, and the call is at {path}"
     if not _has_contract(evidence, giver, began):
         return "the tool has another contract"
@@ -380,10 +399,11 @@ def _denied_without_a_record(evidence: Evidence) -> str | None:
         if decision.rule == _CONDITION and decision.kind == "deny"
     }
     for history in evidence.runs.values():
-        copied = _refused_in_the_source(history)
+        copied = _refused_in_the_source(evidence, history)
         for version in history.versions:
             for call in version.state.calls.values():
-                if call.tool != "ruled" or not isinstance(call.state, Refused):
+                is_ruled = first_name(call.tool) == "ruled"
+                if not is_ruled or not isinstance(call.state, Refused):
                     continue
                 if call.id in copied:
                     continue  # its record is that of the source
@@ -395,13 +415,10 @@ def _denied_without_a_record(evidence: Evidence) -> str | None:
     return None
 
 
-def _refused_in_the_source(history: RunHistory) -> set[str]:
-    """Return the refused calls that a fork has from its source."""
-    for version in history.versions[:1]:
-        if version.state.run.forked_from is not None:
-            calls = version.state.calls.values()
-            return {call.id for call in calls if isinstance(call.state, Refused)}
-    return set()
+def _refused_in_the_source(evidence: Evidence, history: RunHistory) -> set[str]:
+    """Return the refused calls that a fork or an adopted run has from its source."""
+    calls = _calls_of_the_source(evidence, history)
+    return {call.id for call in calls if isinstance(call.state, Refused)}
 
 
 def _digests_of_ruled_call(state: RunState, call: CallRow) -> set[str]:
@@ -409,7 +426,7 @@ def _digests_of_ruled_call(state: RunState, call: CallRow) -> set[str]:
     from tests.simulation.tools import deployed_tools  # noqa: PLC0415 - imports actors
 
     changes: tuple[Deployment | None, ...] = (None, "parameter", "version", "strict")
-    codes = [deployed_tools(change)["ruled"] for change in changes]
+    codes = [deployed_tools(each)["ruled"].with_name(call.tool) for each in changes]
     return {
         call_digest(
             run_nonce=state.run.run_nonce,

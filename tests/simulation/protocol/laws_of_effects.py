@@ -10,6 +10,7 @@ from continuations.core.calls import CLOSED_STATES, Started
 from continuations.core.messages import Message
 from continuations.ledger.thread_ids import is_thread_id
 from tests.simulation.processes import EPOCH
+from tests.simulation.seams.tools import first_name
 from tests.simulation.tools import REPEATABLE, TOOLS
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _allowed_repeats(evidence: Evidence, stage: tuple[str, str, int]) -> int:
         wait = record.wait
         is_unknown = wait.kind == "unknown"
         if is_unknown and (wait.run_id, wait.call_id, wait.stage) == stage:
-            verifies = TOOLS[wait.tool].verify is not None
+            verifies = TOOLS[first_name(wait.tool)].verify is not None
             decision = record.decision
             approved = decision is not None and decision.kind == "approve"
             allowed += approved or verifies
@@ -215,7 +216,7 @@ def _tool_of(turn: ModelTurn, call_id: object) -> str | None:
         for call in jsontext.parse(text).get("tool_calls") or ():
             if call["id"] == call_id:
                 name: str = call["function"]["name"]
-                return name
+                return first_name(name)
     return None
 
 

@@ -29,6 +29,7 @@ from tests.simulation.fault_schedule import LOST_REPLY_KINDS
 from tests.simulation.files.actors import ATTACHER
 from tests.simulation.operators.laws import is_poison, requests_of
 from tests.simulation.processes import wall_time
+from tests.simulation.seams.tools import with_first_names
 from tests.simulation.tools import deployed_tools, results_without_errors
 
 if TYPE_CHECKING:
@@ -251,7 +252,8 @@ def cache_uninterrupted_ends() -> None:
 
 def _final_state(history: RunHistory) -> tuple[str, ...]:
     state = history.newest_state
-    texts = [message.text for message in state.logs[ROOT_FRAME_ID].messages]
+    messages = state.logs[ROOT_FRAME_ID].messages
+    texts = [with_first_names(message.text) for message in messages]
     return (state.run.status, state.run.output or "", *texts)
 
 

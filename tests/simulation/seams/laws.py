@@ -9,19 +9,18 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from continuations import Deny
-from continuations.core import jsontext
-from continuations.core.calls import Parked
+from continuations.core.calls import Parked, Unknown
 from continuations.core.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from continuations.wire.fields import to_milliseconds
+from tests.simulation.events.laws import signal_of, signals_dropped
 from tests.simulation.evidence import is_rewind
-from tests.simulation.operators.laws import is_poison
-from tests.simulation.past.laws import rewinds_of
-from tests.simulation.policy.tools import small_amounts
+from tests.simulation.operators.laws import is_poison, requests_of
+from tests.simulation.past.laws import is_interrupted_again, rewinds_of
+from tests.simulation.policy.laws import is_denied_by_its_rule
 from tests.simulation.processes import wall_time
 from tests.simulation.protocol.laws_of_runs import posted_messages
-from tests.simulation.seams.tools import REQUESTED_POLICIES
+from tests.simulation.seams.tools import REQUESTED_POLICIES, first_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from continuations.core.waits import Wait
     from continuations.ledger.layout import Marker
     from tests.simulation.evidence import Evidence, RunHistory, Version
+    from tests.simulation.sim_environment import SignalList
 
 
 # People who ask ---------------------------------------------------------------------
@@ -40,8 +40,8 @@ def nobody_approves_what_they_asked_for(evidence: Evidence) -> str | None:
     """No person who asked for a call with `not_requester` decides it, nor their grant.
 
     Those are the persons who started the run, or sent a message that it has read; in a
-    thread, who sent the messages that it answers. In a fork also those who asked for
-    the work of the source, and the person who made the fork.
+    thread, who sent the messages that it answers. In a fork or an adopted run also
+    those who asked for the work of the source, and the person who made it.
     """
     for history in evidence.runs.values():
         known: set[str] = set()
@@ -61,7 +61,7 @@ def nobody_approves_what_they_asked_for(evidence: Evidence) -> str | None:
 
 
 def _is_for_others(wait: Wait) -> bool:
-    return wait.kind == "approval" and wait.tool in REQUESTED_POLICIES
+    return wait.kind == "approval" and first_name(wait.tool) in REQUESTED_POLICIES
 
 
 def _persons_of(decision: Decision | None) -> set[str]:
@@ -73,12 +73,13 @@ def _persons_of(decision: Decision | None) -> set[str]:
 def _own_grant(evidence: Evidence, history: RunHistory, version: Version) -> str | None:
     """Return a sentence if the grant of a person approves a call of that person."""
     for call in version.state.calls.values():
-        if call.grant is None or call.tool not in REQUESTED_POLICIES:
+        if call.grant is None or first_name(call.tool) not in REQUESTED_POLICIES:
             continue
+        # A fork has calls of its source, which a grant of the source approved.
         givers = {
             name
-            for decision, _ in evidence.decisions.values()
-            if decision.id == call.grant
+            for wait_id, (decision, _) in evidence.decisions.items()
+            if decision.id == call.grant and wait_id.endswith(f"@{history.run_id}")
             for name in _persons_of(decision)
         }
         found = givers & _askers(evidence, history, version)
@@ -95,11 +96,9 @@ def _askers(evidence: Evidence, history: RunHistory, version: Version) -> set[st
     environment = evidence.environment
     for names in (environment.requesters, environment.forked_by):
         asked |= {names[key] for key in (history.run_id,) if key in names}
-    if run.forked_from is not None:
-        source_id, _, number = run.forked_from.rpartition("@")
-        source = evidence.runs[source_id]
-        if source.load_error is None:
-            asked |= _askers(evidence, source, source.versions[int(number) - 1])
+    origin = evidence.origin_of(history)
+    if origin is not None:
+        asked |= _askers(evidence, origin.source, origin.version)
     return asked
 
 
@@ -109,8 +108,7 @@ def _askers(evidence: Evidence, history: RunHistory, version: Version) -> set[st
 def denied_by_its_rule_never_runs(evidence: Evidence) -> str | None:
     """No call runs that its condition denies, even if a person approved the call."""
     for effect in evidence.environment.effects:
-        what = jsontext.parse(effect.arguments)["what"]
-        if effect.tool == "ruled" and isinstance(small_amounts(what), Deny):
+        if is_denied_by_its_rule(effect.tool, effect.arguments):
             return f"{effect} ran, and its rule denies it"
     return None
 
@@ -146,6 +144,27 @@ def cut_off_messages_are_stopped(evidence: Evidence) -> str | None:
     return None
 
 
+def interruptions_survive_a_rewind(evidence: Evidence) -> str | None:
+    """A message that interrupts a turn does so after a rewind into the turn, too.
+
+    No call of the root agent begins in it any more. But a person decides about a call
+    that may have run.
+    """
+    for history in evidence.runs.values():
+        for _, claim, after in rewinds_of(history):
+            if not is_interrupted_again(claim, after):
+                continue
+            for effect in evidence.environment.effects:
+                call = after.state.calls.get(effect.call_id)
+                if effect.run_id != history.run_id or call is None or call.attempts:
+                    continue
+                is_of_root = call.frame_id == ROOT_FRAME_ID
+                may_have_run = isinstance(call.state, Unknown)
+                if is_of_root and not may_have_run and effect.sent_at > after.at:
+                    return f"{effect} began after a message had interrupted its turn"
+    return None
+
+
 def _user_texts(state: RunState) -> list[str]:
     messages = state.logs[ROOT_FRAME_ID].messages
     return [message.content for message in messages if message.role == "user"]
@@ -175,6 +194,65 @@ def a_run_takes_each_arrival_once(evidence: Evidence) -> str | None:
     return None
 
 
+def dropped_signals_end_no_wait(evidence: Evidence) -> str | None:
+    """A signal that an operator dropped is not kept, and ends no wait afterwards.
+
+    A decision that took it before it was dropped, and that no version has applied,
+    opens its wait again.
+    """
+    for history in evidence.runs.values():
+        dropped: set[int] = set()
+        for before, after in pairwise(history.versions):
+            for wait_id, decision in _ended(evidence, before, after):
+                if decision.signal in dropped and not is_rewind(before, after):
+                    return f"signal {decision.signal} was dropped, and ended {wait_id}"
+            dropped |= signals_dropped(evidence, before, after)
+            kept = dropped & {signal.number for signal in after.state.run.signals}
+            if kept:
+                return f"{history.run_id} keeps the dropped signals {sorted(kept)}"
+    return None
+
+
+def untaken_signals_are_listed(evidence: Evidence) -> str | None:
+    """A listing shows each signal that its run keeps, and none that is gone.
+
+    A signal that is about to be dropped may be left out.
+    """
+    for listing in evidence.environment.signal_lists:
+        history = evidence.runs[listing.run_id]
+        during = [each for each in history.versions if each.at < listing.at]
+        first = history.version_before(listing.began_at)
+        if first is None:
+            continue
+        states = [first, *(each for each in during if each.at >= listing.began_at)]
+        kept = [{each.number for each in one.state.run.signals} for one in states]
+        new = [
+            number
+            for number in listing.numbers
+            if number > first.state.run.last_signal_number
+        ]
+        unknown = {*listing.numbers} - {*new}.union(*kept)
+        if unknown:
+            return f"{listing} has {sorted(unknown)}, which the run does not keep"
+        missing = set[int].intersection(*kept) - {*listing.numbers}
+        missing -= _asked_to_drop(evidence, listing)
+        if missing:
+            return f"{listing} lacks the signals {sorted(missing)}"
+    return None
+
+
+def _asked_to_drop(evidence: Evidence, listing: SignalList) -> set[int]:
+    """Return the signals of the requests that are recorded before a listing ends."""
+    return {
+        number
+        for request in requests_of(evidence, listing.run_id)
+        if request.action == "drop"
+        for number in range(1, request.signal_number + 1)
+        if request.signal_name
+        in (None, signal_of(evidence, listing.run_id, number).name)
+    }
+
+
 def _were_open_together(history: RunHistory, one: str, other: str) -> bool:
     return any({one, other} <= each.state.waits.keys() for each in history.versions)
 
@@ -197,7 +275,8 @@ def _ended(
 def nothing_due_is_left(evidence: Evidence) -> str | None:
     """At the end no marker is due of a run that waits or rests: sweeps have moved it.
 
-    The marker of an arrival stays if its process died before it stored the arrival.
+    The marker of an arrival stays if its process died before it stored the arrival, and
+    the guard of a version if its process died before it stored the version.
     """
     bodies = evidence.environment.store.bodies
     now_ms = to_milliseconds(wall_time(evidence.environment.loop.time()))
@@ -207,6 +286,9 @@ def nothing_due_is_left(evidence: Evidence) -> str | None:
             continue
         history = evidence.runs.get(marker.run_id)
         if history is None or not history.versions or is_poison(evidence, history):
+            continue
+        guards_version = marker.reason in ("g", "r")
+        if guards_version and int(marker.target) > history.versions[-1].number:
             continue
         if not history.ended and marker.reason not in _ARRIVALS:
             return f"{history.run_id} does not go on, and {_text(marker, key)} is due"

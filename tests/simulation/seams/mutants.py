@@ -7,16 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import past_rules
-from continuations.engine import grant_coverage, rewinding
+from continuations.core import operator_waits, past_rules, signal_matching
+from continuations.engine import adoption, grant_coverage, rewinding
+from continuations.engine.admission import Admission
 from continuations.engine.adoption import Relocation
 from continuations.engine.arrival_reducer import ArrivalReducer
+from continuations.engine.call_examination import CallExaminer
 from continuations.engine.readiness import arrivals_unblock, is_runnable
+from continuations.engine.stack_binding import StackBinding
 from continuations.value_class import replace
 from tests.simulation.events.laws import (
     an_event_is_taken_once,
+    each_signal_ends_one_wait,
 )
 from tests.simulation.families import SEAMS
+from tests.simulation.mutants.conditions import (
+    interrupted_turns_are_rewound,
+    rules_decide_about_the_first_run,
+    runs_are_rewound_before_they_are_adopted,
+)
 from tests.simulation.mutants.mutant import (
     gives_back,
     mutant,
@@ -29,23 +38,34 @@ from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.seams.laws import (
     a_run_takes_each_arrival_once,
     cut_off_messages_are_stopped,
+    denied_by_its_rule_never_runs,
+    dropped_signals_end_no_wait,
+    interruptions_survive_a_rewind,
     nobody_approves_what_they_asked_for,
     nothing_due_is_left,
+    untaken_signals_are_listed,
 )
+from tests.simulation.seams.tools import first_name
 from tests.simulation.threads.laws import (
     each_message_has_one_reply,
     no_message_is_left_in_a_thread,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import datetime
 
     from continuations.authoring.tool_protocol import ToolProtocol
     from continuations.core.calls import CallRow
+    from continuations.core.decisions import Approve, Deny
+    from continuations.core.events import Event
     from continuations.core.grants import KeptGrant
+    from continuations.core.operator_request import OperatorRequest
     from continuations.core.run import RunRow
     from continuations.core.state import RunState
+    from continuations.core.trips import Trip
     from continuations.core.waits import Wait
+    from continuations.engine.rule_approvals import ExaminedCall
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -126,6 +146,139 @@ def a_rewound_run_that_can_go_on_has_no_marker() -> Patches:
 )
 def an_answer_is_used_again_unasked() -> Patches:
     yield gives_back(ArrivalReducer._with_doubtful_answer, "state")
+
+
+@mutant(
+    "After a rewind, the names of tools are compared without their renames.",
+    breaks=(nothing_is_repeated_unasked,),
+    family=SEAMS,
+)
+def names_are_compared_without_renames() -> Patches:
+    def is_tool_named(
+        self: StackBinding, call: CallRow, names: Collection[str]
+    ) -> bool:
+        del self
+        return call.tool in names
+
+    yield patch(StackBinding.is_tool_named, is_tool_named)
+
+
+@mutant(
+    "A rewind forgets the message that interrupts the turn.",
+    breaks=(interruptions_survive_a_rewind,),
+    condition=interrupted_turns_are_rewound,
+    family=SEAMS,
+)
+def an_interruption_is_forgotten() -> Patches:
+    yield gives_back(rewinding._interrupted_again, "state")
+
+
+@mutant(
+    "A rewind leaves the messages of the turn that it cuts off without a reply.",
+    breaks=(cut_off_messages_are_stopped, no_message_is_left_in_a_thread),
+    family=SEAMS,
+)
+def a_cut_off_turn_has_no_reply() -> Patches:
+    original = rewinding._rewound_run
+
+    def rewound(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
+        made = original(newest, target, tools)
+        return replace(made, output=newest.output, failure=newest.failure)
+
+    yield patch(original, rewound)
+
+
+@mutant(
+    "A call that may have run before a rewind is not asked about by its denying rule.",
+    breaks=(denied_by_its_rule_never_runs,),
+    condition=rules_decide_about_the_first_run,
+    family=SEAMS,
+)
+def a_denying_rule_is_not_asked_about_a_doubtful_call() -> Patches:
+    original_admitted, original_verdict = CallExaminer._admitted, Admission._verdict
+
+    async def admitted(
+        self: CallExaminer,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        examined: ExaminedCall,
+        verdict: bool | Approve | Deny,
+        trip: Trip | None,
+    ) -> Event:
+        verdict = True if _is_doubtful(state, call) else verdict
+        return await original_admitted(self, state, call, tool, examined, verdict, trip)
+
+    async def verdict_before(
+        self: Admission, state: RunState, call: CallRow
+    ) -> bool | Approve | Deny:
+        if _is_doubtful(state, call):
+            return False
+        return await original_verdict(self, state, call)
+
+    yield patch(original_admitted, admitted)
+    yield patch(original_verdict, verdict_before)
+
+
+def _is_doubtful(state: RunState, call: CallRow) -> bool:
+    return first_name(call.tool) in map(first_name, state.run.doubtful_tools)
+
+
+@mutant(
+    "Bytes that are older than their run are adopted as if they were the newest.",
+    breaks=(nothing_is_repeated_unasked,),
+    family=SEAMS,
+)
+def older_bytes_are_adopted() -> Patches:
+    yield returns(adoption._is_same_work, value=True)
+
+
+@mutant(
+    "Bytes from before a rewind to their version are adopted.",
+    breaks=(nothing_is_repeated_unasked,),
+    condition=runs_are_rewound_before_they_are_adopted,
+    family=SEAMS,
+)
+def bytes_from_before_a_rewind_are_adopted() -> Patches:
+    original = adoption._is_same_work
+
+    def is_same_work(one: RunState, other: RunState) -> bool:
+        run = replace(one.run, doubtful_tools=other.run.doubtful_tools)
+        return original(replace(one, run=run), other)
+
+    yield patch(original, is_same_work)
+
+
+@mutant(
+    "A run does not drop the signals that an operator drops.",
+    breaks=(dropped_signals_end_no_wait,),
+    family=SEAMS,
+)
+def dropped_signals_are_kept() -> Patches:
+    original = operator_waits._with_request
+
+    def with_request(
+        state: RunState, request: OperatorRequest, not_begun: Collection[str]
+    ) -> RunState:
+        if request.action == "drop":
+            return state
+        return original(state, request, not_begun)
+
+    yield patch(original, with_request)
+
+
+@mutant(
+    "An operator who drops the signals of a name drops those of other names too.",
+    breaks=(each_signal_ends_one_wait, untaken_signals_are_listed),
+    family=SEAMS,
+)
+def signals_of_other_names_are_dropped() -> Patches:
+    original = signal_matching.drops
+
+    def drops(request: OperatorRequest, number: int, name: str) -> bool:
+        return original(replace(request, signal_name=None), number, name)
+
+    yield patch(original, drops)
 
 
 MUTANTS = mutants_in(globals())

@@ -11,9 +11,11 @@ from continuations.core.state import ROOT_FRAME_ID
 from continuations.errors import ThreadClosed
 from continuations.ledger import layout
 from continuations.ledger.thread_ids import is_thread_id
+from continuations.wire.fields import to_milliseconds
 from tests.simulation.agents import thread_reply
 from tests.simulation.operators.laws import requests_of
 from tests.simulation.past.laws import rewinds_of
+from tests.simulation.processes import wall_time
 from tests.simulation.protocol.laws_of_runs import posted_messages
 
 if TYPE_CHECKING:
@@ -223,9 +225,11 @@ def turns_end_as_asked(evidence: Evidence) -> str | None:
 def resting_thread_leaves_no_keys(evidence: Evidence) -> str | None:
     """A thread that rests has no wait in its row, and no marker.
 
-    The marker of a message or request stays if its process died before it stored that.
+    The marker of a message, request or version stays if its process died before it
+    stored that.
     """
     bodies = evidence.environment.store.bodies
+    now_ms = to_milliseconds(wall_time(evidence.environment.loop.time()))
     for history in _threads(evidence):
         state = history.newest_state
         if state.run.status != "resting":
@@ -236,7 +240,14 @@ def resting_thread_leaves_no_keys(evidence: Evidence) -> str | None:
             marker = layout.parse_marker(key) if key.startswith("markers/") else None
             if marker is None or marker.run_id != history.run_id:
                 continue
-            if marker.reason not in _ARRIVALS or _guarded_key(marker) in bodies:
+            if marker.due_ms > now_ms:
+                continue  # the last sweeps were over before, beside a poison run
+            if marker.reason in ("g", "r"):
+                is_stored = int(marker.target) <= history.versions[-1].number
+            else:
+                is_stored = marker.reason not in _ARRIVALS
+                is_stored = is_stored or _guarded_key(marker) in bodies
+            if is_stored:
                 return f"{history.run_id} rests, and {key} exists"
     return None
 

@@ -148,11 +148,16 @@ def _wrong_result(evidence: Evidence, before: Version, after: Version) -> str | 
 
 
 def _last_wait_id(evidence: Evidence, effect: Effect) -> str:
-    """Return the id of the last wait of a call that a version has, or an empty text."""
+    """Return the id of the last wait of a call that a version has, or an empty text.
+
+    A wait that was opened after the effect, for example by a rewind, does not count.
+    """
+    began_at = effect.clock_sample.true_time
     waits = [
         record
         for record in evidence.waits.values()
         if (record.wait.run_id, record.wait.call_id) == (effect.run_id, effect.call_id)
+        and record.opened_at < began_at
     ]
     last = max(waits, key=lambda record: record.opened_at, default=None)
     return "" if last is None else last.wait.id
