@@ -387,7 +387,7 @@ def _lines(operation: Operation, runner: Runner, done: Done) -> Iterable[str]:
     )
 
 
-def _command(operation: Operation) -> Callable[..., None]:
+def command_of(operation: Operation) -> Callable[..., None]:
     """Return the function of a command, with the signature that typer reads."""
 
     def run(**values: Any) -> None:
@@ -406,6 +406,6 @@ def _command(operation: Operation) -> Callable[..., None]:
 
 
 COMMANDS: Mapping[str, Callable[..., None]] = {
-    each.command: _command(each) for each in OPERATIONS if each.command
+    each.command: command_of(each) for each in OPERATIONS if each.command
 }
 """The commands by their names."""

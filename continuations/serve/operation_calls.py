@@ -100,7 +100,7 @@ class Viewer(Protocol):
         """The parameters of the path of the operation."""
         ...
 
-    async def detail(self, run_id: str) -> Detail:
+    async def detail(self, run_id: str, /) -> Detail:
         """Return which texts of a run the reader may read."""
         ...
 

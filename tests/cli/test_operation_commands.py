@@ -35,7 +35,7 @@ def with_row(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def add(operation: Operation) -> None:
         # Built by the same function as all others.
-        more.command(operation.command)(operation_commands._command(operation))
+        more.command(operation.command)(operation_commands.command_of(operation))
 
     return add
 

@@ -67,7 +67,7 @@ class RunAct(NamedTuple):
     async def perform(self, page: Page) -> Response:
         """Call the method, give the run to the dispatcher, and show the next page."""
         operation = _OPERATIONS[self.operation]
-        fields = {} if self.fields is None else self.fields(page.form)
+        fields: Fields = {} if self.fields is None else self.fields(page.form)
         given = {"run_id": page.run_id, **fields}
         sender = Sender(page.identity, page.door)
         values, named = arguments_of(operation, given, sender)
