@@ -287,8 +287,11 @@ def nothing_due_is_left(evidence: Evidence) -> str | None:
         history = evidence.runs.get(marker.run_id)
         if history is None or not history.versions or is_poison(evidence, history):
             continue
-        guards_version = marker.reason in ("g", "r")
-        if guards_version and int(marker.target) > history.versions[-1].number:
+        newest = history.versions[-1].number
+        if marker.reason == "g" and int(marker.target) > newest:
+            continue
+        # Another process may have stored the version that was to be released.
+        if marker.reason == "r" and int(marker.target) >= newest:
             continue
         if not history.ended and marker.reason not in _ARRIVALS:
             return f"{history.run_id} does not go on, and {_text(marker, key)} is due"
