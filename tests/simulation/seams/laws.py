@@ -204,13 +204,30 @@ def dropped_signals_end_no_wait(evidence: Evidence) -> str | None:
         dropped: set[int] = set()
         for before, after in pairwise(history.versions):
             for wait_id, decision in _ended(evidence, before, after):
-                if decision.signal in dropped and not is_rewind(before, after):
+                was_dropped = decision.signal in dropped
+                if is_rewind(before, after) or not was_dropped:
+                    continue
+                if not _was_opened_again(evidence, wait_id, after):
                     return f"signal {decision.signal} was dropped, and ended {wait_id}"
             dropped |= signals_dropped(evidence, before, after)
             kept = dropped & {signal.number for signal in after.state.run.signals}
             if kept:
                 return f"{history.run_id} keeps the dropped signals {sorted(kept)}"
     return None
+
+
+def _was_opened_again(evidence: Evidence, wait_id: str, after: Version) -> bool:
+    """Return whether another wait took the place of a wait before a version.
+
+    No version has the other wait, because it ended at once.
+    """
+    decided_at = evidence.decisions[wait_id][1]
+    run_id = wait_id.partition("@")[2]
+    return any(
+        other.endswith(f"@{run_id}") and decided_at < at < after.at
+        for other, (_, at) in evidence.decisions.items()
+        if layout.parse_wait_id(other).kind == "event" and other not in evidence.waits
+    )
 
 
 def untaken_signals_are_listed(evidence: Evidence) -> str | None:
@@ -287,8 +304,11 @@ def nothing_due_is_left(evidence: Evidence) -> str | None:
         history = evidence.runs.get(marker.run_id)
         if history is None or not history.versions or is_poison(evidence, history):
             continue
-        guards_version = marker.reason in ("g", "r")
-        if guards_version and int(marker.target) > history.versions[-1].number:
+        newest = history.versions[-1].number
+        if marker.reason == "g" and int(marker.target) > newest:
+            continue
+        # Another process may have stored the version that was to be released.
+        if marker.reason == "r" and int(marker.target) >= newest:
             continue
         if not history.ended and marker.reason not in _ARRIVALS:
             return f"{history.run_id} does not go on, and {_text(marker, key)} is due"

@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 def tool_before_a_wait_never_runs_again(evidence: Evidence) -> str | None:
     """The function of a tool has no effect after its wait is stored.
 
-    That holds for idempotent tools too, and whatever the decision is.
+    That holds for idempotent tools too, and whatever the decision is. A rewind may go
+    back to a version before the wait.
     """
     for effect in evidence.environment.effects:
         if effect.stage:
             continue
-        parked_at = _parked_at(evidence.runs[effect.run_id], effect.call_id)
-        if parked_at is not None and parked_at < effect.clock_sample.true_time:
+        began_at = effect.clock_sample.true_time
+        part = evidence.runs[effect.run_id].part_at(began_at)
+        parked_at = _parked_at(part, effect.call_id)
+        if parked_at is not None and parked_at < began_at:
             return f"{effect} ran after its tool had returned a wait"
     return None
 
