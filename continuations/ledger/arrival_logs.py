@@ -230,13 +230,13 @@ class ArrivalLog(Generic[A]):
         first: A | None = None
         try:
             first = await self.read(objects, run_id, number)
+            return first  # noqa: TRY300 - `finally` needs it, too
         except NotFound:
             msg = f"{self.lost.format(run_id)}: the run was erased meanwhile."
             raise RunNotFound(msg, run_id=run_id) from None
         finally:
             if marker_key and getattr(first, "marker", None) != marker_key:
                 await objects.delete(marker_key)
-        return first
 
     # Senders' own ids -------------------------------------------------------
 

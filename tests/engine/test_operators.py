@@ -228,7 +228,7 @@ def test_pause_under_a_later_number_is_refused_if_the_run_ended_before_it(
     """Another request took its number and was taken in; then the run was cancelled."""
     app = Payments()
     app.runner().start("go", run_id="r1")
-    post = OperatorCommands._post
+    post = OperatorCommands._post  # pyright: ignore[reportPrivateUsage]
 
     async def post_later(*request: Any, **subject: Any) -> Any:
         monkeypatch.undo()
