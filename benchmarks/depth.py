@@ -18,7 +18,7 @@ from benchmarks.result_row import Row
 from benchmarks.sample_text import sample_text
 from benchmarks.sizes import compressed_size, transcript_json
 from continuations import Agent, Approve, AsyncRunner, Suspended, tool
-from continuations.engine.storeless import resume_async, run_async
+from continuations.engine.runner.storeless import resume_async, run_async
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from continuations.version import __version__
 
 if TYPE_CHECKING:
-    from continuations.authoring.agent import Agent
+    from continuations.authoring.agent.agent import Agent
+    from continuations.authoring.agent.task_method import task
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.compaction import Compaction
     from continuations.authoring.context import ToolContext
     from continuations.authoring.deadline_options import escalate
     from continuations.authoring.suspend_conditions import after, every
-    from continuations.authoring.task_method import task
-    from continuations.authoring.tool import ask_person, tool
+    from continuations.authoring.tool.tool import ask_person, tool
     from continuations.authoring.tool_waits import (
         ask,
         external,
@@ -30,13 +30,12 @@ if TYPE_CHECKING:
         sleep_until,
         wait_for,
     )
-    from continuations.core.decisions import Answer, Approve, Deny, Fail
-    from continuations.core.grants import Grant
     from continuations.core.identity import Identity
-    from continuations.core.run import Budget
-    from continuations.core.views import Call, Frame
-    from continuations.core.waits import Wait, WaitSummary
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.core.reading.views import Call, Frame
+    from continuations.core.rows.decisions import Answer, Approve, Deny, Fail
+    from continuations.core.rows.grants import Grant
+    from continuations.core.rows.run import Budget
+    from continuations.core.rows.waits import Wait, WaitSummary
     from continuations.engine.outcomes import (
         Failed,
         Finished,
@@ -45,38 +44,39 @@ if TYPE_CHECKING:
         Replied,
         Suspended,
     )
-    from continuations.engine.sync_runner import Runner
-    from continuations.engine.sync_storeless import resume, run
+    from continuations.engine.runner.async_runner import AsyncRunner
+    from continuations.engine.runner.sync_runner import Runner
+    from continuations.engine.runner.sync_storeless import resume, run
     from continuations.errors import ContinuationsError
+    from continuations.ledger.index.run_listing import RunSummary
     from continuations.ledger.objects import open_store
-    from continuations.ledger.run_listing import RunSummary
     from continuations.models.fallback import Fallback
     from continuations.models.interface import Model
     from continuations.wire.continuation import Continuation
 
 _EXPORTS_BY_MODULE = {
-    "continuations.authoring.agent": "Agent",
+    "continuations.authoring.agent.agent": "Agent",
     "continuations.authoring.approval": "ApprovalPolicy",
     "continuations.authoring.compaction": "Compaction",
     "continuations.authoring.context": "ToolContext",
     "continuations.authoring.deadline_options": "escalate",
     "continuations.authoring.suspend_conditions": "after every",
-    "continuations.authoring.task_method": "task",
-    "continuations.authoring.tool": "ask_person tool",
+    "continuations.authoring.agent.task_method": "task",
+    "continuations.authoring.tool.tool": "ask_person tool",
     "continuations.authoring.tool_waits": "ask external sleep sleep_until wait_for",
-    "continuations.core.decisions": "Answer Approve Deny Fail",
-    "continuations.core.grants": "Grant",
+    "continuations.core.rows.decisions": "Answer Approve Deny Fail",
+    "continuations.core.rows.grants": "Grant",
     "continuations.core.identity": "Identity",
-    "continuations.core.run": "Budget",
-    "continuations.core.views": "Call Frame",
-    "continuations.core.waits": "Wait WaitSummary",
-    "continuations.engine.async_runner": "AsyncRunner",
+    "continuations.core.rows.run": "Budget",
+    "continuations.core.reading.views": "Call Frame",
+    "continuations.core.rows.waits": "Wait WaitSummary",
+    "continuations.engine.runner.async_runner": "AsyncRunner",
     "continuations.engine.outcomes": "Failed Finished Outcome Queued Replied Suspended",
-    "continuations.engine.sync_runner": "Runner",
-    "continuations.engine.sync_storeless": "resume run",
+    "continuations.engine.runner.sync_runner": "Runner",
+    "continuations.engine.runner.sync_storeless": "resume run",
     "continuations.errors": "ContinuationsError",
     "continuations.ledger.objects": "open_store",
-    "continuations.ledger.run_listing": "RunSummary",
+    "continuations.ledger.index.run_listing": "RunSummary",
     "continuations.models.fallback": "Fallback",
     "continuations.models.interface": "Model",
     "continuations.wire.continuation": "Continuation",

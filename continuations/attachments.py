@@ -5,7 +5,7 @@ from continuations.attachments import Audio, File
 
 from __future__ import annotations
 
-from continuations.core.attachments import Audio, File, Image
+from continuations.core.rows.attachments import Audio, File, Image
 
 __all__ = [
     "Audio",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.decisions import Decision
+    from continuations.core.rows.decisions import Decision
 
 
 class ContinuationsError(Exception):

@@ -5,15 +5,15 @@ from continuations.events import CallStarted, MessageAdded, StreamEvent
 
 from __future__ import annotations
 
-from continuations.core.live_events import (
+from continuations.core.reading.live_events import (
     CallProgress,
     LiveEvent,
     ReasoningDelta,
     RunEvent,
     TextDelta,
 )
-from continuations.core.live_transcript import LiveTranscript, ShownText
-from continuations.core.run_stream import (
+from continuations.core.reading.live_transcript import LiveTranscript, ShownText
+from continuations.core.reading.run_stream import (
     Attempt,
     CallEnded,
     CallProposed,

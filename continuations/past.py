@@ -5,8 +5,8 @@ from continuations.past import CallDifference, RunDifference, RunVersion
 
 from __future__ import annotations
 
-from continuations.core.audit import AuditLine
-from continuations.core.run_past import (
+from continuations.core.reading.audit import AuditLine
+from continuations.core.reading.run_past import (
     BegunCall,
     CallDifference,
     Change,

@@ -5,13 +5,13 @@ from continuations.results import Decision, Door
 
 from __future__ import annotations
 
-from continuations.core.decisions import Decision, Door, Verdict
-from continuations.core.grants import KeptGrant
-from continuations.core.quorum import Vote
-from continuations.core.run import Failure
-from continuations.core.signal_matching import UntakenSignal
-from continuations.engine.drift import DriftReason, DriftRow
-from continuations.engine.sweeping import SweepResult
+from continuations.core.rows.decisions import Decision, Door, Verdict
+from continuations.core.rows.grants import KeptGrant
+from continuations.core.rows.quorum import Vote
+from continuations.core.rows.run import Failure
+from continuations.core.rows.signal_matching import UntakenSignal
+from continuations.engine.past.drift import DriftReason, DriftRow
+from continuations.engine.sweep.sweeping import SweepResult
 from continuations.ledger.published_events import Publication
 
 __all__ = [

@@ -5,9 +5,9 @@ from continuations.threads import AsyncThread, AsyncTicket
 
 from __future__ import annotations
 
-from continuations.engine.async_thread import AsyncThread
-from continuations.engine.async_ticket import AsyncTicket
-from continuations.engine.sync_thread import Thread, Ticket
+from continuations.engine.threads.async_thread import AsyncThread
+from continuations.engine.threads.async_ticket import AsyncTicket
+from continuations.engine.threads.sync_thread import Thread, Ticket
 
 __all__ = [
     "AsyncThread",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from continuations.authoring.readings import Money, Secret
 from continuations.authoring.suspend_conditions import AgentProgress, SuspendCondition
-from continuations.authoring.tool import Tool
-from continuations.authoring.tool_options import FailedCall, OfferInfo, Retries
+from continuations.authoring.tool.tool import Tool
+from continuations.authoring.tool.tool_options import FailedCall, OfferInfo, Retries
 from continuations.authoring.tool_waits import ToolWait
 
 __all__ = [

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from continuations.core.calls import CLOSED_STATES, STATE_NAMES, STATE_TYPES
-from continuations.core.transitions import TRANSITIONS
+from continuations.core.changes.transitions import TRANSITIONS
+from continuations.core.rows.calls import CLOSED_STATES, STATE_NAMES, STATE_TYPES
 
 _GUTTER, _COLUMN, _ROW, _HEAD = 140, 62, 22, 44
 _LINE, _BAND, _CLOSED = "#37474f", "#f1f4f6", "#dfe7ec"

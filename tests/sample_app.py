@@ -24,7 +24,7 @@ from tests.effect_log import Effect
 
 if TYPE_CHECKING:
     from continuations import Model
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
 
 Record: TypeAlias = Callable[[Effect], None]
 ToolMaker: TypeAlias = "Callable[[Record], ToolProtocol | Callable[..., Any]]"

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from continuations import Agent, Approve, AsyncRunner, Grant, Suspended, ask, tool
 from continuations.attachments import Image
-from continuations.ledger import grant_checks
+from continuations.ledger.decisions import grant_checks
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret, ToolWait
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import continuations
-from continuations.core.call_events import CallCancelled
-from continuations.core.calls import CLOSED_STATES, STATE_NAMES, Refused
-from continuations.core.transitions import TRANSITIONS
-from continuations.core.wait_rules import WAIT_RULES
+from continuations.core.changes.call_events import CallCancelled
+from continuations.core.changes.transitions import TRANSITIONS
+from continuations.core.rows.calls import CLOSED_STATES, STATE_NAMES, Refused
+from continuations.core.rows.wait_rules import WAIT_RULES
 from tests.public_names import MAX_AT_THE_TOP
 from tests.sampling import LONG_TESTS
 from tools import check_layout
@@ -119,7 +119,7 @@ def _compares_a_kind(node: ast.AST) -> bool:
     return is_kind and not names.isdisjoint(WAIT_RULES)
 
 
-HOME_OF_WAIT_KINDS = "continuations/core/wait_rules.py"
+HOME_OF_WAIT_KINDS = "continuations/core/rows/wait_rules.py"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ FORBIDDEN_IMPORTS = {
         "boto3",
         "msgpack",
     ),
-    "import continuations.engine.worker": ("pydantic", "openai", "boto3"),
+    "import continuations.engine.worker.worker": ("pydantic", "openai", "boto3"),
     "import continuations.models.openai_chat": ("openai", "httpx2", "pydantic"),
     "import continuations.serve.http.api": (
         "pydantic",

@@ -24,7 +24,7 @@ PLACES = (
     r"(storage|benchmarks)/README\.md",
     r"(benchmarks|examples|tests|tools|docs)/.+\.py",
     r"tools/.+\.toml",
-    r"typings/.+\.pyi|continuations/engine/sync_\w+\.pyi",
+    r"typings/.+\.pyi|continuations/engine/(runner|threads)/sync_\w+\.pyi",
     r"docs/.+\.md",
     r"docs/images/.+\.(png|svg)",
     r"docs/(schemas/.+\.json|stylesheets/.+\.css)",

@@ -4,8 +4,8 @@ Usage: `python tools/sync_stubs.py [--check]`. With `--check`, nothing is writte
 the result is 1 if a stub is not the one that this program would write.
 
 A program gets the methods of `Runner`, `Thread` and `Ticket` from
-`continuations/engine/sync_face.py`. Editors, type checkers and the API reference read
-the stubs.
+`continuations/engine/sync/sync_face.py`. Editors, type checkers and the API reference
+read the stubs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard
 
-from continuations.engine.sync_face import joined_docstring, sync_name
+from continuations.engine.sync.sync_face import joined_docstring, sync_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 # The modules whose names `sync_face` makes.
 FACES = (
-    "continuations.engine.sync_runner",
-    "continuations.engine.sync_storeless",
-    "continuations.engine.sync_thread",
+    "continuations.engine.runner.sync_runner",
+    "continuations.engine.runner.sync_storeless",
+    "continuations.engine.threads.sync_thread",
 )
 HEADER = "# Written by tools/sync_stubs.py. Do not edit it: change the async source.\n"
 

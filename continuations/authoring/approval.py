@@ -6,18 +6,15 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from continuations.authoring import (
-    answer_types,
-    callables,
-    deadline_options,
-    tool_contract,
-)
+from continuations.authoring import callables, deadline_options, tool_contract
+from continuations.authoring.arguments import answer_types
 from continuations.authoring.deadline_options import Duration, to_seconds
 from continuations.authoring.errors import PolicyFailed
-from continuations.core import deadline_actions, jsontext
-from continuations.core.deadline_actions import Escalate
-from continuations.core.decisions import Answer, Approve, Deny
-from continuations.core.quorum import Quorum
+from continuations.core import jsontext
+from continuations.core.rows import deadline_actions
+from continuations.core.rows.deadline_actions import Escalate
+from continuations.core.rows.decisions import Answer, Approve, Deny
+from continuations.core.rows.quorum import Quorum
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
@@ -49,7 +46,7 @@ class ApprovalForm:
 
 def checked_form(form_type: Any) -> ApprovalForm:
     """Return the form of a policy; raises `InvalidInput`."""
-    from continuations.authoring.typed_values import has_fields  # noqa: PLC0415 - it imports pydantic
+    from continuations.authoring.arguments.typed_values import has_fields  # noqa: PLC0415 - it imports pydantic
 
     label = "ApprovalPolicy: form"
     try:

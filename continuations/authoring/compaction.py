@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from continuations.authoring import callables
 from continuations.authoring.keyword_options import option_error
-from continuations.core.summaries import MIN_CHARS
+from continuations.core.words.summaries import MIN_CHARS
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 

@@ -6,16 +6,17 @@ import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from continuations.core import deadline_actions, jsontext
-from continuations.core.deadline_actions import Escalate
-from continuations.core.decisions import Answer, Deny, Fail
-from continuations.core.quorum import GROUP_PREFIX
+from continuations.core import jsontext
+from continuations.core.rows import deadline_actions
+from continuations.core.rows.deadline_actions import Escalate
+from continuations.core.rows.decisions import Answer, Deny, Fail
+from continuations.core.rows.quorum import GROUP_PREFIX
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from continuations.core.deadline_actions import DeadlineAction
+    from continuations.core.rows.deadline_actions import DeadlineAction
 
 
 Duration: TypeAlias = timedelta | float

@@ -241,7 +241,7 @@ _POLICY_OPTIONS = frozenset(
 def _check_policy(guardrail: Guardrail) -> None:
     """Check who accepts a text; raises `InvalidInput`."""
     from continuations.authoring.approval import ApprovalPolicy  # noqa: PLC0415 - rarely given
-    from continuations.core.decisions import Answer  # noqa: PLC0415
+    from continuations.core.rows.decisions import Answer  # noqa: PLC0415
 
     policy: object = guardrail.approval
     if not isinstance(policy, ApprovalPolicy):

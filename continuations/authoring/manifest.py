@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
-from continuations.authoring.strict_json import is_array, is_object
+from continuations.authoring.arguments.strict_json import is_array, is_object
 from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
 from continuations.value_class import dataclass
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from continuations.authoring.registry import Renames
-    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
 
 FORMAT = 1
 _RENAMED = "renamed"  # the key of the name that a row under an old name has now

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, ge
 from typing import get_type_hints as hints_of
 
 from continuations.authoring import callables
-from continuations.core import jsontext, secret_arguments
-from continuations.core.call_display import CallDisplay
-from continuations.core.reading_texts import CURRENCY, UNITS, MoneyReading
-from continuations.core.secret_arguments import ANY_ITEM, path_of
-from continuations.core.summaries import (
+from continuations.core import jsontext
+from continuations.core.words import secret_arguments
+from continuations.core.words.call_display import CallDisplay
+from continuations.core.words.reading_texts import CURRENCY, UNITS, MoneyReading
+from continuations.core.words.secret_arguments import ANY_ITEM, path_of
+from continuations.core.words.summaries import (
     TemplateInvalid,
     parse_template,
     render_template,
@@ -32,7 +33,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from continuations.core.summaries import Field
+    from continuations.core.words.summaries import Field
 
 
 @dataclass(frozen=True, slots=True)

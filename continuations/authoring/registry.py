@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-from continuations.authoring.base_tool import BaseTool
+from continuations.authoring.tool.base_tool import BaseTool
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from continuations.authoring.agent import Agent
-    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.agent.agent import Agent
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
 
 
 class AgentRegistry:

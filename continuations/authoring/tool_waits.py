@@ -24,9 +24,9 @@ from typing import (
 
 from continuations.authoring.deadline_options import checked_action, to_seconds
 from continuations.authoring.errors import WaitNotReturned
-from continuations.core.deadline_actions import Escalate
-from continuations.core.decisions import Answer, Deny, Fail
-from continuations.core.wait_rules import WAIT_RULES
+from continuations.core.rows.deadline_actions import Escalate
+from continuations.core.rows.decisions import Answer, Deny, Fail
+from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 

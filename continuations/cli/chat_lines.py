@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli.stack_tree import Line
-from continuations.core import jsontext, run_stream
+from continuations.core import jsontext
 from continuations.core.attachment_parts import labelled_text
-from continuations.core.live_events import ReasoningDelta
+from continuations.core.reading import run_stream
+from continuations.core.reading.live_events import ReasoningDelta
 from continuations.core.visible_text import escape_invisible, shorten
 from continuations.present.times import counted
 from continuations.present.wait_words import DECISION_WORDS
@@ -19,9 +20,9 @@ from continuations.present.wait_words import DECISION_WORDS
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    from continuations.core.live_events import CallProgress, TextDelta
-    from continuations.core.run import Failure
-    from continuations.core.run_stream import StreamEvent
+    from continuations.core.reading.live_events import CallProgress, TextDelta
+    from continuations.core.reading.run_stream import StreamEvent
+    from continuations.core.rows.run import Failure
 
 
 _MAX_CALL_CHARS = 200

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from continuations import Continuation, Runner
     from continuations.cli.chat_session import ChatSession
-    from continuations.core.run import WhenBusy
-    from continuations.engine.async_ticket import AsyncTicket
-    from continuations.engine.new_run import UserText
+    from continuations.core.rows.run import WhenBusy
     from continuations.engine.outcomes import SendResult
+    from continuations.engine.start.new_run import UserText
+    from continuations.engine.threads.async_ticket import AsyncTicket
 
 
 class ChatPipe:

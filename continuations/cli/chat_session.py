@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import UsageError, given_options, read_file
 from continuations.cli.output import recorded_decisions, write_note
-from continuations.core.attachments import check_total
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.rows.attachments import check_total
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible
-from continuations.engine import portal
 from continuations.engine.event_reading import MAX_ORDINAL
+from continuations.engine.sync import portal
 from continuations.errors import InvalidInput, RunErased
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from continuations import Continuation, Runner, Wait
     from continuations.cli.decision_input import Actor
-    from continuations.core.attachments import Content
-    from continuations.core.run import WhenBusy
-    from continuations.core.run_stream import StreamEvent
-    from continuations.engine.async_ticket import AsyncTicket
-    from continuations.engine.new_run import UserText
+    from continuations.core.reading.run_stream import StreamEvent
+    from continuations.core.rows.attachments import Content
+    from continuations.core.rows.run import WhenBusy
     from continuations.engine.outcomes import SendResult
     from continuations.engine.ports import OnEvent
+    from continuations.engine.start.new_run import UserText
+    from continuations.engine.threads.async_ticket import AsyncTicket
     from continuations.threads import AsyncThread, Thread
 
 

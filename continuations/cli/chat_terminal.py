@@ -14,8 +14,12 @@ from continuations.cli.output import write_lines, write_note
 from continuations.cli.stack_tree import Line
 from continuations.cli.terminal import print_lines, print_part
 from continuations.core import jsontext
-from continuations.core.decisions import Decision
-from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
+from continuations.core.reading.live_events import (
+    CallProgress,
+    ReasoningDelta,
+    TextDelta,
+)
+from continuations.core.rows.decisions import Decision
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.outcomes import Failed, Replied
 from continuations.errors import (
@@ -35,10 +39,10 @@ if TYPE_CHECKING:
     from continuations import Runner, Wait
     from continuations.cli.chat_session import ChatSession
     from continuations.cli.decision_input import Actor
-    from continuations.core.decisions import Verdict, VerdictKind
-    from continuations.core.live_events import RunEvent
-    from continuations.core.run import WhenBusy
-    from continuations.core.run_stream import StreamEvent
+    from continuations.core.reading.live_events import RunEvent
+    from continuations.core.reading.run_stream import StreamEvent
+    from continuations.core.rows.decisions import Verdict, VerdictKind
+    from continuations.core.rows.run import WhenBusy
     from continuations.present.wait_words import FormField
 
     # Shows the prompt and a text to edit; returns the line that the person typed.

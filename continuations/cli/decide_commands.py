@@ -31,9 +31,9 @@ from continuations.cli.options import (
 )
 from continuations.cli.output import write_json, write_lines
 from continuations.core import jsontext
-from continuations.core.decisions import Decision
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.visible_text import escape_invisible
-from continuations.core.wait_rules import WAIT_RULES
 from continuations.errors import ContinuationsError
 from continuations.present.json_forms import decide_json
 from continuations.present.problems import find_problem_type
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations import Runner, Wait
-    from continuations.core.decisions import Verdict
+    from continuations.core.rows.decisions import Verdict
     from continuations.results import Vote
     from continuations.serve.http.decision_bodies import PostedDecision
 

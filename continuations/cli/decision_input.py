@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from continuations.cli.options import UsageError
 from continuations.cli.output import recorded_decisions, write_note
 from continuations.core import jsontext
-from continuations.core.decisions import Door
+from continuations.core.rows.decisions import Door
 from continuations.errors import WaitNotFound
 from continuations.ledger.layout import parse_wait_id
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.cli.application import store_name
 from continuations.core.visible_text import escape_invisible
-from continuations.engine import portal
 from continuations.engine.ports import Ports
-from continuations.ledger import doctor, run_files
+from continuations.engine.sync import portal
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair import doctor, run_files
 from continuations.present.times import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from continuations import Runner
-    from continuations.ledger.integrity import IntegrityReport
-    from continuations.ledger.run_files import UnreferencedFile
+    from continuations.ledger.repair.integrity import IntegrityReport
+    from continuations.ledger.repair.run_files import UnreferencedFile
     from continuations_storage import Store
 
 

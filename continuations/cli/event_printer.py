@@ -10,17 +10,21 @@ from continuations.cli.chat_lines import WrittenText, progress_line
 from continuations.cli.output import write_json
 from continuations.cli.past_lines import event_line
 from continuations.cli.terminal import print_lines, print_part
-from continuations.core import run_stream
-from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
-from continuations.core.withheld_texts import shown_event
+from continuations.core.reading import run_stream
+from continuations.core.reading.live_events import (
+    CallProgress,
+    ReasoningDelta,
+    TextDelta,
+)
+from continuations.core.reading.withheld_texts import shown_event
 from continuations.present.json_forms import event_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.cli.stack_tree import Line
-    from continuations.core.live_events import RunEvent
-    from continuations.core.run_stream import StreamEvent
+    from continuations.core.reading.live_events import RunEvent
+    from continuations.core.reading.run_stream import StreamEvent
 
 EndEvent = TypeVar("EndEvent", run_stream.FrameEnded, run_stream.RunEnded)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.core.rows.wait_rules import WAIT_RULES
+from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import escape_invisible, indent_escaped
-from continuations.core.wait_rules import WAIT_RULES
-from continuations.core.waits import withheld
 from continuations.engine.outcomes import Failed, Finished, Suspended
 from continuations.present.json_forms import indented_json
 from continuations.present.times import counted
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from continuations import Outcome, RunSummary, Wait, WaitSummary
-    from continuations.core.quorum import Vote
-    from continuations.core.wait_rules import WaitRules
-    from continuations.ledger.worklist import ListedWait
+    from continuations.core.rows.quorum import Vote
+    from continuations.core.rows.wait_rules import WaitRules
+    from continuations.ledger.decisions.worklist import ListedWait
     from continuations.prices import Usage
     from continuations.results import Decision
 

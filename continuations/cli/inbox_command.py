@@ -13,9 +13,9 @@ from continuations.cli.decision_input import resolve_actor
 from continuations.cli.inspect_commands import awaiting_models
 from continuations.cli.options import App, By, Json, StoreUrl, UsageError
 from continuations.cli.output import write_json, write_lines, write_note
+from continuations.core.rows.wait_rules import COUNTED_KINDS
 from continuations.core.visible_text import escape_invisible
-from continuations.core.wait_rules import COUNTED_KINDS
-from continuations.ledger.worklist import MAX_PAGE
+from continuations.ledger.decisions.worklist import MAX_PAGE
 from continuations.present.json_forms import listed_wait_json
 from continuations.present.times import counted
 from continuations.serve.pages import inbox_view
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations import Runner
-    from continuations.ledger.worklist import ListedWait
+    from continuations.ledger.decisions.worklist import ListedWait
 
 _PAGE_ROWS = 50
 _MAX_COUNTED = 100

@@ -35,15 +35,15 @@ from continuations.cli.output import (
     write_note,
 )
 from continuations.cli.stack_tree import Line
-from continuations.core.attachments import attachments_of
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.rows.attachments import attachments_of
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible, shorten
-from continuations.engine import portal
+from continuations.engine.sync import portal
 from continuations.errors import ContinuationsError
-from continuations.ledger.arrival_logs import MESSAGES
+from continuations.ledger.arrivals.arrival_logs import MESSAGES
+from continuations.ledger.decisions.worklist import MAX_PAGE
+from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, gather_all
-from continuations.ledger.rows_only_waits import find_runs_awaiting_models
-from continuations.ledger.worklist import MAX_PAGE
 from continuations.present.json_forms import (
     listed_wait_json,
     wait_json,
@@ -385,7 +385,7 @@ def doctor(
 def conversation_id(runner: Runner, agent: str, key: str) -> str:
     """Return the id of the newest run of a conversation; raise `UsageError`."""
     # Imported here: most commands name a run by its id.
-    from continuations.ledger.thread_keys import newest_generation  # noqa: PLC0415
+    from continuations.ledger.arrivals.thread_keys import newest_generation  # noqa: PLC0415
 
     found = portal.run_until_complete(
         newest_generation(Objects(runner.store), agent, key)

@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.cli.output import write_note
-from continuations.core.calls import Started
-from continuations.engine.stop_signals import stop_signals_handled
+from continuations.core.rows.calls import Started
+from continuations.engine.sweep.stop_signals import stop_signals_handled
 from continuations.errors import ContinuationsError
 
 if TYPE_CHECKING:

@@ -35,11 +35,11 @@ from continuations.cli.options import (
 )
 from continuations.cli.output import write_json, write_lines, write_note
 from continuations.core import jsontext
-from continuations.core.decisions import Door
+from continuations.core.rows.decisions import Door
 from continuations.core.visible_text import escape_invisible
-from continuations.engine import portal
-from continuations.engine.async_runner import AsyncRunner
 from continuations.engine.ports import SystemClock
+from continuations.engine.runner.async_runner import AsyncRunner
+from continuations.engine.sync import portal
 from continuations.present.times import counted
 from continuations.serve.operation_calls import (
     FORMS,

@@ -13,7 +13,7 @@ import typer
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
-    from continuations.core.attachments import Content
+    from continuations.core.rows.attachments import Content
 
 # A word needs no quotes: --setting reasoning_effort=low
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*\Z")
@@ -215,7 +215,7 @@ def read_file(option: str, name: str) -> Content:
         InvalidInput: The file is empty, or its name is not valid.
     """
     from continuations.core.attachment_parts import MAX_RUN_BYTES  # noqa: PLC0415 - few inputs have a file
-    from continuations.core.attachments import make_content  # noqa: PLC0415
+    from continuations.core.rows.attachments import make_content  # noqa: PLC0415
 
     path = Path(name).expanduser()
     try:

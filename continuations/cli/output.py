@@ -21,9 +21,12 @@ import typer
 
 from continuations.cli import FAILED, INTERRUPTED
 from continuations.core.visible_text import escape_invisible
-from continuations.engine import portal
+from continuations.engine.sync import portal
+from continuations.ledger.arrivals.recorded_decisions import (
+    decided_wait_ids,
+    read_decision,
+)
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import decided_wait_ids, read_decision
 from continuations.present import json_forms
 
 if TYPE_CHECKING:

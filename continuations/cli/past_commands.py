@@ -34,9 +34,9 @@ from continuations.cli.output import (
     write_lines,
     write_note,
 )
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.reading.withheld_texts import shown_event
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible, shorten
-from continuations.core.withheld_texts import shown_event
 from continuations.present.json_forms import rewind_json
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from continuations import Runner, Wait
     from continuations.cli.stack_tree import Line
-    from continuations.core.decisions import Verdict
-    from continuations.core.run_past import BegunCall, TakenMessage
-    from continuations.core.run_stream import StreamEvent
+    from continuations.core.reading.run_past import BegunCall, TakenMessage
+    from continuations.core.reading.run_stream import StreamEvent
+    from continuations.core.rows.decisions import Verdict
     from continuations.past import RewindPlan, RunVersion
 
 _MAX_TEXT_CHARS = 200
@@ -72,7 +72,7 @@ def history(
     """
     from continuations.cli.past_lines import version_lines  # noqa: PLC0415 - rarely used
     from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
-    from continuations.core.withheld_texts import shown_version  # noqa: PLC0415 - rarely used
+    from continuations.core.reading.withheld_texts import shown_version  # noqa: PLC0415 - rarely used
 
     check_run_id(run, command="history")
     found = runner_without_agents(app, store).history(run, after=after)
@@ -112,7 +112,7 @@ def diff(
     """Compare two versions of a run. Needs no agent code."""
     from continuations.cli.past_lines import difference_lines  # noqa: PLC0415 - rarely used
     from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
-    from continuations.core.withheld_texts import shown_difference  # noqa: PLC0415 - rarely used
+    from continuations.core.reading.withheld_texts import shown_difference  # noqa: PLC0415 - rarely used
     from continuations.present.json_forms import difference_json  # noqa: PLC0415 - rarely used
 
     check_run_id(run, command="diff")

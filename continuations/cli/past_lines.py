@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.cli.stack_tree import Line
-from continuations.core import run_stream
-from continuations.core.event_words import event_words, message_words
+from continuations.core.reading import run_stream
+from continuations.core.reading.event_words import event_words, message_words
 from continuations.core.visible_text import escape_invisible, shorten
 from continuations.present.times import counted
 from continuations.wire.fields import readable_time
@@ -14,8 +14,8 @@ from continuations.wire.fields import readable_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.run_past import Change, RunDifference, RunVersion
-    from continuations.core.run_stream import StreamEvent
+    from continuations.core.reading.run_past import Change, RunDifference, RunVersion
+    from continuations.core.reading.run_stream import StreamEvent
 
 _MAX_TEXT_CHARS = 200
 _SIGNS: dict[Change, str] = {"added": "+ ", "removed": "- ", "changed": "~ "}

@@ -42,8 +42,8 @@ from continuations.cli.options import (
     parse_settings,
 )
 from continuations.cli.output import write_lines, write_note
-from continuations.engine import portal
 from continuations.engine.ports import Ports
+from continuations.engine.sync import portal
 from continuations.errors import RunBusy, StaleRun
 from continuations.present.json_forms import sweep_result_json
 from continuations.wire.fields import readable_time

@@ -24,7 +24,7 @@ from continuations.cli.application import (
     runner_with_agents,
 )
 from continuations.cli.options import App, By, Context, StoreUrl, UsageError
-from continuations.engine.stop_signals import stop_signals_handled
+from continuations.engine.sweep.stop_signals import stop_signals_handled
 from continuations.errors import StoreUnavailable
 from continuations.ledger.objects import check_folder_exists
 

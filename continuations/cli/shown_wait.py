@@ -6,8 +6,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from continuations.cli.stack_tree import Line
+from continuations.core.rows.waits import TEXT_SCHEMA
 from continuations.core.visible_text import escape_invisible
-from continuations.core.waits import TEXT_SCHEMA
 from continuations.present.json_forms import indented_json
 from continuations.present.times import time_left
 from continuations.present.wait_view import wait_view
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations import Wait
-    from continuations.core.decisions import VerdictKind
+    from continuations.core.rows.decisions import VerdictKind
     from continuations.present.wait_view import FactView, WaitView
 
 _TONES = {"is-wait": "wait", "is-odd": "bad"}

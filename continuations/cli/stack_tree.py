@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from continuations.cli.formatting import decision_text, usage_text
 from continuations.cli.output import line_with_places
 from continuations.core import jsontext
-from continuations.core.attachments import attachments_of_run
-from continuations.core.calls import Ready
-from continuations.core.operator_waits import operator_waits
-from continuations.core.refused_replies import refused_replies
+from continuations.core.changes.operator_waits import operator_waits
+from continuations.core.reading.refused_replies import refused_replies
+from continuations.core.rows.attachments import attachments_of_run
+from continuations.core.rows.calls import Ready
 from continuations.core.visible_text import escape_invisible, indent_escaped
-from continuations.engine.readiness import is_runnable
+from continuations.engine.arrivals.readiness import is_runnable
 from continuations.present.times import counted
 from continuations.present.wait_words import wait_facts
 from continuations.wire.fields import readable_time

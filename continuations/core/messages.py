@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Each message with a reference has this text, the type of its part. In a text of a
 # person, quotes have a backslash before them.
 _REFERENCE = '"continuations.attachment"'
-# Which texts of a run a form shows; `core.withheld_texts` explains them.
+# Which texts of a run a form shows; `core.reading.withheld_texts` explains them.
 Detail: TypeAlias = Literal["transcript", "texts", "states"]
 WITHHELD = "[not shown]"
 # The other members of a message may repeat the arguments in the form of a provider.

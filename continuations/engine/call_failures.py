@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 from continuations.authoring.errors import ArgumentsInvalid, PolicyFailed
-from continuations.authoring.tool_options import FailedCall
+from continuations.authoring.tool.tool_options import FailedCall
 from continuations.core import jsontext
-from continuations.core.call_events import (
+from continuations.core.changes.call_events import (
     CallInvalid,
     CallRaised,
     OutcomeUnknown,
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from continuations.authoring.call_gate import CallGate
-    from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.calls import CallRow
-    from continuations.core.state import RunState
+    from continuations.authoring.tool.call_gate import CallGate
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.state import RunState
     from continuations.engine.ports import Ports
 
 

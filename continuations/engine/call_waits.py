@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring import answer_types
+from continuations.authoring.arguments import answer_types
 from continuations.core import jsontext
-from continuations.core.secret_arguments import scrubbed
-from continuations.core.state import frame_path
-from continuations.core.wait_rules import WAIT_RULES
-from continuations.core.waits import (
+from continuations.core.rows.state import frame_path
+from continuations.core.rows.wait_rules import WAIT_RULES
+from continuations.core.rows.waits import (
     Wait,
     call_digest,
     parked_digest,
 )
+from continuations.core.words.secret_arguments import scrubbed
 from continuations.ledger import layout
 from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.approval import ApprovalPolicy
-    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
-    from continuations.core.call_display import CallDisplay
-    from continuations.core.calls import CallRow
     from continuations.core.messages import ToolCallRequest
-    from continuations.core.quorum import Quorum
-    from continuations.core.state import RunState
-    from continuations.core.wait_rules import WaitKind
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.quorum import Quorum
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.wait_rules import WaitKind
+    from continuations.core.words.call_display import CallDisplay
 
 
 def approval_digest(
@@ -247,7 +247,7 @@ def display_of_wait(
     requester = state.run.asker
     if declared is None and requester is None and not call.secrets:
         return None
-    from continuations.core.call_display import CallDisplay  # noqa: PLC0415 - few tools have one
+    from continuations.core.words.call_display import CallDisplay  # noqa: PLC0415 - few tools have one
 
     display = declared or CallDisplay()
     secrets = tuple(sorted({*display.secrets, *call.secrets}))
@@ -267,7 +267,7 @@ def _with_evidence(
     secrets: tuple[str, ...],
     agent: AgentProtocol | None,
 ) -> CallDisplay:
-    from continuations.core import evidence, secret_arguments  # noqa: PLC0415 - few tools have one
+    from continuations.core.words import evidence, secret_arguments  # noqa: PLC0415 - few tools have one
 
     def scrubbed(text: str) -> str:
         return secret_arguments.scrubbed(text, arguments_json, secrets)

@@ -15,7 +15,7 @@ from continuations.authoring.manifest import (
     parameters_in,
 )
 from continuations.core import jsontext
-from continuations.core.state import frame_path
+from continuations.core.rows.state import frame_path
 from continuations.errors import FormatError
 from continuations.value_class import replace
 from continuations.version import __version__
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.registry import AgentRegistry, Renames
-    from continuations.authoring.tool_protocol import AgentProtocol
-    from continuations.core.calls import CallRow
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.authoring.tool.tool_protocol import AgentProtocol
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
 
 _log = logging.getLogger("continuations")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from continuations.core.decisions import Decision
-from continuations.ledger.decisions import record_decision
+from continuations.core.rows.decisions import Decision
+from continuations.ledger.decisions.decisions import record_decision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
 
@@ -41,7 +41,7 @@ async def pass_slot_deadlines(
     late = [wait for wait in late_waits(waits, now) if wait.has_slots]
     if not late:
         return {}, []
-    from continuations.ledger import wait_slots  # noqa: PLC0415 - rarely needed
+    from continuations.ledger.arrivals import wait_slots  # noqa: PLC0415 - rarely needed
 
     after = await asyncio.gather(
         *(

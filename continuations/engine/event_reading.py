@@ -6,13 +6,13 @@ import re
 from asyncio import gather
 from typing import TYPE_CHECKING, NamedTuple
 
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.run_stream import WaitDecided
-from continuations.core.run_stream_diff import events_between
-from continuations.core.wait_rules import WAIT_RULES
+from continuations.core.reading.run_stream import WaitDecided
+from continuations.core.reading.run_stream_diff import events_between
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
-from continuations.ledger.recorded_decisions import read_decision
+from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.version_walk import VersionWalk
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace
@@ -20,9 +20,9 @@ from continuations.value_class import replace
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from continuations.core.decisions import Decision
-    from continuations.core.run_stream import StreamEvent
-    from continuations.core.state import RunState
+    from continuations.core.reading.run_stream import StreamEvent
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.state import RunState
     from continuations.engine.ports import Sleep
     from continuations.ledger.objects import Objects
 

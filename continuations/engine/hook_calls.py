@@ -13,7 +13,7 @@ from continuations.core.messages import user_message
 from continuations.core.model_protocol import ModelReply, ModelRequest
 from continuations.core.usage import Usage
 from continuations.engine.error_reports import describe_error
-from continuations.engine.new_run import with_instructions
+from continuations.engine.start.new_run import with_instructions
 from continuations.errors import HookFailed
 from continuations.value_class import dataclass
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from continuations.authoring.guardrails import Guardrail
-    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.run_options import RunOptions
 

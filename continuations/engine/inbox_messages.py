@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.events import ReplyConfirmed, ThreadClosed, UserMessageAdded
-from continuations.core.frames import final_reply
-from continuations.core.reducer import advance
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.state import ROOT_FRAME_ID
-from continuations.core.threads import is_by_same
+from continuations.core.changes.events import (
+    ReplyConfirmed,
+    ThreadClosed,
+    UserMessageAdded,
+)
+from continuations.core.changes.reducer import advance
+from continuations.core.changes.threads import is_by_same
+from continuations.core.rows.frames import final_reply
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import ROOT_FRAME_ID
 
 if TYPE_CHECKING:
-    from continuations.core.events import TurnBeginning
-    from continuations.core.state import RunState
-    from continuations.ledger.arrivals import Arrivals
+    from continuations.core.changes.events import TurnBeginning
+    from continuations.core.rows.state import RunState
+    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.wire.arrivals import InboxMessage
 
 

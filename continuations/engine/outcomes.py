@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeAlias
 
 from continuations.authoring.errors import OutputInvalid
-from continuations.core.operator_waits import operator_reasons
+from continuations.core.changes.operator_waits import operator_reasons
 from continuations.core.output_type import Output
-from continuations.core.run import Failure
+from continuations.core.rows.run import Failure
 from continuations.core.visible_text import escape_beginning
 from continuations.errors import AgentChanged, NotFinished, RunFailed
 from continuations.value_class import dataclass
@@ -22,9 +22,9 @@ _MAX_NOTE_CHARS = 300
 
 if TYPE_CHECKING:
     from continuations.authoring.manifest import ManifestChange
-    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.authoring.tool.tool_protocol import AgentProtocol
+    from continuations.core.rows.waits import Wait
     from continuations.core.usage import Usage
-    from continuations.core.waits import Wait
     from continuations.wire.continuation import Continuation
 
 

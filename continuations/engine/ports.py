@@ -20,11 +20,11 @@ from continuations.wire.fields import to_milliseconds
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
-    from continuations.core.live_events import RunEvent
     from continuations.core.operator_request import OperatorRequest
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
-    from continuations.ledger.arrivals import Arrivals
+    from continuations.core.reading.live_events import RunEvent
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
+    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.ledger.claims import Clock
     from continuations.wire.arrivals import InboxMessage
 

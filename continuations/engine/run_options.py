@@ -10,7 +10,7 @@ from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from continuations.core.run import RunRow
+    from continuations.core.rows.run import RunRow
     from continuations.engine.event_reading import Cursor
     from continuations.engine.ports import EventSink
 
@@ -55,7 +55,7 @@ class RunOptions:
     def check_run(self, run: RunRow) -> None:
         """Raise `RunExists` if a message is awaited from a run that is not a thread."""
         if self.awaited_message is not None and run.thread_key is None:
-            from continuations.ledger.thread_keys import check_thread  # noqa: PLC0415 - rarely needed
+            from continuations.ledger.arrivals.thread_keys import check_thread  # noqa: PLC0415 - rarely needed
 
             check_thread(run)
 

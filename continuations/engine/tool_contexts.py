@@ -11,12 +11,12 @@ from continuations.ledger import layout
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.authoring.typed_values import CallState, StateSpec
-    from continuations.core.calls import CallRow
-    from continuations.core.run import RunRow
-    from continuations.core.state import RunState
-    from continuations.engine.event_feeds import EventFeed
+    from continuations.authoring.arguments.typed_values import CallState, StateSpec
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.state import RunState
+    from continuations.engine.events.event_feeds import EventFeed
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
 
@@ -123,8 +123,8 @@ def call_state_of(
     spec: StateSpec, state: RunState, call: CallRow, tool: ToolProtocol
 ) -> CallState:
     """Return the state of the agent that made a call, as the call reads it."""
-    from continuations.authoring.typed_values import CallState  # noqa: PLC0415 - few agents have a state
-    from continuations.core import frame_state  # noqa: PLC0415
+    from continuations.authoring.arguments.typed_values import CallState  # noqa: PLC0415 - few agents have a state
+    from continuations.core.rows import frame_state  # noqa: PLC0415
 
     seen = frame_state.seen_by(call, state.frames[call.frame_id], state.calls)
     return CallState(spec, tool.name, seen, may_write=tool.writes_state)

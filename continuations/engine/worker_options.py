@@ -8,16 +8,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from continuations.core.context_type import is_context_class
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.authoring.tool_protocol import AgentProtocol
+    from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.prices import Prices
-    from continuations.core.run import RunRow
+    from continuations.core.rows.run import RunRow
 
 
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run
@@ -186,7 +186,7 @@ def check_run_prices(run: RunRow, prices: Prices | None, root: AgentProtocol) ->
     """Raise `PriceUnknown` if a run has a budget in money, and a price is missing."""
     if run.budget is None or run.budget.cost is None or run.status in ENDED_STATUSES:
         return
-    from continuations.engine import money_budgets  # noqa: PLC0415 - few runs have one
+    from continuations.engine.start import money_budgets  # noqa: PLC0415 - few runs have one
 
     money_budgets.check_prices(run.budget, prices, root, run.id)
 

@@ -16,9 +16,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring.agent import Agent
-from continuations.core import invariants, jsontext, tool_messages
-from continuations.core.calls import (
+from continuations.authoring.agent.agent import Agent
+from continuations.core import jsontext
+from continuations.core.changes import invariants, tool_messages
+from continuations.core.rows.calls import (
     CLOSED_STATES,
     CallRow,
     Errored,
@@ -27,10 +28,10 @@ from continuations.core.calls import (
     Returned,
     Waiting,
 )
-from continuations.core.decisions import Approve
-from continuations.core.frames import FrameRow, MessageLog
-from continuations.core.run import RunRow
-from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.decisions import Approve
+from continuations.core.rows.frames import FrameRow, MessageLog
+from continuations.core.rows.run import RunRow
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid
 from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
@@ -54,9 +55,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.core.decisions import Verdict
-    from continuations.core.waits import Wait
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.core.rows.decisions import Verdict
+    from continuations.core.rows.waits import Wait
     from continuations.ledger.claims import Clock
 
 

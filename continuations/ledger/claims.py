@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from continuations.core.run import ENDED_STATUSES, Claim
+from continuations.core.rows.run import ENDED_STATUSES, Claim
 from continuations.errors import ClockOff, RunBusy
 from continuations.value_class import dataclass, replace
 from continuations.wire.fields import readable_time
@@ -18,8 +18,8 @@ from continuations.wire.fields import readable_time
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.run import RunRow, RunStatus
-    from continuations.core.state import RunState
+    from continuations.core.rows.run import RunRow, RunStatus
+    from continuations.core.rows.state import RunState
 
 
 class Clock(Protocol):

@@ -16,8 +16,8 @@ from continuations.wire.fields import readable_time
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.decisions import Decision
-    from continuations.core.waits import Wait
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.waits import Wait
     from continuations.errors import ContinuationsError
 
 NOT_DECIDED = "was not decided"

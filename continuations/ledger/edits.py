@@ -16,13 +16,14 @@ from uuid import UUID
 
 import jsonschema_rs
 
-from continuations.core import jsontext, secret_arguments
-from continuations.core.editable_arguments import find_fixed_argument
+from continuations.core import jsontext
+from continuations.core.reading.editable_arguments import find_fixed_argument
+from continuations.core.words import secret_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 _Place: TypeAlias = tuple[str | int, ...]
 _MAX_PROBLEMS = 5

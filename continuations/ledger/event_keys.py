@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.event_matching import KEPT_FOR, LOOK_BACK, first_id_at
+from continuations.core.rows.event_matching import KEPT_FOR, LOOK_BACK, first_id_at
 from continuations.core.ulid import LENGTH, RANDOM_BYTES, milliseconds_of
 from continuations.errors import WaitNotFound
 from continuations.ledger import layout
@@ -26,7 +26,7 @@ from continuations.wire.fields import from_milliseconds, to_milliseconds
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 EVENTS_PREFIX = "events/"
 _TOPIC_LENGTH = 32

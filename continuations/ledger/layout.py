@@ -35,18 +35,18 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
+from continuations.core.rows.wait_rules import KNOWN_ID_KIND, WAIT_KINDS, WAIT_RULES
+from continuations.core.rows.waits import known_wait_ulid
 from continuations.core.ulid import NotUlid, milliseconds_of
-from continuations.core.wait_rules import KNOWN_ID_KIND, WAIT_KINDS, WAIT_RULES
-from continuations.core.waits import known_wait_ulid
 from continuations.errors import Corrupt, InvalidId, WaitNotFound
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from continuations.core.calls import CallRow
-    from continuations.core.run import RunRow
-    from continuations.core.wait_rules import WaitKind
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.wait_rules import WaitKind
 
 MAX_VERSIONS = 9_999_999_999
 WAITS_PREFIX = "waits/"

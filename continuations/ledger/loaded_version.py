@@ -10,7 +10,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ from continuations.wire.fields import to_milliseconds
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.run import RunRow
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.objects import Objects
     from continuations.ledger.store_clock import StoreClock
@@ -241,7 +241,7 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
         newest_number: The number of the newest version; 0 without one.
         state: The newest version, or `None` if the run has no version yet.
     """
-    from continuations.core.run import ENDED_STATUSES  # noqa: PLC0415 - not to decide
+    from continuations.core.rows.run import ENDED_STATUSES  # noqa: PLC0415 - not to decide
 
     if state is None or state.run.status in ENDED_STATUSES:
         return state is None
@@ -269,6 +269,6 @@ def _last_number(run: RunRow, reason: str) -> int:
 def _is_awaited(state: RunState, wait_ulid: str) -> bool:
     """Return whether a started call may open the wait with this ULID."""
     # Not needed to decide, and it loads the calls.
-    from continuations.core.state import early_wait_ulids  # noqa: PLC0415
+    from continuations.core.rows.state import early_wait_ulids  # noqa: PLC0415
 
     return wait_ulid in early_wait_ulids(state)

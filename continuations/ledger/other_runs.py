@@ -9,8 +9,8 @@ from continuations.ledger import layout
 from continuations.wire.versions import decode_header
 
 if TYPE_CHECKING:
-    from continuations.core.run import RunRow
-    from continuations.core.state import RunState
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.state import RunState
     from continuations.wire.versions import VersionHeader
 
 

@@ -14,12 +14,14 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from continuations.core import event_matching, jsontext
-from continuations.core.decisions import Decision
+from continuations.core import jsontext
+from continuations.core.rows import event_matching
+from continuations.core.rows.decisions import Decision
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid
 from continuations.errors import Corrupt, FormatError, InvalidInput, NewerFormat
-from continuations.ledger import event_keys, event_waiters, layout, markers
-from continuations.ledger.decisions import record_decision
+from continuations.ledger import event_keys, layout, markers
+from continuations.ledger.decisions.decisions import record_decision
+from continuations.ledger.index import event_waiters
 from continuations.ledger.objects import AlreadyExists, NotFound
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import dataclass
@@ -31,14 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from continuations.core.decisions import Door
+    from continuations.core.rows.decisions import Door
     from continuations.ledger.claims import Clock
     from continuations.ledger.objects import Objects
 
     NewUlid = Callable[[datetime], str]
     from collections.abc import Iterable
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 
 # An event is dated again if the store shows that this machine's clock differs by more.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from datetime import datetime
 
-    from continuations.core.run import RunRow
+    from continuations.core.rows.run import RunRow
     from continuations.ledger.claims import Clock
     from continuations.ledger.objects import Objects
 

@@ -13,7 +13,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
     from continuations.ledger.loaded_version import RebuiltVersion
     from continuations.ledger.objects import Objects
 

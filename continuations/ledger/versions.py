@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.delta import diff
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.rows.delta import diff
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import (
     ContinuationsError,
     Corrupt,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
     from continuations.ledger.objects import Objects
 
     Bases = Mapping[int, RebuiltVersion]

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.decisions import Decision
+from continuations.core.rows.decisions import Decision
 from continuations.core.visible_text import escape_invisible
 from continuations.wire import report
 from continuations.wire.report import JsonForm, to_json
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
-    from continuations.core.live_events import RunEvent
     from continuations.core.messages import Detail
-    from continuations.core.quorum import Vote
-    from continuations.core.run_past import (
+    from continuations.core.reading.live_events import RunEvent
+    from continuations.core.reading.run_past import (
         RewindPlan,
         Rewound,
         RunDifference,
         RunVersion,
     )
-    from continuations.core.waits import Wait
+    from continuations.core.rows.quorum import Vote
+    from continuations.core.rows.waits import Wait
     from continuations.engine.outcomes import Outcome, SendResult
-    from continuations.engine.sweeping import SweepResult
-    from continuations.ledger.pruning import PruneResult
-    from continuations.ledger.worklist import ListedWait
+    from continuations.engine.sweep.sweeping import SweepResult
+    from continuations.ledger.decisions.worklist import ListedWait
+    from continuations.ledger.repair.pruning import PruneResult
     from continuations.wire.continuation import Continuation
 
 # The model reads a reason or an answer again in every later turn.
@@ -136,8 +136,8 @@ def run_json(
         detail: Which texts of models and tools the form has.
     """
     # A process that only decides describes no run.
-    from continuations.core.operator_waits import operator_reasons  # noqa: PLC0415
-    from continuations.core.withheld_texts import shown_text  # noqa: PLC0415
+    from continuations.core.changes.operator_waits import operator_reasons  # noqa: PLC0415
+    from continuations.core.reading.withheld_texts import shown_text  # noqa: PLC0415
 
     form = report.run_json(run.run_state, run.version)
     form["output"] = shown_text(form["output"], detail)
@@ -220,7 +220,7 @@ def reply_json(
         decided: As for `run_json`.
         detail: As for `run_json`.
     """
-    from continuations.core.withheld_texts import shown_text  # noqa: PLC0415 - only threads need it
+    from continuations.core.reading.withheld_texts import shown_text  # noqa: PLC0415 - only threads need it
     from continuations.engine.outcomes import (  # noqa: PLC0415 - only threads need them
         Failed,
         Replied,
@@ -284,21 +284,21 @@ def event_json(event: RunEvent, detail: Detail = "states") -> dict[str, Any]:
         event: The event.
         detail: Which texts of models and tools the form has.
     """
-    from continuations.core.withheld_texts import shown_event  # noqa: PLC0415 - decisions need no events
+    from continuations.core.reading.withheld_texts import shown_event  # noqa: PLC0415 - decisions need no events
 
     return {"type": type(event).__name__, **to_json(shown_event(event, detail))}
 
 
 def version_json(version: RunVersion, detail: Detail = "states") -> dict[str, Any]:
     """Return a version as JSON values (`run_version`)."""
-    from continuations.core.withheld_texts import shown_version  # noqa: PLC0415 - decisions need no past
+    from continuations.core.reading.withheld_texts import shown_version  # noqa: PLC0415 - decisions need no past
 
     return RUN_VERSION.of(shown_version(version, detail))
 
 
 def difference_json(found: RunDifference, detail: Detail = "states") -> dict[str, Any]:
     """Return the differences of two versions as JSON values (`run_difference`)."""
-    from continuations.core.withheld_texts import shown_difference  # noqa: PLC0415 - decisions need no past
+    from continuations.core.reading.withheld_texts import shown_difference  # noqa: PLC0415 - decisions need no past
 
     form: dict[str, Any] = to_json(shown_difference(found, detail))
     return form
@@ -306,7 +306,7 @@ def difference_json(found: RunDifference, detail: Detail = "states") -> dict[str
 
 def rewind_json(rewind: RewindPlan | Rewound, detail: Detail = "states") -> Any:
     """Return a rewind (`rewound`), or the plan of one (`rewind_plan`)."""
-    from continuations.core.withheld_texts import shown_rewind  # noqa: PLC0415 - decisions need no past
+    from continuations.core.reading.withheld_texts import shown_rewind  # noqa: PLC0415 - decisions need no past
 
     return to_json(shown_rewind(rewind, detail))
 

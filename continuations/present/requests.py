@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from continuations.core import jsontext
 from continuations.core.attachment_parts import MAX_NAME_CHARS
-from continuations.core.run import WHEN_BUSY
+from continuations.core.rows.run import WHEN_BUSY
 from continuations.engine.worker_options import is_number
 from continuations.errors import InvalidInput
 from continuations.present.json_forms import MAX_TEXT_CHARS
@@ -37,8 +37,8 @@ from continuations.present.schema_parts import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from continuations.core.attachments import Content
-    from continuations.core.grants import Grant
+    from continuations.core.rows.attachments import Content
+    from continuations.core.rows.grants import Grant
 
 # A request has at most so many attachments, and so many decisions.
 MAX_FILES = 100
@@ -469,7 +469,7 @@ def parse_grant(value: object) -> Grant:
     if fields is None or not fields.keys() <= _GRANT["properties"].keys():
         msg = 'it must be an object with "tool", and perhaps "arguments" and "until"'
         raise FieldsInvalid(msg)
-    from continuations.core.grants import Grant  # noqa: PLC0415 - rarely given
+    from continuations.core.rows.grants import Grant  # noqa: PLC0415 - rarely given
 
     until: Any = fields.get("until")
     tool: Any = fields.get("tool", "")
@@ -489,7 +489,7 @@ def text_with_files(text: str, files: object) -> Any:
 
     Raises `FieldsInvalid`, and `AttachmentsTooLarge` if no run can have all of them.
     """
-    from continuations.core.attachments import check_total  # noqa: PLC0415 - few requests have some
+    from continuations.core.rows.attachments import check_total  # noqa: PLC0415 - few requests have some
 
     items = jsontext.as_array(files)
     if items is None or len(items) > MAX_FILES:
@@ -501,7 +501,7 @@ def text_with_files(text: str, files: object) -> Any:
 
 
 def _content(item: object, where: str) -> Content:
-    from continuations.core.attachments import make_content  # noqa: PLC0415 - likewise
+    from continuations.core.rows.attachments import make_content  # noqa: PLC0415 - likewise
 
     fields = jsontext.as_object(item) or {}
     if fields.keys() != _FILE["properties"].keys():

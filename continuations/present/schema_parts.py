@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.rows.wait_rules import WAIT_KINDS
 from continuations.present.json_forms import MAX_TEXT_CHARS
 
 Json: TypeAlias = dict[str, Any]

@@ -21,18 +21,11 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from continuations.authoring.manifest import ChangeKind, ManifestChange
-from continuations.core import live_events, run_stream
-from continuations.core.audit import AuditLine
-from continuations.core.call_display import CallDisplay
-from continuations.core.call_ends import CallEnd
-from continuations.core.calls import STATE_TYPES
-from continuations.core.decisions import Decision, DecisionKind, VerdictKind
-from continuations.core.evidence import Finding
-from continuations.core.grants import KeptGrant
-from continuations.core.live_events import CallProgress
-from continuations.core.quorum import Quorum, Vote
-from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, Failure, RunStatus
-from continuations.core.run_past import (
+from continuations.core.changes.call_ends import CallEnd
+from continuations.core.reading import live_events, run_stream
+from continuations.core.reading.audit import AuditLine
+from continuations.core.reading.live_events import CallProgress
+from continuations.core.reading.run_past import (
     BegunCall,
     CallDifference,
     Change,
@@ -46,16 +39,23 @@ from continuations.core.run_past import (
     TakenMessage,
     WaitDifference,
 )
-from continuations.core.run_stream import RunEnded, StreamEvent
-from continuations.core.signal_matching import UntakenSignal
+from continuations.core.reading.run_stream import RunEnded, StreamEvent
+from continuations.core.rows.calls import STATE_TYPES
+from continuations.core.rows.decisions import Decision, DecisionKind, VerdictKind
+from continuations.core.rows.grants import KeptGrant
+from continuations.core.rows.quorum import Quorum, Vote
+from continuations.core.rows.run import ENDED_STATUSES, RUN_STATUSES, Failure, RunStatus
+from continuations.core.rows.signal_matching import UntakenSignal
+from continuations.core.rows.wait_rules import WaitKind
+from continuations.core.rows.waits import Wait, WaitSummary
 from continuations.core.trips import GuardrailStage
 from continuations.core.usage import Usage
-from continuations.core.wait_rules import WaitKind
-from continuations.core.waits import Wait, WaitSummary
-from continuations.engine.drift import DriftReason, DriftRow, DriftVerdict
-from continuations.ledger.pruning import ErasedRun
+from continuations.core.words.call_display import CallDisplay
+from continuations.core.words.evidence import Finding
+from continuations.engine.past.drift import DriftReason, DriftRow, DriftVerdict
+from continuations.ledger.index.run_listing import RunSummary
 from continuations.ledger.published_events import Publication
-from continuations.ledger.run_listing import RunSummary
+from continuations.ledger.repair.pruning import ErasedRun
 from continuations.present import json_forms
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.requests import (

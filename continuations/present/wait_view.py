@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import escape_invisible
-from continuations.core.waits import withheld
 from continuations.present import wait_words
 from continuations.present.json_forms import indented_json
 from continuations.present.times import TimeView, time_view
@@ -29,9 +29,9 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.quorum import Vote
-    from continuations.core.wait_rules import KindWords
-    from continuations.core.waits import Wait
+    from continuations.core.rows.quorum import Vote
+    from continuations.core.rows.wait_rules import KindWords
+    from continuations.core.rows.waits import Wait
 
 _MISSING = object()
 

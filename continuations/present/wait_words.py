@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
-from continuations.core.decisions import Answer, Deny, Fail
+from continuations.core.rows.decisions import Answer, Deny, Fail
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.evidence import Finding
-    from continuations.core.quorum import Vote
-    from continuations.core.waits import Wait
-    from continuations.ledger.rows_only_waits import RunsAwaitingModels
+    from continuations.core.rows.quorum import Vote
+    from continuations.core.rows.waits import Wait
+    from continuations.core.words.evidence import Finding
+    from continuations.ledger.index.rows_only_waits import RunsAwaitingModels
     from continuations.wire.continuation import Continuation
 
 DECISION_WORDS: Mapping[str, str] = {
@@ -118,7 +118,7 @@ def at_denial(wait: Wait) -> str:
 
 def at_deadline(wait: Wait) -> str:
     """Return the consequence of the deadline, after the word "then"."""
-    from continuations.core.deadline_actions import Escalate  # noqa: PLC0415 - few waits have an action
+    from continuations.core.rows.deadline_actions import Escalate  # noqa: PLC0415 - few waits have an action
 
     if wait.expiry_stops:
         return "expired, nothing runs, and the run stops"

@@ -59,7 +59,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.decisions import Door
+from continuations.core.rows.decisions import Door
 from continuations.engine.ports import SystemClock
 from continuations.errors import (
     ClockOff,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from continuations.serve.option_checks import check_async_runner
 
 if TYPE_CHECKING:
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.engine.runner.async_runner import AsyncRunner
 
 __all__ = ["Dispatcher", "InlineDispatcher"]
 

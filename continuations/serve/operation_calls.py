@@ -16,12 +16,12 @@ from continuations.wire.report import to_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from continuations.core.decisions import Door
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
-    from continuations.core.run_past import RewindPlan, Rewound, RunDifference
-    from continuations.core.signal_matching import UntakenSignal
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.core.reading.run_past import RewindPlan, Rewound, RunDifference
+    from continuations.core.rows.decisions import Door
+    from continuations.core.rows.signal_matching import UntakenSignal
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.operations import Actor, Operation
     from continuations.wire.continuation import Continuation

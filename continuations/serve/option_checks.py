@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.engine.async_runner import AsyncRunner
+from continuations.engine.runner.async_runner import AsyncRunner
 from continuations.engine.worker_options import is_number
 from continuations.errors import InvalidInput
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from continuations.ledger.recorded_decisions import decided_wait_ids
+from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
 from continuations.present import json_forms
 
 if TYPE_CHECKING:
     from continuations.core.messages import Detail
     from continuations.engine.outcomes import Outcome, SendResult
-    from continuations.engine.sweeping import SweepResult
+    from continuations.engine.sweep.sweeping import SweepResult
     from continuations.ledger.claims import Clock
     from continuations.wire.continuation import Continuation
     from continuations_storage import Store

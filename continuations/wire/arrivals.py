@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from continuations.core.jsontext import NotJson
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.operator_request import OPERATOR_ACTIONS, OperatorRequest
-from continuations.core.run import WHEN_BUSY
-from continuations.core.slots import SLOT_KINDS, Slot
+from continuations.core.rows.run import WHEN_BUSY
+from continuations.core.rows.slots import SLOT_KINDS, Slot
 from continuations.errors import Corrupt
 from continuations.value_class import dataclass
 from continuations.wire.fields import (
@@ -350,7 +350,7 @@ FILE = SplitRecord(
 
 def decode_file(data: bytes, name: str) -> StoredFile:
     """Decode an attachment; raises `FormatError` or `Corrupt`."""
-    from continuations.core.attachments import digest_of  # noqa: PLC0415 - as above
+    from continuations.core.rows.attachments import digest_of  # noqa: PLC0415 - as above
 
     stored = FILE.decode(data, name)
     if digest_of(stored.data) != stored.digest:

@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.delta import diff
-from continuations.core.state import ROOT_FRAME_ID
-from continuations.core.views import Frame
-from continuations.core.waits import Wait, withheld
+from continuations.core.reading.views import Frame
+from continuations.core.rows.delta import diff
+from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.waits import Wait, withheld
 from continuations.errors import Corrupt, FormatError
 from continuations.value_class import replace
 from continuations.wire import envelope, report, stack_report
@@ -22,8 +22,8 @@ from continuations.wire.versions import check_state, rebuild_state
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.run import Failure, RunStatus
-    from continuations.core.state import RunState
+    from continuations.core.rows.run import Failure, RunStatus
+    from continuations.core.rows.state import RunState
     from continuations.core.usage import Usage
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from continuations.core import deadline_actions, jsontext
-from continuations.core.decisions import DECISION_KINDS, Decision
-from continuations.core.quorum import Quorum
-from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
-from continuations.core.waits import Wait
+from continuations.core import jsontext
+from continuations.core.rows import deadline_actions
+from continuations.core.rows.decisions import DECISION_KINDS, Decision
+from continuations.core.rows.quorum import Quorum
+from continuations.core.rows.wait_rules import WAIT_KINDS, WAIT_RULES
+from continuations.core.rows.waits import Wait
 from continuations.errors import Corrupt
 from continuations.wire.envelope import decode_object, encode_object
 from continuations.wire.fields import (
@@ -43,9 +44,9 @@ from continuations.wire.formats import OBJECTS, Row
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.core.call_display import CallDisplay
-    from continuations.core.evidence import Finding
-    from continuations.core.reading_texts import MoneyReading
+    from continuations.core.words.call_display import CallDisplay
+    from continuations.core.words.evidence import Finding
+    from continuations.core.words.reading_texts import MoneyReading
 
 T = TypeVar("T")
 
@@ -184,7 +185,7 @@ def _read_reversible(value: object, where: str, name: str) -> bool:
 
 
 def _read_money(value: Any, where: str) -> tuple[str, MoneyReading]:
-    from continuations.core.reading_texts import CURRENCY, UNITS, MoneyReading  # noqa: PLC0415 - few waits have money
+    from continuations.core.words.reading_texts import CURRENCY, UNITS, MoneyReading  # noqa: PLC0415 - few waits have money
 
     match value:
         case [str() as path, str() as currency, int() as units] if (
@@ -198,7 +199,7 @@ def _read_money(value: Any, where: str) -> tuple[str, MoneyReading]:
 
 
 def _read_finding(value: Any, where: str) -> Finding:
-    from continuations.core.evidence import Finding  # noqa: PLC0415 - few waits have evidence
+    from continuations.core.words.evidence import Finding  # noqa: PLC0415 - few waits have evidence
 
     match value:
         case [str() as source, str() as text, int() as length, bool() as by_agent] if (
@@ -210,7 +211,7 @@ def _read_finding(value: Any, where: str) -> Finding:
 
 
 def _read_template(value: object, where: str, name: str) -> str:
-    from continuations.core.summaries import TemplateInvalid, parse_template  # noqa: PLC0415 - few waits have one
+    from continuations.core.words.summaries import TemplateInvalid, parse_template  # noqa: PLC0415 - few waits have one
 
     text: str = TEXT.read(value, where, name)
     try:
@@ -223,7 +224,7 @@ def _read_template(value: object, where: str, name: str) -> str:
 @lru_cache
 def display_row() -> Row[CallDisplay]:
     """Return the table of what people read about a call."""
-    from continuations.core.call_display import CallDisplay  # noqa: PLC0415 - few waits have one
+    from continuations.core.words.call_display import CallDisplay  # noqa: PLC0415 - few waits have one
 
     return Row(
         "display",
@@ -316,7 +317,7 @@ WAIT = _WaitRecord(WAIT_ROW)
 
 
 def _read_grant(value: object, where: str, name: str) -> str:
-    from continuations.core.grants import parse_grant_text  # noqa: PLC0415 - rarely given
+    from continuations.core.rows.grants import parse_grant_text  # noqa: PLC0415 - rarely given
 
     text = read_json_object(value, where, name)
     try:

@@ -16,16 +16,16 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.core.rows.waits import withheld
 from continuations.core.usage import USAGE_COUNTS, Usage
-from continuations.core.waits import withheld
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from continuations.core.audit import AuditLine
-    from continuations.core.state import RunState
+    from continuations.core.reading.audit import AuditLine
+    from continuations.core.rows.state import RunState
 
     # The name, how to read the value, whether it is JSON text, whether it is optional.
     _Step: TypeAlias = tuple[str, Callable[[Any], Any], bool, bool]

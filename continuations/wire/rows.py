@@ -10,7 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.calls import (
+from continuations.core.messages import MalformedMessage, Message
+from continuations.core.rows.calls import (
     CallRow,
     Errored,
     Nested,
@@ -23,16 +24,15 @@ from continuations.core.calls import (
     Unknown,
     Waiting,
 )
-from continuations.core.delta import Delta, LogDelta
-from continuations.core.frames import (
+from continuations.core.rows.delta import Delta, LogDelta
+from continuations.core.rows.frames import (
     ConditionCount,
     DenialCount,
     FrameRow,
     HistoryRecord,
 )
-from continuations.core.grants import KeptGrant
-from continuations.core.messages import MalformedMessage, Message
-from continuations.core.run import (
+from continuations.core.rows.grants import KeptGrant
+from continuations.core.rows.run import (
     RUN_STATUSES,
     Budget,
     Claim,
@@ -480,7 +480,7 @@ def _read_files(value: object, where: str, name: str) -> dict[str, bytes]:
     Raises `FormatError` if bytes do not have their digest, or are too large together.
     """
     from continuations.core.attachment_parts import MAX_RUN_BYTES  # noqa: PLC0415 - few runs have attachments
-    from continuations.core.attachments import digest_of  # noqa: PLC0415 - as above
+    from continuations.core.rows.attachments import digest_of  # noqa: PLC0415 - as above
 
     stored: dict[str, Any] = check_type(value, dict, where, name)
     place = f"{where}.{name}"

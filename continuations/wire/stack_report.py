@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.calls import STATE_NAMES
 from continuations.core.messages import shown_message
-from continuations.core.refused_replies import shown_facts
-from continuations.core.secret_arguments import MASK, masked
-from continuations.core.views import Frame
+from continuations.core.reading.refused_replies import shown_facts
+from continuations.core.reading.views import Frame
+from continuations.core.rows.calls import STATE_NAMES
+from continuations.core.words.secret_arguments import MASK, masked
 
 if TYPE_CHECKING:
-    from continuations.core.calls import CallRow
     from continuations.core.messages import Detail
-    from continuations.core.state import RunState
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.state import RunState
 
 
 def stack_json(state: RunState, detail: Detail = "transcript") -> dict[str, Any]:

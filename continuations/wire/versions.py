@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import invariants
-from continuations.core.delta import DeltaMismatch, apply_delta
-from continuations.core.run import RUN_STATUSES
+from continuations.core.changes import invariants
+from continuations.core.rows.delta import DeltaMismatch, apply_delta
+from continuations.core.rows.run import RUN_STATUSES
 from continuations.errors import Corrupt, RunErased
 from continuations.value_class import dataclass
 from continuations.wire import envelope
@@ -30,9 +30,9 @@ from continuations.wire.rows import DELTA, delta_fields, read_delta
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.delta import Delta
-    from continuations.core.run import RunRow, RunStatus
-    from continuations.core.state import RunState
+    from continuations.core.rows.delta import Delta
+    from continuations.core.rows.run import RunRow, RunStatus
+    from continuations.core.rows.state import RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

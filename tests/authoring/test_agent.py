@@ -13,11 +13,11 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict  # pydantic wants it before Python 3.12
 
-from continuations.authoring.agent import Agent, AgentTool
-from continuations.authoring.agent_options import OPTIONS
+from continuations.authoring.agent.agent import Agent, AgentTool
+from continuations.authoring.agent.agent_options import OPTIONS
 from continuations.authoring.errors import ArgumentsInvalid, OutputInvalid
-from continuations.authoring.tool import Tool, tool
-from continuations.authoring.tool_options import SchemaToolOptions, ToolOptions
+from continuations.authoring.tool.tool import Tool, tool
+from continuations.authoring.tool.tool_options import SchemaToolOptions, ToolOptions
 from continuations.errors import InvalidInput
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations.authoring.agent import Agent
+from continuations.authoring.agent.agent import Agent
 from continuations.authoring.approval import ApprovalPolicy
 from continuations.authoring.errors import ArgumentsInvalid, PolicyFailed
-from continuations.authoring.tool import tool
+from continuations.authoring.tool.tool import tool
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:

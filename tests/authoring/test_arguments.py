@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.tool import Tool, tool
+from continuations.authoring.tool.tool import Tool, tool
 from continuations.core import jsontext
 from tests.sampling import examples
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import pytest
 from pydantic import Field
 
-from continuations.authoring.tool import tool
+from continuations.authoring.tool.tool import tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from continuations.authoring import arguments
+from continuations.authoring.arguments import arguments
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.tool import Tool, tool
+from continuations.authoring.tool.tool import Tool, tool
 from continuations.core import jsontext
 
 

@@ -7,19 +7,19 @@ import sys
 
 PROGRAM = """
 import sys
-import continuations.authoring.agent
+import continuations.authoring.agent.agent
 import continuations.authoring.approval
 import continuations.authoring.registry
 import continuations.authoring.context
 import continuations.authoring.errors
 import continuations.authoring.manifest
-import continuations.authoring.agent
-import continuations.authoring.tool
-from continuations.authoring.agent import Agent
+import continuations.authoring.agent.agent
+import continuations.authoring.tool.tool
+from continuations.authoring.agent.agent import Agent
 from continuations.authoring.approval import ApprovalPolicy
 from continuations.authoring.registry import AgentRegistry
 from continuations.authoring.context import ToolContext
-from continuations.authoring.tool import tool
+from continuations.authoring.tool.tool import tool
 
 @tool
 def balance(account: str) -> int:

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import ArgumentsInvalid, ResultNotSerializable
-from continuations.authoring.tool import tool
-from continuations.core.decisions import Answer, Approve, Deny
+from continuations.authoring.tool.tool import tool
+from continuations.core.rows.decisions import Answer, Approve, Deny
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations.authoring.agent import Agent
+from continuations.authoring.agent.agent import Agent
 from continuations.authoring.approval import ApprovalPolicy
 from continuations.authoring.manifest import (
     ManifestChange,
     compare_manifests,
     make_manifest,
 )
-from continuations.authoring.tool import tool
+from continuations.authoring.tool.tool import tool
 from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
 

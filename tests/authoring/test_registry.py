@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.authoring.agent import Agent
+from continuations.authoring.agent.agent import Agent
 from continuations.authoring.registry import AgentRegistry, missing_tool_text
-from continuations.authoring.tool import tool
+from continuations.authoring.tool.tool import tool
 from continuations.errors import InvalidInput
 
 

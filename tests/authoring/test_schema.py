@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict  # pydantic wants it before Python 3.12
 
 from continuations.authoring.context import ToolContext
-from continuations.authoring.tool import tool
+from continuations.authoring.tool.tool import tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

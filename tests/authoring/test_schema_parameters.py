@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations.authoring.agent import Agent
+from continuations.authoring.agent.agent import Agent
 from continuations.authoring.approval import ApprovalPolicy
 from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import ArgumentsInvalid, ResultNotSerializable
 from continuations.authoring.manifest import compare_manifests, make_manifest
-from continuations.authoring.tool import Tool, tool
-from continuations.authoring.tool_protocol import is_tool
+from continuations.authoring.tool.tool import Tool, tool
+from continuations.authoring.tool.tool_protocol import is_tool
 from continuations.core import jsontext
-from continuations.core.decisions import Answer
+from continuations.core.rows.decisions import Answer
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -403,8 +403,8 @@ def test_manifest_reports_a_changed_schema_tool(
 
 PROGRAM = """
 import sys
-from continuations.authoring.agent import Agent
-from continuations.authoring.tool import Tool
+from continuations.authoring.agent.agent import Agent
+from continuations.authoring.tool.tool import Tool
 made = Tool.from_schema("t", {"type": "object"}, lambda arguments: "ok")
 Agent("a", tools=[made]).tools_by_name
 print(*sorted({name.partition(".")[0] for name in sys.modules}))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations.authoring.agent import Agent
-from continuations.authoring.tool import Tool, tool
+from continuations.authoring.agent.agent import Agent
+from continuations.authoring.tool.tool import Tool, tool
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from continuations.authoring.tool import Tool, tool
+from continuations.authoring.tool.tool import Tool, tool
 from continuations.authoring.tool_contract import compute_contract_digest
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ PROGRAM = """
 import enum
 from typing import Literal
 from pydantic import BaseModel
-from continuations.authoring.tool import tool
-from continuations.authoring.agent import Agent
+from continuations.authoring.tool.tool import tool
+from continuations.authoring.agent.agent import Agent
 
 class Item(BaseModel):
     tags: set[str] = {"a", "b", "c", "d", "e"}

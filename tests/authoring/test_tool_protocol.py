@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from continuations.authoring.agent import Agent
+from continuations.authoring.agent.agent import Agent
 from continuations.authoring.context import ToolContext
 from continuations.authoring.manifest import make_manifest
-from continuations.authoring.tool import Tool, tool
-from continuations.authoring.tool_protocol import is_tool
+from continuations.authoring.tool.tool import Tool, tool
+from continuations.authoring.tool.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
 
 
 @tool

@@ -32,7 +32,7 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from continuations.authoring.errors import ResultNotSerializable
-from continuations.authoring.tool_results import serialize_result
+from continuations.authoring.tool.tool_results import serialize_result
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from continuations import Runner
-from continuations.authoring.agent import Agent
+from continuations.authoring.agent.agent import Agent
 from continuations.models.scripted import ScriptedModel
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ import pytest
 
 from continuations.cli.chat_session import ChatFiles, completed_lines, shown_text
 from continuations.cli.options import UsageError, read_file
-from continuations.core import attachment_parts, attachments
+from continuations.core import attachment_parts
+from continuations.core.rows import attachments
 from continuations.errors import InvalidInput
 from tests.cli.test_run_options import TELLING
 from tests.present.schema_check import assert_matches_schema

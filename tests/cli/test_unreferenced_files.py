@@ -9,9 +9,9 @@ import pytest
 
 from continuations import Agent, Runner, tool
 from continuations.attachments import File, Image
-from continuations.core.attachments import attachments_of_run, digest_of
+from continuations.core.rows.attachments import attachments_of_run, digest_of
 from continuations.ledger.objects import Objects
-from continuations.ledger.run_files import RunFiles, find_unreferenced
+from continuations.ledger.repair.run_files import RunFiles, find_unreferenced
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 

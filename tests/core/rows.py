@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.call_events import (
+from continuations.core.changes.call_events import (
     ApprovalRequested,
     CallAccepted,
     CallInvalid,
@@ -16,7 +16,10 @@ from continuations.core.call_events import (
     OutcomeUnknown,
     SubAgentStarted,
 )
-from continuations.core.calls import (
+from continuations.core.changes.events import Event, ModelReplied
+from continuations.core.changes.reducer import advance
+from continuations.core.messages import Message, user_message
+from continuations.core.rows.calls import (
     CallRow,
     CallState,
     Errored,
@@ -30,20 +33,17 @@ from continuations.core.calls import (
     Unknown,
     Waiting,
 )
-from continuations.core.decisions import Decision, DecisionKind
-from continuations.core.events import Event, ModelReplied
-from continuations.core.frames import FrameRow, MessageLog
-from continuations.core.messages import Message, user_message
-from continuations.core.reducer import advance
-from continuations.core.run import RunRow
-from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.decisions import Decision, DecisionKind
+from continuations.core.rows.frames import FrameRow, MessageLog
+from continuations.core.rows.run import RunRow
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import Wait
 from continuations.core.usage import Usage
-from continuations.core.waits import Wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.wait_rules import WaitKind
+    from continuations.core.rows.wait_rules import WaitKind
 
 MOMENT = datetime(2026, 11, 21, 9, 30, 0, 125_000, tzinfo=UTC)
 RUN = "jane-1"

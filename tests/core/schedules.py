@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.core.call_events import (
+from continuations.core.changes.call_events import (
     Answered,
     ApprovalRequested,
     Approved,
@@ -31,10 +31,13 @@ from continuations.core.call_events import (
     SubAgentStarted,
     Unverified,
 )
-from continuations.core.calls import Unknown
-from continuations.core.events import Event, ModelReplied, RunStopped, UserMessageAdded
-from continuations.core.messages import system_message, user_message
-from continuations.core.plan import (
+from continuations.core.changes.events import (
+    Event,
+    ModelReplied,
+    RunStopped,
+    UserMessageAdded,
+)
+from continuations.core.changes.plan import (
     Action,
     AskModel,
     ExamineCall,
@@ -42,12 +45,14 @@ from continuations.core.plan import (
     VerifyOutcome,
     plan,
 )
-from continuations.core.reducer import advance
-from continuations.core.run import ENDED_STATUSES, Failure
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.changes.reducer import advance
+from continuations.core.messages import system_message, user_message
+from continuations.core.rows.calls import Unknown
+from continuations.core.rows.run import ENDED_STATUSES, Failure
+from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.waits import Wait
 from continuations.core.ulid import encode_ulid
 from continuations.core.usage import Usage
-from continuations.core.waits import Wait
 from tests.core.rows import (
     assistant_message,
     make_decision,
@@ -60,8 +65,8 @@ from tests.core.rows import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from continuations.core.calls import CallRow
-    from continuations.core.state import RunState
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.state import RunState
 
 MAX_DEPTH = 4
 MAX_STEPS = 5000

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from continuations.core.decisions import (
+from continuations.core.rows.decisions import (
     DECISION_KINDS,
     Answer,
     Approve,

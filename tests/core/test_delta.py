@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core.call_events import CallReturned, CallStarted
-from continuations.core.calls import Ready
-from continuations.core.delta import DeltaMismatch, LogDelta, apply_delta, diff
-from continuations.core.draft import Draft
-from continuations.core.frames import MessageLog
+from continuations.core.changes.call_events import CallReturned, CallStarted
 from continuations.core.messages import user_message
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.rows.calls import Ready
+from continuations.core.rows.delta import DeltaMismatch, LogDelta, apply_delta, diff
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.frames import MessageLog
+from continuations.core.rows.state import ROOT_FRAME_ID
 from tests.core.rows import (
     accepted_event,
     apply_events,
@@ -28,7 +28,7 @@ from tests.core.rows import (
 )
 
 if TYPE_CHECKING:
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
 
 
 def assert_same_state(expected: RunState, actual: RunState) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from continuations.core.calls import CallRow, CallState, Errored, Refused, Returned
-from continuations.core.denials import after_turn, reached
-from continuations.core.frames import DenialCount
+from continuations.core.rows.calls import CallRow, CallState, Errored, Refused, Returned
+from continuations.core.rows.denials import after_turn, reached
+from continuations.core.rows.frames import DenialCount
 
 DENIED = Refused("denied", "DENIED")
 

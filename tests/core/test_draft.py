@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from continuations.core.calls import Ready
-from continuations.core.draft import Draft
 from continuations.core.messages import user_message
-from continuations.core.state import ROOT_FRAME_ID, RunState, frame_path
+from continuations.core.rows.calls import Ready
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState, frame_path
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
     deepest_frame,

@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 
-from continuations.core import invariants
-from continuations.core.call_events import (
+from continuations.core.changes import invariants
+from continuations.core.changes.call_events import (
     Answered,
     Approved,
     CallEvent,
@@ -20,11 +20,11 @@ from continuations.core.call_events import (
     RepeatAllowed,
     Unverified,
 )
-from continuations.core.calls import Ready, Waiting
-from continuations.core.events import Event, RunStopped
-from continuations.core.reducer import advance
-from continuations.core.run import Failure
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.changes.events import Event, RunStopped
+from continuations.core.changes.reducer import advance
+from continuations.core.rows.calls import Ready, Waiting
+from continuations.core.rows.run import Failure
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
     apply_events,

@@ -10,20 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.core.call_events import (
+from continuations.core.changes.call_events import (
     CallInvalid,
     CallRaised,
     CallReturned,
     CallStarted,
 )
-from continuations.core.delta import DeltaMismatch, apply_delta, diff
-from continuations.core.events import RunStopped
-from continuations.core.frame_state import changed_fields, with_patch
-from continuations.core.frames import FrameRow
-from continuations.core.plan import RecordStart, plan
-from continuations.core.reducer import advance
-from continuations.core.run import Failure
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.changes.events import RunStopped
+from continuations.core.changes.plan import RecordStart, plan
+from continuations.core.changes.reducer import advance
+from continuations.core.rows.delta import DeltaMismatch, apply_delta, diff
+from continuations.core.rows.frame_state import changed_fields, with_patch
+from continuations.core.rows.frames import FrameRow
+from continuations.core.rows.run import Failure
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.wire.rows import delta_fields, read_delta
 from tests.core.rows import (
     accepted_event,
@@ -34,7 +34,7 @@ from tests.core.rows import (
 from tests.sampling import examples
 
 if TYPE_CHECKING:
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
 PATCHES = st.dictionaries(st.sampled_from("abc"), st.integers(0, 9), max_size=3)
 ENDS: list[Any] = [CallReturned, CallRaised, CallInvalid]
 # Whether each call of a turn declares that it writes, its changes, and its end.

@@ -9,29 +9,37 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from continuations.core.events import HistoryCompacted, SummaryFailed
-from continuations.core.frames import HistoryRecord, MessageLog
-from continuations.core.history import HistorySplit, added_messages, split_history
+from continuations.core.changes.events import HistoryCompacted, SummaryFailed
+from continuations.core.changes.history import (
+    HistorySplit,
+    added_messages,
+    split_history,
+)
+from continuations.core.changes.output_retries import (
+    is_retry_request,
+    retry_message,
+)
+from continuations.core.changes.reducer import advance
 from continuations.core.messages import (
     Message,
     system_message,
     tool_message,
     user_message,
 )
-from continuations.core.output_retries import (
-    is_retry_request,
-    retry_message,
-)
-from continuations.core.reducer import advance
-from continuations.core.state import ROOT_FRAME_ID
-from continuations.core.summaries import MIN_CHARS, estimate_tokens, shorten_middle
+from continuations.core.rows.frames import HistoryRecord, MessageLog
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.core.transcript import find_violation
 from continuations.core.usage import Usage
+from continuations.core.words.summaries import (
+    MIN_CHARS,
+    estimate_tokens,
+    shorten_middle,
+)
 from continuations.errors import IllegalTransition
 from tests.core.rows import new_state
 
 if TYPE_CHECKING:
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
 
 
 def round_of(calls: int, number: int) -> list[Message]:

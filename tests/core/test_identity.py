@@ -17,7 +17,7 @@ from continuations import (
     tool,
 )
 from continuations.core.identity import is_same_person, person_key
-from continuations.core.quorum import Quorum
+from continuations.core.rows.quorum import Quorum
 from continuations.errors import AlreadyDecided, DecisionRefused, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.results import Decision

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations.core.calls import Nested, Proposed, Ready, Unknown, Waiting
-from continuations.core.frames import FrameRow, MessageLog
-from continuations.core.invariants import find_violation
+from continuations.core.changes.invariants import find_violation
 from continuations.core.messages import tool_message
-from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.calls import Nested, Proposed, Ready, Unknown, Waiting
+from continuations.core.rows.frames import FrameRow, MessageLog
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from tests.core.rows import (
     STATES,
     apply_events,

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations.core import jsontext
-from continuations.core.events import (
+from continuations.core.changes.events import (
     SuspensionBegan,
     SuspensionEnded,
     TextAccepted,
     TextRefused,
 )
-from continuations.core.invariants import find_violation
-from continuations.core.judged_texts import WITHHELD_REPLY, input_digest
-from continuations.core.plan import plan
-from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.changes.invariants import find_violation
+from continuations.core.changes.judged_texts import WITHHELD_REPLY, input_digest
+from continuations.core.changes.plan import plan
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.errors import Corrupt, FormatError, IllegalTransition
 from continuations.wire.continuation import Continuation
 from tests.core.rows import apply_events, make_frame_wait, new_state
 from tests.wire.golden.runs import HELD_REPLY, held_input, held_output
 
 if TYPE_CHECKING:
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 
 def only_wait(state: RunState) -> Wait:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core import invariants, transcript
-from continuations.core.call_events import (
+from continuations.core import transcript
+from continuations.core.changes import invariants
+from continuations.core.changes.call_events import (
     Answered,
     ApprovalRequested,
     CallInvalid,
@@ -20,7 +21,11 @@ from continuations.core.call_events import (
     OutcomeUnknown,
     Reopened,
 )
-from continuations.core.calls import (
+from continuations.core.changes.events import Event, RunStopped
+from continuations.core.changes.plan import plan
+from continuations.core.changes.reducer import advance
+from continuations.core.changes.transitions import TRANSITIONS
+from continuations.core.rows.calls import (
     CLOSED_STATES,
     CallState,
     Proposed,
@@ -29,12 +34,8 @@ from continuations.core.calls import (
     Started,
     Unknown,
 )
-from continuations.core.events import Event, RunStopped
-from continuations.core.plan import plan
-from continuations.core.reducer import advance
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.state import ROOT_FRAME_ID, RunState
-from continuations.core.transitions import TRANSITIONS
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.wire.continuation import Continuation
 from tests.core.rows import with_runnable_recomputed
 from tests.core.schedules import CHOICES, first_state, run_schedule

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations.core.live_events import CallProgress, ReasoningDelta, TextDelta
-from continuations.core.live_transcript import LiveTranscript, ShownText
-from continuations.core.run_stream import (
+from continuations.core.reading.live_events import (
+    CallProgress,
+    ReasoningDelta,
+    TextDelta,
+)
+from continuations.core.reading.live_transcript import LiveTranscript, ShownText
+from continuations.core.reading.run_stream import (
     CallEnded,
     CallStarted,
     FrameEnded,
@@ -24,8 +28,8 @@ from tests.core.rows import MOMENT
 from tests.core.test_laws import LAW_SETTINGS
 
 if TYPE_CHECKING:
-    from continuations.core.live_events import LiveEvent, RunEvent
-    from continuations.core.run_stream import StreamEvent
+    from continuations.core.reading.live_events import LiveEvent, RunEvent
+    from continuations.core.reading.run_stream import StreamEvent
 
 
 def message(

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.core.call_events import (
+from continuations.core.changes.call_events import (
     CallAccepted,
     CallReturned,
     CallStarted,
     OutcomeUnknown,
     Unverified,
 )
-from continuations.core.calls import (
+from continuations.core.changes.plan import (
+    Action,
+    AskModel,
+    ExamineCall,
+    RecordStart,
+    RunTool,
+    VerifyOutcome,
+    plan,
+)
+from continuations.core.rows.calls import (
     CallState,
     Nested,
     Proposed,
@@ -20,15 +29,6 @@ from continuations.core.calls import (
     Started,
     Unknown,
     Waiting,
-)
-from continuations.core.plan import (
-    Action,
-    AskModel,
-    ExamineCall,
-    RecordStart,
-    RunTool,
-    VerifyOutcome,
-    plan,
 )
 from tests.core.rows import (
     STATES,

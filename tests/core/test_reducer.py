@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core import invariants, transcript
-from continuations.core.call_events import (
+from continuations.core import transcript
+from continuations.core.changes import invariants
+from continuations.core.changes.call_events import (
     Approved,
     CallInvalid,
     CallReturned,
@@ -21,8 +22,7 @@ from continuations.core.call_events import (
     RepeatAllowed,
     SubAgentStarted,
 )
-from continuations.core.calls import Nested, Proposed, Ready, Returned, Waiting
-from continuations.core.events import (
+from continuations.core.changes.events import (
     Event,
     ModelFailed,
     ModelReplied,
@@ -30,15 +30,16 @@ from continuations.core.events import (
     RunStopped,
     UserMessageAdded,
 )
+from continuations.core.changes.reducer import advance
 from continuations.core.messages import (
     Message,
     system_message,
     tool_message,
     user_message,
 )
-from continuations.core.reducer import advance
-from continuations.core.run import ENDED_STATUSES, Failure
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.rows.calls import Nested, Proposed, Ready, Returned, Waiting
+from continuations.core.rows.run import ENDED_STATUSES, Failure
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.core.usage import Usage
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
@@ -59,7 +60,7 @@ from tests.core.rows import (
 )
 
 if TYPE_CHECKING:
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
 
 STOP = RunStopped(failure=Failure(code="cancelled", message="by kim"))
 

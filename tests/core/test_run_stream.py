@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations.core import call_events, events, jsontext, run_stream
-from continuations.core.call_events import CallAccepted, CallInvalid, SubAgentStarted
-from continuations.core.calls import CLOSED_STATES, Nested, Started
+from continuations.core import jsontext
+from continuations.core.changes import call_events, events
+from continuations.core.changes.call_events import (
+    CallAccepted,
+    CallInvalid,
+    SubAgentStarted,
+)
+from continuations.core.changes.reducer import advance
 from continuations.core.messages import user_message
-from continuations.core.reducer import advance
-from continuations.core.run import ENDED_STATUSES, Claim
-from continuations.core.run_stream import (
+from continuations.core.reading import run_stream
+from continuations.core.reading.run_stream import (
     Attempt,
     CallEnded,
     CallProposed,
@@ -29,8 +33,10 @@ from continuations.core.run_stream import (
     WaitDecided,
     WaitOpened,
 )
-from continuations.core.run_stream_diff import events_between
-from continuations.core.state import RunState, frame_path
+from continuations.core.reading.run_stream_diff import events_between
+from continuations.core.rows.calls import CLOSED_STATES, Nested, Started
+from continuations.core.rows.run import ENDED_STATUSES, Claim
+from continuations.core.rows.state import RunState, frame_path
 from tests.core.rows import (
     MOMENT,
     new_state,
@@ -41,7 +47,7 @@ from tests.core.schedules import CHOICES, first_state, run_schedule
 from tests.core.test_laws import LAW_SETTINGS
 
 if TYPE_CHECKING:
-    from continuations.core.events import Event
+    from continuations.core.changes.events import Event
 
 
 @dataclass

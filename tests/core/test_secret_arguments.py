@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from continuations.core.secret_arguments import (
+from continuations.core.words.secret_arguments import (
     MASK,
     SecretLost,
     kept_places,

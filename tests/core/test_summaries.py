@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations.core.reading_texts import (
+from continuations.core.words.reading_texts import (
     MoneyReading,
     date_text,
     money_text,
     readings_by_place,
 )
-from continuations.core.summaries import (
+from continuations.core.words.summaries import (
     MAX_TITLE_CHARS,
     TemplateInvalid,
     parse_template,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core.events import (
+from continuations.core.changes.events import (
     FrameAbandoned,
     ModelDelayed,
     RunStopped,
@@ -15,10 +15,10 @@ from continuations.core.events import (
     SuspensionEnded,
     UserMessageAdded,
 )
+from continuations.core.changes.plan import AskModel, plan
 from continuations.core.messages import user_message
-from continuations.core.plan import AskModel, plan
-from continuations.core.run import Failure
-from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.run import Failure
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
@@ -33,7 +33,7 @@ from tests.core.rows import (
 )
 
 if TYPE_CHECKING:
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 
 def two_sub_agents() -> RunState:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core import tool_messages
-from continuations.core.calls import (
+from continuations.core.changes import tool_messages
+from continuations.core.rows.calls import (
     CallRow,
     Errored,
     Nested,
@@ -24,7 +24,7 @@ from continuations.core.calls import (
 from tests.core.rows import make_decision
 
 if TYPE_CHECKING:
-    from continuations.core.calls import CallState
+    from continuations.core.rows.calls import CallState
 
 
 def call_row(state: CallState, attempts: int = 1) -> CallRow:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core.frames import MessageLog
 from continuations.core.messages import system_message, tool_message, user_message
+from continuations.core.rows.frames import MessageLog
 from continuations.core.transcript import (
     NOTHING_CHECKED,
     find_violation,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from continuations.core import events, invariants
-from continuations.core.call_events import (
+from continuations.core.changes import events, invariants
+from continuations.core.changes.call_events import (
     Answered,
     AnswerReceived,
     Approved,
@@ -26,7 +26,9 @@ from continuations.core.call_events import (
     RepeatAllowed,
     Unverified,
 )
-from continuations.core.calls import (
+from continuations.core.changes.reducer import advance
+from continuations.core.changes.transitions import TRANSITIONS, next_state
+from continuations.core.rows.calls import (
     CLOSED_STATES,
     STATE_NAMES,
     STATE_TYPES,
@@ -41,8 +43,6 @@ from continuations.core.calls import (
     Unknown,
     Waiting,
 )
-from continuations.core.reducer import advance
-from continuations.core.transitions import TRANSITIONS, next_state
 from continuations.errors import IllegalTransition
 from continuations.value_class import replace
 from tests.core.rows import (

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.core.call_events import Approved, CallInvalid
-from continuations.core.calls import (
+from continuations.core.changes.call_events import Approved, CallInvalid
+from continuations.core.reading.views import Call, Frame
+from continuations.core.rows.calls import (
     STATE_NAMES,
     WAITING_STATES,
     CallState,
     Nested,
     Waiting,
 )
-from continuations.core.state import ROOT_FRAME_ID
-from continuations.core.views import Call, Frame
+from continuations.core.rows.state import ROOT_FRAME_ID
 from tests.core.rows import (
     STATES,
     apply_events,

@@ -7,10 +7,10 @@ from typing import get_args
 
 import pytest
 
-from continuations.core.calls import STATE_TYPES
-from continuations.core.decisions import VERDICT_KINDS
-from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES, WaitKind
-from continuations.core.waits import call_digest
+from continuations.core.rows.calls import STATE_TYPES
+from continuations.core.rows.decisions import VERDICT_KINDS
+from continuations.core.rows.wait_rules import WAIT_KINDS, WAIT_RULES, WaitKind
+from continuations.core.rows.waits import call_digest
 from tests.core.rows import make_frame_wait, make_wait
 
 PARTS = {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations import Outcome
-    from continuations.authoring.tool import Tool
+    from continuations.authoring.tool.tool import Tool
     from continuations.results import Verdict
 
 Change: TypeAlias = "Callable[[], Agent]"

@@ -13,9 +13,9 @@ import docstring_parser
 
 from continuations import errors
 from continuations.authoring import errors as authoring_errors
-from continuations.authoring.agent_options import AgentOptions
-from continuations.authoring.tool_options import ToolOptions
-from continuations.authoring.tool_protocol import ToolProtocol
+from continuations.authoring.agent.agent_options import AgentOptions
+from continuations.authoring.tool.tool_options import ToolOptions
+from continuations.authoring.tool.tool_protocol import ToolProtocol
 from continuations.models.interface import Model
 from continuations.serve.dispatch import Dispatcher
 from continuations_storage import errors as storage_errors

@@ -135,7 +135,7 @@ def is_in_the_reference(path: str) -> bool:
 def test_every_public_name_is_in_the_reference() -> None:
     values = public_values()
 
-    assert not is_in_the_reference("continuations.engine.worker.Worker")
+    assert not is_in_the_reference("continuations.engine.worker.worker.Worker")
     assert [] == [
         name
         for name, value in values.items()

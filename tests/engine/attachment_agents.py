@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations import Agent, tool
 from continuations.attachments import File, Image
-from continuations.core.attachments import attachments_of
+from continuations.core.rows.attachments import attachments_of
 from continuations.models.scripted import ScriptedModel
 from tests import effect_log, scripts
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations import Outcome, Wait
-    from continuations.core.decisions import Verdict
+    from continuations.core.rows.decisions import Verdict
     from continuations.engine.outcomes import SendResult
     from continuations_storage import Store
     from continuations_storage.faults import FaultPlan, Operation

@@ -26,7 +26,7 @@ from continuations import (
     run,
     tool,
 )
-from continuations.core.calls import Ready, Started
+from continuations.core.rows.calls import Ready, Started
 from continuations.errors import DecisionRefused, InvalidId, InvalidInput, RunExists
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
@@ -36,7 +36,7 @@ from tests.crash_points import every_crash
 from tests.engine.agent_builders import tool_results
 
 if TYPE_CHECKING:
-    from continuations.core.run import Claim
+    from continuations.core.rows.run import Claim
     from tests.run_environment import RunEnvironment
 
 

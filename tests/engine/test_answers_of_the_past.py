@@ -21,7 +21,7 @@ from continuations import (
     tool,
     wait_for,
 )
-from continuations.core.calls import Started
+from continuations.core.rows.calls import Started
 from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore

@@ -9,10 +9,11 @@ import pytest
 
 from continuations import Agent, Approve, Finished, Runner, Suspended, tool
 from continuations.attachments import Audio, File, Image
-from continuations.core import attachments, jsontext
+from continuations.core import jsontext
+from continuations.core.rows import attachments
 from continuations.errors import Corrupt, InvalidInput, RunExists
-from continuations.ledger.integrity import check_integrity
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair.integrity import check_integrity
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore
 from tests.engine.attachment_agents import (

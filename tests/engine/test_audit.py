@@ -23,9 +23,9 @@ from continuations import (
 )
 from continuations.errors import Corrupt, InvalidId, RunNotFound
 from continuations.ledger import layout
-from continuations.ledger.decisions import record_decision
+from continuations.ledger.arrivals.recorded_decisions import read_decision
+from continuations.ledger.decisions.decisions import record_decision
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import read_decision
 from continuations.results import Decision, Door
 from continuations.tools import Tool
 from continuations.wire.report import to_json
@@ -37,7 +37,7 @@ from tests.engine.test_signals import make_receipt
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from continuations.core.audit import AuditLine
+    from continuations.core.reading.audit import AuditLine
 
 
 def make_pay(**options: Any) -> Tool[..., Any]:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from continuations import Answer, Identity, Runner
-from continuations.core.decisions import Door
+from continuations.core.rows.decisions import Door
 from continuations.ledger import layout
 from tests.engine.past_agents import RUN_ID, only_wait, version_with
 from tests.engine.test_rewind import asking_run

@@ -20,9 +20,9 @@ from continuations import (
 )
 from continuations.errors import Cancelled, ClockOff, StoreUnavailable
 from continuations.ledger import claims, layout, markers
+from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.versions import Versions
 from continuations.results import Decision
 from continuations_storage import MemoryStore

@@ -75,16 +75,16 @@ def _modules(code: str, *arguments: str) -> set[str]:
 
 # Modules for features that this run does not use.
 UNUSED = {
-    "continuations.core.audit",
-    "continuations.engine.event_sweep",
-    "continuations.engine.sweeping",
-    "continuations.ledger.audit_records",
-    "continuations.ledger.pruning",
+    "continuations.core.reading.audit",
+    "continuations.engine.sweep.event_sweep",
+    "continuations.engine.sweep.sweeping",
+    "continuations.ledger.repair.audit_records",
+    "continuations.ledger.repair.pruning",
     "continuations.ledger.published_events",
     "continuations.ledger.event_keys",
-    "continuations.ledger.grant_revocations",
-    "continuations.ledger.grant_checks",
-    "continuations.ledger.wait_slots",
+    "continuations.ledger.decisions.grant_revocations",
+    "continuations.ledger.decisions.grant_checks",
+    "continuations.ledger.arrivals.wait_slots",
 }
 HEAVY = {"boto3", "httpx", "jsonschema_rs", "openai", "pydantic", "pydantic_core"}
 
@@ -97,7 +97,7 @@ def test_cold_decision_loads_few_modules(tmp_path: Path) -> None:
     loaded = _modules(DECIDE, store, _suspended(store).waits[0].id)
 
     assert set() == loaded & (HEAVY | UNUSED)
-    assert {"continuations.ledger.decisions"} <= loaded
+    assert {"continuations.ledger.decisions.decisions"} <= loaded
     assert len([name for name in loaded if name.startswith("continuations")]) <= 83
 
 
@@ -116,7 +116,7 @@ def test_cold_resume_loads_few_modules_until_its_tool_runs(tmp_path: Path) -> No
     loaded = _modules(RESUME, store, run.run_id)
 
     assert set() == loaded & (HEAVY | UNUSED)
-    assert {"continuations.engine.run_loop"} <= loaded
+    assert {"continuations.engine.worker.run_loop"} <= loaded
     assert len([name for name in loaded if name.startswith("continuations")]) <= 193
 
 

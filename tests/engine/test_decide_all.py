@@ -156,7 +156,7 @@ def test_verdicts_must_be_a_mapping_of_limited_size(
     environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del environment
-    monkeypatch.setattr("continuations.engine.decision_batch.MAX_DECISIONS", 2)
+    monkeypatch.setattr("continuations.engine.requests.decision_batch.MAX_DECISIONS", 2)
     runner, ids = start()
     wrong: Any = [Approve()]
 

@@ -23,8 +23,9 @@ from continuations import (
     tool,
 )
 from continuations.engine.ports import SystemIdGenerator
-from continuations.ledger import doctor, layout
+from continuations.ledger import layout
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair import doctor
 from continuations.results import Decision
 from continuations.tools import Tool
 from continuations_storage import MemoryStore, faults

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from continuations import Identity, Runner, tool
-from continuations.core.run import is_label
+from continuations.core.rows.run import is_label
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.wire.envelope import decode_object

@@ -20,8 +20,8 @@ from continuations import (
     tool,
     wait_for,
 )
-from continuations.core.evidence import MAX_FINDING_CHARS, MAX_FINDINGS
 from continuations.core.visible_text import escape_invisible
+from continuations.core.words.evidence import MAX_FINDING_CHARS, MAX_FINDINGS
 from continuations.errors import DecisionRefused
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import run_json

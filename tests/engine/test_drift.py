@@ -26,7 +26,7 @@ from continuations import (
     ToolContext,
     tool,
 )
-from continuations.engine.drift import DRIFT_VERDICTS
+from continuations.engine.past.drift import DRIFT_VERDICTS
 from continuations.errors import (
     AgentChanged,
     FormatError,

@@ -17,7 +17,7 @@ from continuations import (
     external,
     tool,
 )
-from continuations.ledger.arrivals import read_arrivals
+from continuations.ledger.arrivals.arrivals import read_arrivals
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations.models.scripted import ScriptedModel, ToolCall

@@ -19,9 +19,9 @@ from continuations import (
     Suspended,
 )
 from continuations.errors import Cancelled, InvalidInput
-from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.arrivals.arrivals import read_cancel_request
+from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import read_decision
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock

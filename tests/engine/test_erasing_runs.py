@@ -23,7 +23,7 @@ from continuations import (
 )
 from continuations.errors import InvalidInput, RunBusy, RunErased, RunNotFound
 from continuations.ledger import layout
-from continuations.ledger.pruning import ErasedRun
+from continuations.ledger.repair.pruning import ErasedRun
 from continuations.tools import ToolWait
 from continuations.wire.versions import TOMBSTONE
 from continuations_storage import MemoryStore, faults

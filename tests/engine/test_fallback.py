@@ -21,7 +21,7 @@ from continuations import (
     resume,
     run,
 )
-from continuations.core.delta import diff
+from continuations.core.rows.delta import diff
 from continuations.errors import FormatError, ModelError, PriceUnknown
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall

@@ -18,9 +18,10 @@ from continuations import (
     tool,
 )
 from continuations.errors import InvalidInput
-from continuations.ledger import layout, run_index
+from continuations.ledger import layout
+from continuations.ledger.index import run_index
+from continuations.ledger.index.run_index import mend
 from continuations.ledger.objects import Objects
-from continuations.ledger.run_index import mend
 from continuations.ledger.versions import Versions
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Agent, AsyncRunner, Runner, tool
-from continuations.core.run_stream import BaseEvent, MessageAdded, ReplyGiven
-from continuations.engine import word_hub
-from continuations.engine.word_hub import WordHub
+from continuations.core.reading.run_stream import BaseEvent, MessageAdded, ReplyGiven
+from continuations.engine.events import word_hub
+from continuations.engine.events.word_hub import WordHub
 from continuations.errors import InvalidInput
 from continuations.events import CallProgress, LiveTranscript, TextDelta
 from continuations.models.scripted import ScriptedModel, ToolCall
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from continuations import ToolContext
-    from continuations.core.live_events import RunEvent
+    from continuations.core.reading.live_events import RunEvent
 
 KEY = "customer 42"
 REPLY = "It arrives tomorrow at nine."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Agent, ApprovalPolicy, Approve, Runner, Suspended, tool
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.rows.wait_rules import WAIT_KINDS
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock

@@ -24,7 +24,7 @@ from continuations import (
     tool,
 )
 from continuations.errors import DecisionRefused
-from continuations.ledger import grant_checks
+from continuations.ledger.decisions import grant_checks
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
 from continuations_storage import MemoryStore

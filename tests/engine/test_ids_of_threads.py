@@ -18,7 +18,7 @@ from continuations import (
     run,
     tool,
 )
-from continuations.engine import new_run
+from continuations.engine.start import new_run
 from continuations.errors import Corrupt, InvalidId, RunExists
 from continuations.ledger import thread_ids
 from continuations.ledger.thread_ids import thread_run_id

@@ -19,7 +19,8 @@ from continuations import (
 )
 from continuations.attachments import File
 from continuations.errors import FormatError, InboxFull
-from continuations.ledger import inbox_limits, layout
+from continuations.ledger import layout
+from continuations.ledger.arrivals import inbox_limits
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.ledger.damage import overwrite

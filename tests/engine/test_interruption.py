@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Answer, AsyncRunner, Finished, Suspended, tool
-from continuations.engine import portal, side_task
+from continuations.engine import side_task
+from continuations.engine.sync import portal
 from continuations.errors import RunBusy
 from continuations.ledger import layout
 from continuations_storage import MemoryStore

@@ -24,7 +24,7 @@ from continuations import (
     resume,
     run,
 )
-from continuations.core.judged_texts import judged_text
+from continuations.core.changes.judged_texts import judged_text
 from continuations.core.messages import Message
 from continuations.errors import DecisionRefused, WaitExpired
 from continuations.events import GuardrailTripped, MessageAdded, WaitOpened

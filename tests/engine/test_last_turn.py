@@ -9,7 +9,7 @@ import pytest
 
 from continuations import Agent, AsyncRunner, Failed, Finished
 from continuations.core.messages import Message
-from continuations.core.run import Budget
+from continuations.core.rows.run import Budget
 from continuations.errors import Corrupt, InvalidInput, StoreError
 from continuations.ledger import layout
 from continuations.models.interface import ModelReply

@@ -10,8 +10,9 @@ import pytest
 
 from continuations import AsyncRunner, Finished, Runner, ToolContext, tool
 from continuations.aio import run as run_async
-from continuations.authoring import call_gate, callables
-from continuations.authoring.call_gate import CallGate, CallNotBegun
+from continuations.authoring import callables
+from continuations.authoring.tool import call_gate
+from continuations.authoring.tool.call_gate import CallGate, CallNotBegun
 from continuations.engine import side_task
 from continuations.tools import Tool
 from continuations_storage import MemoryStore
@@ -24,7 +25,7 @@ from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Outcome
-    from continuations.authoring.tool_options import OnTimeout
+    from continuations.authoring.tool.tool_options import OnTimeout
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 

@@ -23,9 +23,9 @@ from continuations import (
 )
 from continuations.core.ulid import encode_ulid
 from continuations.errors import ModelError, WaitExpired
-from continuations.ledger import rows_only_waits
+from continuations.ledger.index import rows_only_waits
+from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, pieces
-from continuations.ledger.rows_only_waits import find_runs_awaiting_models
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore, MemoryStore, listing
 from continuations_storage.contract import PAGE_SIZE, Page

@@ -22,8 +22,8 @@ from continuations import (
 from continuations.core import ulid
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
-from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair.doctor import repair
 from continuations.tools import ToolWait
 from continuations.wire.fields import to_milliseconds
 from tests import effect_log

@@ -12,8 +12,9 @@ import pytest
 from continuations import Agent, Failed, Finished, Runner, Suspended, resume, run, tool
 from continuations.engine.ports import SystemIdGenerator
 from continuations.errors import ModelError
-from continuations.ledger import doctor, layout
+from continuations.ledger import layout
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair import doctor
 from continuations.models.interface import LostReply, Message, ModelReply, PendingReply
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.prices import Usage

@@ -22,7 +22,7 @@ from continuations import (
     Suspended,
     tool,
 )
-from continuations.engine.operator_commands import OperatorCommands
+from continuations.engine.requests.operator_commands import OperatorCommands
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,

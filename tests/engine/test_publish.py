@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Answer, Finished, Runner, Suspended, ask, tool, wait_for
-from continuations.core import event_matching
+from continuations.core.rows import event_matching
 from continuations.core.ulid import encode_ulid
-from continuations.engine import event_sweep
+from continuations.engine.sweep import event_sweep
 from continuations.errors import InvalidInput, StoreUnavailable
-from continuations.ledger import event_waiters
+from continuations.ledger.index import event_waiters
 from continuations.ledger.objects import Objects
 from continuations.tools import Tool, ToolWait
 from continuations.wire.records import WAIT

@@ -35,8 +35,8 @@ from continuations.events import (
     WaitOpened,
 )
 from continuations.ledger import layout
-from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair.doctor import repair
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import event_json
 from continuations.tools import Secret

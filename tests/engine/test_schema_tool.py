@@ -16,7 +16,7 @@ from continuations import (
     Suspended,
     ToolContext,
 )
-from continuations.authoring.tool import Tool
+from continuations.authoring.tool.tool import Tool
 from continuations.errors import DecisionRefused
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on

@@ -29,12 +29,16 @@ from continuations import (
     tool,
     wait_for,
 )
-from continuations.core.past_rules import ARRIVAL_RULES, FIELD_RULES, MARKER_RULES
-from continuations.core.run import RunRow
-from continuations.core.slots import SLOT_KINDS
+from continuations.core.reading.past_rules import (
+    ARRIVAL_RULES,
+    FIELD_RULES,
+    MARKER_RULES,
+)
+from continuations.core.rows.run import RunRow
+from continuations.core.rows.slots import SLOT_KINDS
 from continuations.errors import DecisionRefused, InvalidInput, RunErased
 from continuations.ledger import event_keys, layout
-from continuations.ledger.arrivals import Arrivals
+from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 

@@ -9,7 +9,7 @@ import pytest
 
 from continuations import Approve, Finished, Replied, Runner, Suspended
 from continuations.attachments import File, Image
-from continuations.core import attachments
+from continuations.core.rows import attachments
 from continuations.errors import InvalidInput
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock

@@ -18,8 +18,8 @@ from continuations import (
     ToolContext,
     tool,
 )
-from continuations.engine.sweep_loop import run_sweep_loop
-from continuations.engine.sweeping import DueRuns, RunReport
+from continuations.engine.sweep.sweep_loop import run_sweep_loop
+from continuations.engine.sweep.sweeping import DueRuns, RunReport
 from continuations.errors import InvalidInput, StoreUnavailable
 from continuations.ledger.objects import Objects
 from continuations_storage import MemoryStore

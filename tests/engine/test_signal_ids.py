@@ -9,10 +9,10 @@ import pytest
 
 from continuations import Agent, Finished, Runner, tool, wait_for
 from continuations.errors import Corrupt, InvalidInput
-from continuations.ledger.arrival_logs import MESSAGES, SIGNALS
-from continuations.ledger.integrity import Finding, check_integrity
+from continuations.ledger.arrivals.arrival_logs import MESSAGES, SIGNALS
+from continuations.ledger.arrivals.signal_limits import NAMES_FROM
 from continuations.ledger.objects import Objects
-from continuations.ledger.signal_limits import NAMES_FROM
+from continuations.ledger.repair.integrity import Finding, check_integrity
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.arrivals import SIGNAL_ID, FirstNumber
 from continuations_storage import MemoryStore, Store

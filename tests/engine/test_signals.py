@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from continuations import Answer, Failed, Finished, Runner, Suspended, tool, wait_for
-from continuations.core import signal_matching
-from continuations.core.decisions import Decision
+from continuations.core.rows import signal_matching
+from continuations.core.rows.decisions import Decision
 from continuations.errors import InvalidInput, RunBusy, RunNotFound
-from continuations.ledger.decisions import record_decision
+from continuations.ledger.arrivals import signal_limits
+from continuations.ledger.decisions.decisions import record_decision
 from continuations.ledger.objects import Objects
 from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
@@ -214,7 +215,7 @@ def test_signals_that_nothing_takes_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A run keeps a bounded number of names in its versions."""
-    monkeypatch.setattr("continuations.ledger.signal_limits.MAX_KEPT_SIGNALS", 3)
+    monkeypatch.setattr(signal_limits, "MAX_KEPT_SIGNALS", 3)
     assert 100 == signal_matching.MAX_KEPT_SIGNALS
     runner = make_runner()
     runner.start("go", run_id="r")
@@ -230,8 +231,8 @@ def test_signals_that_nothing_takes_do_not_keep_out_the_awaited_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The limit counts for each name; an open wait is never kept from its signal."""
-    monkeypatch.setattr("continuations.ledger.signal_limits.MAX_KEPT_SIGNALS", 2)
-    monkeypatch.setattr("continuations.ledger.signal_limits.MAX_KEPT_IN_ALL", 4)
+    monkeypatch.setattr(signal_limits, "MAX_KEPT_SIGNALS", 2)
+    monkeypatch.setattr(signal_limits, "MAX_KEPT_IN_ALL", 4)
     runner = make_runner()
     runner.start("go", run_id="r")
     for name in ("other", "other", "third", "third"):

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from continuations.attachments import Image
-from continuations.core.attachments import digest_of
 from continuations.core.messages import Message
 from continuations.core.model_protocol import ModelRequest
-from continuations.engine.file_storing import MemoryFiles, with_files
+from continuations.core.rows.attachments import digest_of
+from continuations.engine.journal.file_storing import MemoryFiles, with_files
 from continuations.errors import StoreError, StoreUnavailable
 from continuations.ledger.objects import Objects
-from continuations.ledger.run_files import RunFiles
+from continuations.ledger.repair.run_files import RunFiles
 from continuations_storage import MemoryStore
 from continuations_storage.errors import Unavailable
 

@@ -150,7 +150,7 @@ def test_state_of_a_run_that_waits_is_in_its_bytes_only_after_a_change() -> None
 )
 def test_stored_state_of_a_wrong_shape_is_refused(states: Any) -> None:
     """Bytes that no release writes raise one typed error."""
-    from continuations.core.delta import diff  # noqa: PLC0415 - only this test
+    from continuations.core.rows.delta import diff  # noqa: PLC0415 - only this test
 
     fields = {**delta_fields(diff(None, new_state())), "states": states}
 

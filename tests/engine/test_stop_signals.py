@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import AsyncRunner
-from continuations.engine.stop_signals import stop_signals_handled
+from continuations.engine.sweep.stop_signals import stop_signals_handled
 from continuations.errors import InvalidInput
 from tests.engine import agent_builders
 

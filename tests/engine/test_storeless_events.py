@@ -32,7 +32,7 @@ from continuations.aio import (
 from continuations.aio import (
     run_stream as run_stream_async,
 )
-from continuations.core.run_stream import EVENT_TYPES, BaseEvent
+from continuations.core.reading.run_stream import EVENT_TYPES, BaseEvent
 from continuations.errors import InvalidInput, ModelError
 from continuations.events import (
     Attempt,

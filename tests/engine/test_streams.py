@@ -21,8 +21,8 @@ from continuations import (
     ToolContext,
     tool,
 )
-from continuations.core.run_stream import EVENT_TYPES
-from continuations.engine import event_listeners
+from continuations.core.reading.run_stream import EVENT_TYPES
+from continuations.engine.events import event_listeners
 from continuations.errors import InvalidInput, ModelError, RunNotFound
 from continuations.events import (
     CallProgress,

@@ -113,7 +113,7 @@ def test_error_of_the_engine_while_it_resumes_one_run_is_reported(
     """The report names the run, and the others go on."""
     runner = shared.runner()
     shared.decide(runner, "a", "bad", "b")
-    from continuations.engine.worker import Worker  # noqa: PLC0415
+    from continuations.engine.worker.worker import Worker  # noqa: PLC0415
 
     original = Worker.resume
 
@@ -139,7 +139,7 @@ def test_serve_forever_survives_a_poison_run(
     shared: Services, error: BaseException, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The loop goes on, whatever one run raises."""
-    from continuations.engine.worker import Worker  # noqa: PLC0415
+    from continuations.engine.worker.worker import Worker  # noqa: PLC0415
 
     shared.decide(shared.runner(), "bad", "good")
     original = Worker.resume

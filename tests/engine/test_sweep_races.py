@@ -10,9 +10,9 @@ import pytest
 
 from continuations import Approve, AsyncRunner, Finished, Runner
 from continuations.ledger import markers
-from continuations.ledger.decisions import build_decision, record_decision
+from continuations.ledger.decisions.decisions import build_decision, record_decision
+from continuations.ledger.index.run_index import INDEX_PREFIX
 from continuations.ledger.objects import Objects
-from continuations.ledger.run_index import INDEX_PREFIX
 from continuations_storage.faults import Crash, FaultyStore, at, crashed, on
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss

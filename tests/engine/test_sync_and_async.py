@@ -35,7 +35,7 @@ from continuations.aio import (
 from continuations.aio import (
     run_stream as run_stream_async,
 )
-from continuations.ledger.waits import PEOPLES_KINDS
+from continuations.ledger.index.waits import PEOPLES_KINDS
 from continuations.streams import RunStream, resume_stream, run_stream
 from continuations.threads import AsyncThread, AsyncTicket, Thread, Ticket
 from continuations_storage import MemoryStore

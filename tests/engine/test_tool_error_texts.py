@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Agent, AsyncRunner, Runner, Suspended, ToolContext, run, tool
-from continuations.core.calls import Errored
+from continuations.core.rows.calls import Errored
 from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import FailedCall, Retries, Tool

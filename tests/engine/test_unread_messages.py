@@ -11,8 +11,8 @@ from continuations import Approve, Continuation, Runner, Suspended, resume, tool
 from continuations.core import jsontext
 from continuations.errors import FormatError
 from continuations.ledger import layout
-from continuations.ledger.doctor import check_integrity
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair.doctor import check_integrity
 from continuations.wire.envelope import decode_object, encode_object
 from continuations_storage import MemoryStore
 from tests.engine import agent_builders

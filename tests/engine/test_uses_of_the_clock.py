@@ -30,56 +30,56 @@ _FILE_TIMES = {
 _REASONS: dict[str, str] = {
     """The store's time counts: the place asks for it before it decides, or the reply to
     its create corrects it.""": """
-        engine/event_sweep.py EventSweep._is_old
-        engine/event_sweep.py EventSweep._later
-        engine/sweeping.py RunSweep._delete_abandoned_files
-        engine/sweeping.py RunSweep._finish_moving
-        engine/sweeping.py RunSweep._remind
-        ledger/pruning.py Eraser._bury
-        ledger/pruning.py Eraser._make_later_marker
-        ledger/grant_revocations.py list_grants
-        ledger/heartbeats.py extend_deadline
+        engine/sweep/event_sweep.py EventSweep._is_old
+        engine/sweep/event_sweep.py EventSweep._later
+        engine/sweep/sweeping.py RunSweep._delete_abandoned_files
+        engine/sweep/sweeping.py RunSweep._finish_moving
+        engine/sweep/sweeping.py RunSweep._remind
+        ledger/repair/pruning.py Eraser._bury
+        ledger/repair/pruning.py Eraser._make_later_marker
+        ledger/decisions/grant_revocations.py list_grants
+        ledger/decisions/heartbeats.py extend_deadline
         ledger/markers.py postpone
-        ledger/misdated_markers.py redate_misdated
-        ledger/pruning.py Pruner._old_keys
-        ledger/pruning.py Pruner._ended_before
+        ledger/index/misdated_markers.py redate_misdated
+        ledger/repair/pruning.py Pruner._old_keys
+        ledger/repair/pruning.py Pruner._ended_before
         ledger/published_events.py EventPublisher._create_marker
         serve/console/wait_grants.py _until
     """,
     """Nothing follows without a claim or a version. The guard before each of them
     compares the clocks, and raises `ClockOff` if they differ too much.""": """
-        engine/admission.py Admission.hold
-        engine/admission.py Admission.why_void
-        engine/admission.py Admission.ask_again
-        engine/admission.py Admission._new_wait
-        engine/adoption.py adopted_state
-        engine/arrival_reducer.py ArrivalReducer._with_doubtful_answer
-        engine/arrival_reducer.py ArrivalReducer.with_interrupted_calls
-        engine/call_examination.py CallExaminer._admitted
-        engine/call_examination.py CallExaminer._ask
+        engine/calls/admission.py Admission.hold
+        engine/calls/admission.py Admission.why_void
+        engine/calls/admission.py Admission.ask_again
+        engine/calls/admission.py Admission._new_wait
+        engine/past/adoption.py adopted_state
+        engine/arrivals/arrival_reducer.py ArrivalReducer._with_doubtful_answer
+        engine/arrivals/arrival_reducer.py ArrivalReducer.with_interrupted_calls
+        engine/calls/call_examination.py CallExaminer._admitted
+        engine/calls/call_examination.py CallExaminer._ask
         engine/call_failures.py FailedAttempts._unknown_after_timeout
-        engine/agentless_threads.py create_thread
-        engine/file_storing.py _ClaimTime.seconds_left
-        engine/forking.py Forker._forked_state
-        engine/job_cancellation.py JobCanceller._may_be_ended
-        engine/journal.py StoreJournal._append
+        engine/threads/agentless_threads.py create_thread
+        engine/journal/file_storing.py _ClaimTime.seconds_left
+        engine/past/forking.py Forker._forked_state
+        engine/journal/job_cancellation.py JobCanceller._may_be_ended
+        engine/journal/journal.py StoreJournal._append
         engine/model_delays.py ModelDelays._after_failure
         engine/model_delays.py ModelDelays._wait
-        engine/parked_calls.py ParkedCalls._renewed
-        engine/performer.py Performer._parked
-        engine/rewinding.py Rewinder.rewind
-        engine/rewinding.py Rewinder._rewind
-        engine/rewinding.py Rewinder._rewound_state
-        engine/run_ending.py RunEnder.close_waits
-        engine/run_requests.py RunRequests.end_if_cancelled
-        engine/sweeping.py RunSweep.process
-        engine/sweeping.py RunSweep._can_progress
-        engine/suspend_checks.py SuspendChecks._condition_events
-        engine/text_waits.py new_text_wait
-        engine/performer.py _is_over
-        engine/performer.py verification_event
-        engine/worker.py Worker._apply_arrivals
-        engine/new_run.py first_state
+        engine/calls/parked_calls.py ParkedCalls._renewed
+        engine/worker/performer.py Performer._parked
+        engine/past/rewinding.py Rewinder.rewind
+        engine/past/rewinding.py Rewinder._rewind
+        engine/past/rewinding.py Rewinder._rewound_state
+        engine/journal/run_ending.py RunEnder.close_waits
+        engine/requests/run_requests.py RunRequests.end_if_cancelled
+        engine/sweep/sweeping.py RunSweep.process
+        engine/sweep/sweeping.py RunSweep._can_progress
+        engine/worker/suspend_checks.py SuspendChecks._condition_events
+        engine/guards/text_waits.py new_text_wait
+        engine/worker/performer.py _is_over
+        engine/worker/performer.py verification_event
+        engine/worker/worker.py Worker._apply_arrivals
+        engine/start/new_run.py first_state
         ledger/claims.py Lease.start_now
         ledger/claims.py Lease.seconds_left
         ledger/markers.py read_due
@@ -87,20 +87,20 @@ _REASONS: dict[str, str] = {
     """,
     """The create of a marker tells the store's time, which replaces this one.""": """
         cli/doctor.py repair_run
-        engine/async_runner.py AsyncRunner.decide
-        engine/forking.py Forker._decide
+        engine/runner/async_runner.py AsyncRunner.decide
+        engine/past/forking.py Forker._decide
         ledger/published_events.py EventDelivery._end
     """,
     """A marker gets this date. A sweep finds a marker that is dated too late, and the
     worst that a date too early costs is one look.""": """
-        engine/worker.py Worker.start_or_resume_with_files
-        engine/sweeping.py RunSweep.back_off
+        engine/worker/worker.py Worker.start_or_resume_with_files
+        engine/sweep/sweeping.py RunSweep.back_off
     """,
     """The time of a request, to be compared with the store's time.""": """
-        engine/journal.py StoreJournal._append.append
-        engine/journal.py StoreJournal._make_guard
-        engine/journal.py StoreJournal._check_time
-        engine/worker.py Worker.resume
+        engine/journal/journal.py StoreJournal._append.append
+        engine/journal/journal.py StoreJournal._make_guard
+        engine/journal/journal.py StoreJournal._check_time
+        engine/worker/worker.py Worker.resume
         ledger/store_clock.py StoreClock.now
         ledger/store_clock.py StoreClock.list_keys
         ledger/store_clock.py StoreClock.create
@@ -108,30 +108,30 @@ _REASONS: dict[str, str] = {
         ledger/store_clock.py StoreClock._observe
     """,
     """A decision that is only checked. The stored one has the store's time.""": """
-        engine/forking.py Forker._checked_decisions
+        engine/past/forking.py Forker._checked_decisions
     """,
     """Only in an id or a nonce, which no place compares with a clock.""": """
         cli/run_commands.py start
-        engine/async_runner.py AsyncRunner.grants
-        engine/async_runner.py AsyncRunner.heartbeat
-        engine/journal.py StoreJournal.__init__
-        engine/journal.py StoreJournal._new_release_marker
-        engine/publishing.py look_back
-        engine/sweeping.py RunSweep._learn_time
-        engine/runner_parts.py RunnerParts._new_ulid
-        engine/sweeping.py Sweeper.due_runs
-        engine/sweeping.py Sweeper._process_events
+        engine/runner/async_runner.py AsyncRunner.grants
+        engine/runner/async_runner.py AsyncRunner.heartbeat
+        engine/journal/journal.py StoreJournal.__init__
+        engine/journal/journal.py StoreJournal._new_release_marker
+        engine/journal/publishing.py look_back
+        engine/sweep/sweeping.py RunSweep._learn_time
+        engine/runner/runner_parts.py RunnerParts._new_ulid
+        engine/sweep/sweeping.py Sweeper.due_runs
+        engine/sweep/sweeping.py Sweeper._process_events
         ledger/published_events.py EventPublisher.publish
     """,
     """The time of a request, for readers. Nothing is decided by it.""": """
-        engine/operator_commands.py OperatorCommands._post
+        engine/requests/operator_commands.py OperatorCommands._post
         probe.py _prove
-        engine/run_requests.py RunRequests.send
-        engine/run_requests.py RunRequests.signal
-        engine/run_requests.py RunRequests._wake
-        engine/run_requests.py RunRequests.revoke
-        engine/run_requests.py RunRequests.cancel
-        engine/async_thread.py ThreadPosts.new_message
+        engine/requests/run_requests.py RunRequests.send
+        engine/requests/run_requests.py RunRequests.signal
+        engine/requests/run_requests.py RunRequests._wake
+        engine/requests/run_requests.py RunRequests.revoke
+        engine/requests/run_requests.py RunRequests.cancel
+        engine/threads/async_thread.py ThreadPosts.new_message
     """,
     """Only for what a person or a program reads. Nothing is written.""": """
         cli/chat_pipe.py ChatPipe._write
@@ -140,10 +140,10 @@ _REASONS: dict[str, str] = {
         cli/inspect_commands.py _show_run
         cli/output.py run_form
         cli/output.py outcome_form
-        engine/drift.py _Prediction._of_open_wait
+        engine/past/drift.py _Prediction._of_open_wait
         ledger/markers.py list_expired
-        ledger/worklist.py read_worklist
-        ledger/worklist.py _followed
+        ledger/decisions/worklist.py read_worklist
+        ledger/decisions/worklist.py _followed
         serve/console/console.py Console.error_response
         serve/console/console.py Console._answer_person
         serve/console/grants_page.py _grants
@@ -188,8 +188,8 @@ _REASONS: dict[str, str] = {
         serve/notify/webhook.py WebhookNotifier._check_status
     """,
     """There is no store whose time could count.""": """
-        engine/storeless.py resume_async
-        engine/event_feeds.py StorelessFeed.report
+        engine/runner/storeless.py resume_async
+        engine/events/event_feeds.py StorelessFeed.report
         interop/snaplogic.py read
     """,
     """The port itself.""": """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Answer, Approve, Runner
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.rows.wait_rules import WAIT_KINDS
 from tests.sampling import sample
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from continuations import (
     sleep_until,
     tool,
 )
-from continuations.engine.sweeping import Sweeper
+from continuations.engine.sweep.sweeping import Sweeper
 from continuations.tools import ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore

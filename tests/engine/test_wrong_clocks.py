@@ -16,8 +16,9 @@ import pytest
 from continuations import ApprovalPolicy, Approve, Finished, Grant, Suspended, Wait
 from continuations.attachments import File
 from continuations.errors import ClockOff, RunBusy, WaitExpired
-from continuations.ledger import doctor, layout
+from continuations.ledger import layout
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair import doctor
 from continuations.ledger.versions import Versions
 from continuations_storage.errors import Denied
 from continuations_storage.faults import Crash, FaultyStore, crashed, on, refused

@@ -34,7 +34,7 @@ FILES = Area(
                 "_PLAIN", "[{'role': 'user', 'content': 'Hello.'}]"
             ),
             setup=f"""
-                import continuations.core.attachments as limits
+                import continuations.core.rows.attachments as limits
                 {_PHOTO}
                 looker = Runner(talker(), store=store)
                 looker.start([TASK, photo], run_id="jane-1", work=False)

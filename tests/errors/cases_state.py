@@ -10,7 +10,7 @@ _CLAIM = """
 from typing import Any
 from pydantic import BaseModel, Field, model_serializer
 from continuations import ToolContext
-from continuations.authoring.typed_values import CallState
+from continuations.authoring.arguments.typed_values import CallState
 class Claim(BaseModel):
     total: int = Field(default=0, le=1000)
     thing: Any = None

@@ -26,7 +26,7 @@ _RUN_ID = thread_run_id("clerk", "k", 1)
 # No door starts a run with such an id.
 _TAKEN = f"""
 from unittest import mock
-with mock.patch("continuations.engine.new_run.has_thread_id", lambda run_id: False):
+with mock.patch("continuations.engine.start.new_run.has_thread_id", lambda run_id: False):
     runner.start(TASK, run_id="{_RUN_ID}")
 """
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, field_validator
 
 import continuations_storage
 from continuations import testing
-from continuations.authoring.tool import Tool
+from continuations.authoring.tool.tool import Tool
 from continuations.core.messages import system_message, tool_message, user_message
 from continuations.models.dialect import ChatDialect
 from continuations.models.interface import ModelReply, ModelRequest

@@ -40,7 +40,7 @@ from continuations import (
 from continuations.core import jsontext
 from continuations.errors import FormatError
 from continuations.ledger import layout
-from continuations.ledger.decisions import build_decision
+from continuations.ledger.decisions.decisions import build_decision
 from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from tests.hostile import fuzz_from_bytes as fuzz

@@ -25,7 +25,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from continuations import Approve, Continuation, ContinuationsError, resume
-from continuations.core.plan import plan
+from continuations.core.changes.plan import plan
 from continuations.core.transcript import find_violation
 from continuations.errors import FormatError, RunErased
 from continuations.wire.arrivals import (

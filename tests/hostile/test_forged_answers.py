@@ -18,7 +18,7 @@ from continuations import (
     external,
     tool,
 )
-from continuations.core.decisions import Decision, DecisionKind
+from continuations.core.rows.decisions import Decision, DecisionKind
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall

@@ -9,9 +9,9 @@ import pytest
 from continuations import Continuation
 from continuations.attachments import Image
 from continuations.core import jsontext
-from continuations.core.attachments import text_part
-from continuations.core.call_events import CallReturned, CallStarted
+from continuations.core.changes.call_events import CallReturned, CallStarted
 from continuations.core.messages import MalformedMessage, Message
+from continuations.core.rows.attachments import text_part
 from continuations.errors import FormatError
 from tests.core.rows import accepted_event, apply_events, new_state, reply_with_calls
 

@@ -19,7 +19,7 @@ from continuations import (
     Wait,
     tool,
 )
-from continuations.core.decisions import Decision
+from continuations.core.rows.decisions import Decision
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel, ToolCall

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Agent, Approve, Compaction, Runner, Suspended, tool
-from continuations.core.frames import HistoryRecord
+from continuations.core.rows.frames import HistoryRecord
 from continuations.core.transcript import find_violation
 from continuations.errors import CompactionFailed, FormatError
 from continuations.models.scripted import ScriptedModel, ToolCall

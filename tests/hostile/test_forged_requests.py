@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import pytest
 
 from continuations import Agent, ContinuationsError, Runner, Suspended, tool
-from continuations.core.decisions import Decision
 from continuations.core.operator_request import OperatorRequest
+from continuations.core.rows.decisions import Decision
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import event_keys, layout
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
@@ -26,8 +26,8 @@ from tests.hostile.mutations import seal_with_digest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.core.decisions import DecisionKind
-    from continuations.core.wait_rules import WaitKind
+    from continuations.core.rows.decisions import DecisionKind
+    from continuations.core.rows.wait_rules import WaitKind
 
 Change: TypeAlias = "Callable[[dict[str, Any], dict[str, Any]], object]"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

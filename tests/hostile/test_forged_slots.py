@@ -18,14 +18,14 @@ from continuations import (
     escalate,
     tool,
 )
-from continuations.core.decisions import Decision
-from continuations.core.slots import Slot
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.slots import Slot
 from continuations.engine.ports import SystemClock, SystemIdGenerator
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
-from continuations.ledger.doctor import repair
-from continuations.ledger.integrity import check_integrity
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair.doctor import repair
+from continuations.ledger.repair.integrity import check_integrity
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.arrivals import SLOT
 from continuations.wire.records import DECISION

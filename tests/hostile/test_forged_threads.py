@@ -10,7 +10,7 @@ import pytest
 from continuations import Agent, Replied, Runner
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
-from continuations.ledger.arrival_logs import MESSAGES
+from continuations.ledger.arrivals.arrival_logs import MESSAGES
 from continuations.ledger.thread_ids import thread_run_id
 from continuations.models.scripted import ScriptedModel
 from continuations.wire.arrivals import MESSAGE, MESSAGE_ID, FirstNumber

@@ -12,8 +12,8 @@ import pytest
 from continuations import Approve, ContinuationsError, Runner
 from continuations.errors import AlreadyDecided, Corrupt, FormatError, RunErased
 from continuations.ledger import event_keys, layout
-from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair.doctor import repair
 from continuations.wire.versions import TOMBSTONE, Tombstone
 from tests.hostile.market import Market
 

@@ -13,8 +13,8 @@ from continuations import Deny, Finished
 from continuations.core import ulid
 from continuations.errors import AlreadyDecided, Cancelled, Corrupt
 from continuations.ledger import layout
-from continuations.ledger.doctor import check_integrity, repair
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair.doctor import check_integrity, repair
 from continuations.ledger.versions import Versions
 from continuations.wire.fields import to_milliseconds
 from tests.hostile.recorded_app import (

@@ -12,8 +12,8 @@ import pytest
 
 from continuations import Agent, Approve, Finished, Runner, Suspended, run, tool
 from continuations.errors import AlreadyDecided, RunBusy, StaleRun
-from continuations.ledger.doctor import check_integrity
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair.doctor import check_integrity
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore
 from tests import sample_app

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations.core import jsontext
 from continuations.core import messages as chat_messages
-from continuations.core.calls import CallRow, CallState, Proposed, Unknown, Waiting
-from continuations.core.frames import FrameRow, MessageLog
-from continuations.core.run import RunRow
-from continuations.core.state import ROOT_FRAME_ID, RunState
-from continuations.core.waits import Wait
+from continuations.core.rows.calls import CallRow, CallState, Proposed, Unknown, Waiting
+from continuations.core.rows.frames import FrameRow, MessageLog
+from continuations.core.rows.run import RunRow
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import Wait
 from continuations.ledger import layout
+from continuations.ledger.index.waits import create
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.ledger.waits import create
 from continuations_storage import MemoryStore
 from tests.ledger.fake_clock import MOMENT, make_ulid
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from datetime import datetime
 
-    from continuations.core.run import RunStatus
-    from continuations.core.wait_rules import WaitKind
+    from continuations.core.rows.run import RunStatus
+    from continuations.core.rows.wait_rules import WaitKind
     from continuations.ledger.versions import LoadedVersion
     from continuations_storage.contract import Store
 

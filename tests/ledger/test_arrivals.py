@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations.core import messages as chat_messages
-from continuations.core.decisions import Answer, Approve, Decision, Deny
+from continuations.core.rows.decisions import Answer, Approve, Decision, Deny
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
-from continuations.ledger.arrivals import Arrivals, read_arrivals, read_cancel_request
-from continuations.ledger.decisions import decide
-from continuations.ledger.inbox import post, record_cancel_request
+from continuations.ledger.arrivals.arrivals import (
+    Arrivals,
+    read_arrivals,
+    read_cancel_request,
+)
+from continuations.ledger.arrivals.inbox import post, record_cancel_request
+from continuations.ledger.arrivals.recorded_decisions import (
+    list_decided_wait_ids,
+    read_decision,
+)
+from continuations.ledger.decisions.decisions import decide
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import list_decided_wait_ids, read_decision
 from continuations.wire.arrivals import CancelRequest, InboxMessage
 from continuations.wire.records import DECISION
 from continuations_storage import MemoryStore
@@ -34,7 +41,7 @@ from tests.ledger.runs import (
 )
 
 if TYPE_CHECKING:
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
 
 
 def make_inbox_message(number: int, text: str = "") -> InboxMessage:

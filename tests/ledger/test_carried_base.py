@@ -10,8 +10,8 @@ import pytest
 from continuations.core import jsontext
 from continuations.errors import Corrupt
 from continuations.ledger import layout
-from continuations.ledger.doctor import check_integrity
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair.doctor import check_integrity
 from continuations.ledger.versions import MAX_CARRIED_BYTES, Versions
 from continuations.wire.versions import decode_header, decode_version, encode_version
 from continuations_storage import MemoryStore
@@ -21,8 +21,8 @@ from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import RUN, make_objects, make_state, run_async, with_message
 
 if TYPE_CHECKING:
-    from continuations.core.run import RunStatus
-    from continuations.core.state import RunState
+    from continuations.core.rows.run import RunStatus
+    from continuations.core.rows.state import RunState
     from continuations.ledger.versions import LoadedVersion
     from continuations.wire.versions import VersionHeader
 

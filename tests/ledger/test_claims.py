@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core.run import Claim, Failure, RunStatus
+from continuations.core.rows.run import Claim, Failure, RunStatus
 from continuations.errors import ClockOff, RunBusy
 from continuations.ledger.claims import (
     ClockReading,
@@ -26,7 +26,7 @@ from tests.ledger.runs import RUN, make_state, make_wait
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.run import RunRow
+    from continuations.core.rows.run import RunRow
 
 
 WHOLE_SECONDS = timedelta(seconds=1)

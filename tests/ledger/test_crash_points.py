@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations.core import messages as chat_messages
-from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdict
+from continuations.core.rows.decisions import Answer, Approve, Decision, Deny, Verdict
 from continuations.errors import AlreadyDecided
-from continuations.ledger import layout, markers, waits
-from continuations.ledger.arrivals import read_arrivals, read_cancel_request
-from continuations.ledger.decisions import decide, find_open_wait
-from continuations.ledger.inbox import post, record_cancel_request
+from continuations.ledger import layout, markers
+from continuations.ledger.arrivals.arrivals import read_arrivals, read_cancel_request
+from continuations.ledger.arrivals.inbox import post, record_cancel_request
+from continuations.ledger.arrivals.recorded_decisions import read_decision
+from continuations.ledger.decisions.decisions import decide, find_open_wait
+from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
 from continuations.wire.arrivals import CancelRequest, InboxMessage

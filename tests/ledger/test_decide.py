@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from continuations.core.decisions import Answer, Approve, Decision, Deny, Verdict
+from continuations.core.rows.decisions import Answer, Approve, Decision, Deny, Verdict
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -25,16 +25,17 @@ from continuations.errors import (
     WaitExpired,
     WaitNotFound,
 )
-from continuations.ledger import layout, waits
-from continuations.ledger.arrivals import read_arrivals
-from continuations.ledger.decisions import (
+from continuations.ledger import layout
+from continuations.ledger.arrivals.arrivals import read_arrivals
+from continuations.ledger.arrivals.recorded_decisions import read_decision
+from continuations.ledger.decisions.decisions import (
     build_decision,
     close_wait,
     decide,
     find_open_wait,
 )
+from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import read_decision
 from continuations.ledger.versions import Versions
 from continuations.present.wait_words import DECISION_WORDS
 from continuations.wire.fields import readable_time
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 APPROVE = Approve(by="kim", reason="fine")
 DENY = Deny(by="kim", reason="too much")
@@ -1299,8 +1300,8 @@ def test_decision_is_built_without_a_store() -> None:
 COLD_PROCESS_SCRIPT = """
 import asyncio, sys
 from datetime import UTC, datetime
-from continuations.core.decisions import Approve, Deny
-from continuations.ledger.decisions import decide
+from continuations.core.rows.decisions import Approve, Deny
+from continuations.ledger.decisions.decisions import decide
 from continuations.ledger.objects import Objects, open_store
 
 arguments = {arguments!r}
@@ -1312,7 +1313,7 @@ made = asyncio.run(
 )
 dear = ["openai", "boto3", "pydantic", "pydantic_core", "httpx", "httpx2",
         "jsonschema_rs", "continuations.authoring", "continuations.models",
-        "continuations.engine.worker", "continuations.engine.run_loop",
+        "continuations.engine.worker.worker", "continuations.engine.worker.run_loop",
         "continuations.ledger.versions"]
 print(made.kind, *[name for name in dear if name in sys.modules])
 """
@@ -1411,8 +1412,8 @@ from continuations import Approve, Runner
 runner = Runner([], store={store!r})
 made = runner.decide({wait!r}, Approve(by="kim"))
 dear = ["openai", "boto3", "pydantic", "jsonschema_rs", "continuations.authoring",
-        "continuations.models", "continuations.engine.worker",
-        "continuations.engine.worker_factory"]
+        "continuations.models", "continuations.engine.worker.worker",
+        "continuations.engine.worker.worker_factory"]
 print(made.kind, *[name for name in dear if name in sys.modules])
 """
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core.calls import Ready, Started, Unknown, Waiting
-from continuations.core.decisions import Approve, Deny
-from continuations.core.delta import diff
-from continuations.core.invariants import find_violation
-from continuations.core.run import Claim
+from continuations.core.changes.invariants import find_violation
+from continuations.core.rows.calls import Ready, Started, Unknown, Waiting
+from continuations.core.rows.decisions import Approve, Deny
+from continuations.core.rows.delta import diff
+from continuations.core.rows.run import Claim
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -28,9 +28,13 @@ from continuations.errors import (
 )
 from continuations.ledger import layout
 from continuations.ledger import versions as versions_module
-from continuations.ledger.decisions import decide
-from continuations.ledger.doctor import check_integrity, repair, with_lost_versions
+from continuations.ledger.decisions.decisions import decide
 from continuations.ledger.loaded_version import Tree
+from continuations.ledger.repair.doctor import (
+    check_integrity,
+    repair,
+    with_lost_versions,
+)
 from continuations.ledger.versions import Versions
 from continuations.wire.envelope import object_digest
 from continuations.wire.records import WAIT
@@ -56,8 +60,8 @@ from tests.sampling import examples
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from continuations.core.state import RunState
-    from continuations.ledger.doctor import IntegrityReport
+    from continuations.core.rows.state import RunState
+    from continuations.ledger.repair.doctor import IntegrityReport
     from continuations.ledger.versions import LoadedVersion
     from continuations_storage.contract import Store
 

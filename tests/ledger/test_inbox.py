@@ -15,9 +15,10 @@ from continuations.errors import (
     RunNotFound,
     StoreUnavailable,
 )
-from continuations.ledger import inbox_limits, layout
-from continuations.ledger.arrivals import read_arrivals, read_cancel_request
-from continuations.ledger.inbox import post, post_once, record_cancel_request
+from continuations.ledger import layout
+from continuations.ledger.arrivals import inbox_limits
+from continuations.ledger.arrivals.arrivals import read_arrivals, read_cancel_request
+from continuations.ledger.arrivals.inbox import post, post_once, record_cancel_request
 from continuations.ledger.objects import Objects
 from continuations.wire.arrivals import CancelRequest, InboxMessage
 from continuations_storage import MemoryStore

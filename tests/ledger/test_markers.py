@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core.run import ENDED_STATUSES, RunStatus
+from continuations.core.rows.run import ENDED_STATUSES, RunStatus
 from continuations.ledger import layout, markers
+from continuations.ledger.index.misdated_markers import redate_misdated
 from continuations.ledger.layout import Marker
-from continuations.ledger.misdated_markers import redate_misdated
 from continuations.ledger.store_clock import StoreClock
 from continuations_storage import MemoryStore
 from continuations_storage.contract import PAGE_SIZE, Page
@@ -29,7 +29,7 @@ from tests.ledger.runs import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
     from continuations.ledger.objects import Objects
 
 NONCE = make_ulid(7)

@@ -19,7 +19,7 @@ from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import RUN, make_state, run_async, with_message
 
 if TYPE_CHECKING:
-    from continuations.core.run import RunRow
+    from continuations.core.rows.run import RunRow
     from continuations.ledger.loaded_version import LoadedVersion
     from continuations.wire.versions import VersionObject
 

@@ -8,14 +8,14 @@ import pytest
 
 from continuations.errors import Corrupt
 from continuations.ledger import layout
-from continuations.ledger.inbox import record_cancel_request
-from continuations.ledger.objects import Objects
-from continuations.ledger.run_overview import (
+from continuations.ledger.arrivals.inbox import record_cancel_request
+from continuations.ledger.index.run_overview import (
     RunOverview,
     RunProgress,
     read_overview,
     read_progress,
 )
+from continuations.ledger.objects import Objects
 from continuations_storage import MemoryStore
 from continuations_storage.contract import Page
 from tests.ledger.fake_clock import MOMENT

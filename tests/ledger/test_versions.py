@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from continuations.core.delta import diff
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.rows.delta import diff
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.errors import (
     ContinuationsError,
     Corrupt,
@@ -48,8 +48,8 @@ from tests.sampling import examples
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from continuations.core.events import Event
-    from continuations.core.state import RunState
+    from continuations.core.changes.events import Event
+    from continuations.core.rows.state import RunState
     from continuations.ledger.versions import LoadedVersion
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations.core.decisions import Approve, Deny
+from continuations.core.rows.decisions import Approve, Deny
 from continuations.errors import Corrupt, FormatError, WaitNotFound
-from continuations.ledger import layout, waits
-from continuations.ledger.decisions import decide
+from continuations.ledger import layout
+from continuations.ledger.decisions.decisions import decide
+from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations_storage import MemoryStore
@@ -31,7 +32,7 @@ from tests.ledger.runs import (
 )
 
 if TYPE_CHECKING:
-    from continuations.core.waits import WaitSummary
+    from continuations.core.rows.waits import WaitSummary
 
 
 async def listed_waits(objects: Objects) -> list[WaitSummary]:

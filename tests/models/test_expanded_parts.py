@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from continuations.core.attachments import Audio, File, Image, text_part
 from continuations.core.messages import Message, tool_message, user_message
 from continuations.core.model_protocol import ModelRequest
+from continuations.core.rows.attachments import Audio, File, Image, text_part
 from continuations.models.chat_request import build_request_body
 from continuations.models.dialect import OPENAI_DIALECT
 from continuations.models.responses_items import input_items

@@ -10,7 +10,7 @@ import pytest
 from annotated_types import Ge
 from pydantic import BaseModel
 
-from continuations.authoring.typed_values import make_output_spec
+from continuations.authoring.arguments.typed_values import make_output_spec
 from continuations.core import jsontext
 from continuations.models.chat_request import to_strict_schema
 

@@ -20,7 +20,7 @@ from tests.storage.versioned_s3 import VersionedS3
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.engine.runner.async_runner import AsyncRunner
     from tests.effect_log import Effect
     from tests.scripts import Script
 

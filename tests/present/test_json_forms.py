@@ -11,9 +11,9 @@ import jsonschema_rs
 import pytest
 
 from continuations import Agent, ApprovalPolicy, Approve, Runner, tool
-from continuations.core.decisions import DECISION_KINDS, Decision
-from continuations.core.waits import Wait, WaitSummary
-from continuations.engine.sweeping import SweepResult
+from continuations.core.rows.decisions import DECISION_KINDS, Decision
+from continuations.core.rows.waits import Wait, WaitSummary
+from continuations.engine.sweep.sweeping import SweepResult
 from continuations.errors import (
     AgentChanged,
     Corrupt,
@@ -21,7 +21,7 @@ from continuations.errors import (
     RunBusy,
     StoreDenied,
 )
-from continuations.ledger.recorded_decisions import decided_wait_ids
+from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present import json_forms, schemas
 from continuations.wire.report import to_json, utc_text

@@ -10,7 +10,7 @@ import pytest
 
 from continuations import AsyncRunner, Wait
 from continuations.cli import main
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.rows.wait_rules import WAIT_KINDS
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
 from continuations.serve.run_responses import sweep_response

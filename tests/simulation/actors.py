@@ -19,16 +19,17 @@ from continuations import (
     Deny,
 )
 from continuations.core import jsontext
-from continuations.core.wait_rules import WAIT_KINDS
-from continuations.engine.sweeping import SweepResult
+from continuations.core.rows.wait_rules import WAIT_KINDS
+from continuations.engine.sweep.sweeping import SweepResult
 from continuations.errors import (
     AgentChanged,
     FormatError,
     IllegalTransition,
     TranscriptInvalid,
 )
-from continuations.ledger import doctor, layout
+from continuations.ledger import layout
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair import doctor
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.wire.records import WAIT
 from tests.simulation.agents import deployed_root, find_tree
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from continuations import Grant, Wait
-    from continuations.core.decisions import Verdict
+    from continuations.core.rows.decisions import Verdict
     from tests.simulation.fault_schedule import Deployment
     from tests.simulation.processes import Process
     from tests.simulation.sim_environment import SimEnvironment

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations import Agent, ApprovalPolicy, Compaction
 from continuations.core import jsontext
-from continuations.core.attachments import attachments_of, digest_of
 from continuations.core.messages import Message
+from continuations.core.rows.attachments import attachments_of, digest_of
 from continuations.errors import ModelError
 from continuations.models.interface import ModelReply, PendingReply
 from tests.simulation.costs import charging

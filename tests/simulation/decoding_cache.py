@@ -11,13 +11,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 from unittest import mock
 
-from continuations.ledger import integrity, other_runs, versions
+from continuations.ledger import other_runs, versions
+from continuations.ledger.repair import integrity
 from continuations.wire.versions import decode_header, decode_version
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from continuations.core.run import RunRow
+    from continuations.core.rows.run import RunRow
     from continuations.wire.versions import VersionObject
 
 

@@ -7,11 +7,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from continuations.core.calls import CLOSED_STATES
-from continuations.core.decisions import Decision
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.slots import after_slot
-from continuations.core.waits import next_known_wait_ulid
+from continuations.core.rows.calls import CLOSED_STATES
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.slots import after_slot
+from continuations.core.rows.waits import next_known_wait_ulid
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.thread_ids import is_thread_id
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from datetime import datetime
 
-    from continuations.core.slots import Slot
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.core.rows.slots import Slot
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from tests.simulation.sim_environment import SimEnvironment, SimStore, StoreChange
 
 T = TypeVar("T")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations import Wait
-    from continuations.authoring.tool import Tool
-    from continuations.core.decisions import Verdict
+    from continuations.authoring.tool.tool import Tool
+    from continuations.core.rows.decisions import Verdict
     from continuations.past import Rewound
     from tests.simulation.fault_schedule import Deployment, FaultSchedule
     from tests.simulation.models.slow_provider import SlowProvider

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations.core import event_matching, signal_matching
-from continuations.engine import publishing, rewinding, sweeping
-from continuations.engine.journal import StoreJournal
-from continuations.ledger import claims, doctor, pruning
-from continuations.ledger.arrivals import read_cancel_request
+from continuations.core.rows import event_matching, signal_matching
+from continuations.engine.journal import publishing
+from continuations.engine.journal.journal import StoreJournal
+from continuations.engine.past import rewinding
+from continuations.engine.sweep import sweeping
+from continuations.ledger import claims
+from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.claims import Lease
+from continuations.ledger.repair import doctor, pruning
 from tests.sampling import sample
 from tests.simulation.laws import LAWS
 from tests.simulation.mutants.find_seeds import (
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from continuations.core.run import RunRow
+    from continuations.core.rows.run import RunRow
     from tests.simulation.mutants.mutant import Patches, Place
 
 SEARCH_LIMIT = int(os.environ.get("MUTANT_SEEDS", "0"))

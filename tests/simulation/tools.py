@@ -32,7 +32,7 @@ from tests.simulation.waits.tools import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.authoring.tool import Tool
+    from continuations.authoring.tool.tool import Tool
     from tests.simulation.fault_schedule import Deployment
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from continuations import Answer, Approve, Runner, Suspended
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,

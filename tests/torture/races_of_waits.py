@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations import Answer, Approve, Deny
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.ledger.layout import parse_wait_id
 from continuations.results import Decision
 from tests.torture.agents import EVENT, EVENT_DATA, JOB_RESULT, RUN
@@ -28,7 +28,7 @@ from tests.torture.scenarios import true_decision
 from tests.torture.thread_races import senders_of_a_thread
 
 if TYPE_CHECKING:
-    from continuations.core.decisions import Verdict
+    from continuations.core.rows.decisions import Verdict
     from continuations.past import AuditLine
     from tests.torture.process_actor import ProcessActor
     from tests.torture.start_gate import RacerAction

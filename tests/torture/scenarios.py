@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations import Wait
-    from continuations.core.decisions import Verdict
+    from continuations.core.rows.decisions import Verdict
     from tests.scripts import Line
 
     DecisionRule: TypeAlias = "Callable[[Wait, bool], Verdict]"

@@ -14,7 +14,7 @@ from tests.torture.process_actor import ProcessActor
 from tests.torture.workspace import SharedClock, Workspace
 from tests.torture.crash_points import warm_up
 from tests.torture.scenarios import BY_NAME
-from continuations.engine import portal
+from continuations.engine.sync import portal
 from continuations_storage import MemoryStore
 from pathlib import Path
 import tempfile

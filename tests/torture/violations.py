@@ -11,8 +11,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.calls import CLOSED_STATES
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.rows.calls import CLOSED_STATES
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import RunNotFound
 from tests import effect_log, scripts
 from tests.torture.agents import RUN, conversation_digest
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations import Runner
-    from continuations.core.calls import CallRow
-    from continuations.core.state import RunState
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.state import RunState
     from tests.torture.process_actor import ProcessActor
     from tests.torture.workspace import Workspace
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgpack
 
-from continuations.core.delta import diff
+from continuations.core.rows.delta import diff
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import object_digest
 from continuations.wire.rows import delta_fields

@@ -9,7 +9,8 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from continuations.core.calls import (
+from continuations.core.messages import Message, tool_message, user_message
+from continuations.core.rows.calls import (
     CallRow,
     Errored,
     Nested,
@@ -21,10 +22,9 @@ from continuations.core.calls import (
     Unknown,
     Waiting,
 )
-from continuations.core.delta import Delta, LogDelta
-from continuations.core.frames import DenialCount, FrameRow, HistoryRecord
-from continuations.core.messages import Message, tool_message, user_message
-from continuations.core.run import (
+from continuations.core.rows.delta import Delta, LogDelta
+from continuations.core.rows.frames import DenialCount, FrameRow, HistoryRecord
+from continuations.core.rows.run import (
     RUN_STATUSES,
     Budget,
     Claim,
@@ -32,10 +32,10 @@ from continuations.core.run import (
     KeptSignal,
     RunRow,
 )
+from continuations.core.rows.wait_rules import WAIT_RULES
+from continuations.core.rows.waits import Wait
 from continuations.core.trips import GUARDRAIL_STAGES, Trip
 from continuations.core.usage import USAGE_COUNTS, Usage
-from continuations.core.wait_rules import WAIT_RULES
-from continuations.core.waits import Wait
 from tests.core.rows import MOMENT, make_wait, run_row
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=12)

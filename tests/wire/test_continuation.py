@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from continuations.core.call_events import Approved, CallReturned, CallStarted
-from continuations.core.calls import Ready, Waiting
-from continuations.core.events import ModelReplied
-from continuations.core.frames import MessageLog
+from continuations.core.changes.call_events import Approved, CallReturned, CallStarted
+from continuations.core.changes.events import ModelReplied
 from continuations.core.messages import Message, user_message
-from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.calls import Ready, Waiting
+from continuations.core.rows.frames import MessageLog
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.errors import Corrupt, FormatError
 from continuations.wire.continuation import Continuation

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Budget
-from continuations.core.delta import diff
+from continuations.core.rows.delta import diff
 from continuations.errors import FormatError
 from continuations.prices import Usage
 from continuations.wire.rows import delta_fields, read_delta

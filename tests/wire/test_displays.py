@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from continuations.core.call_display import CallDisplay
+from continuations.core.words.call_display import CallDisplay
 from continuations.errors import FormatError
 from continuations.wire.records import display_row
 from tests.wire.golden.runs import full_display

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from continuations.core.events import ModelReplied, RunStopped
-from continuations.core.frames import MessageLog
+from continuations.core.changes.events import ModelReplied, RunStopped
 from continuations.core.messages import (
     Message,
     system_message,
     tool_message,
     user_message,
 )
-from continuations.core.run import Failure
-from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.frames import MessageLog
+from continuations.core.rows.run import Failure
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.wire.continuation import Continuation
 from tests.core.rows import (

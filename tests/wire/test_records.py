@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core.decisions import DECISION_KINDS, Decision
 from continuations.core.messages import (
     Message,
     system_message,
@@ -19,6 +18,7 @@ from continuations.core.messages import (
     user_message,
 )
 from continuations.core.operator_request import OPERATOR_ACTIONS, OperatorRequest
+from continuations.core.rows.decisions import DECISION_KINDS, Decision
 from continuations.errors import Corrupt, FormatError
 from continuations.wire.arrivals import (
     CANCEL_REQUEST,
@@ -53,7 +53,7 @@ from tests.wire.strategies import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 NAME = "some/key"
 SETTINGS = settings(max_examples=examples(60), deadline=None, derandomize=True)

@@ -19,7 +19,7 @@ from tests.wire.strategies import DELTA, FULL_DELTA, MINIMAL_DELTA, NOT_OBJECTS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.delta import Delta
+    from continuations.core.rows.delta import Delta
 
 FieldPath: TypeAlias = tuple[str, ...]
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core.call_events import Approved, CallStarted
-from continuations.core.calls import Waiting
-from continuations.core.delta import diff
-from continuations.core.draft import Draft
+from continuations.core.changes.call_events import Approved, CallStarted
 from continuations.core.messages import Message, user_message
-from continuations.core.run import ENDED_STATUSES, RUN_STATUSES, RunRow
-from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.calls import Waiting
+from continuations.core.rows.delta import diff
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.run import ENDED_STATUSES, RUN_STATUSES, RunRow
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger.loaded_version import Tree
 from continuations.wire.continuation import Continuation

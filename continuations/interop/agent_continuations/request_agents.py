@@ -19,7 +19,7 @@ from continuations.tools import SuspendCondition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
 
 _ROOT_NAME = "agent"
 _MODEL_NAME = "gpt-4o-mini"

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import jsontext, tool_messages
-from continuations.core.calls import CLOSED_STATES, Nested
-from continuations.core.decisions import Deny
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core import jsontext
+from continuations.core.changes import tool_messages
+from continuations.core.rows.calls import CLOSED_STATES, Nested
+from continuations.core.rows.decisions import Deny
+from continuations.core.rows.state import ROOT_FRAME_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from continuations.core.calls import CallRow
-    from continuations.core.state import RunState
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.state import RunState
     from continuations.wire.continuation import Continuation
 
 _Json = dict[str, Any]

@@ -170,7 +170,7 @@ def _parse_direct(event: dict[str, Any]) -> LambdaEvent:
         case "start":
             fields = start_options(_check_fields(verb, value))
             if "run_id" in fields:
-                from continuations.engine.new_run import check_new_run_id  # noqa: PLC0415 - a decision starts no run
+                from continuations.engine.start.new_run import check_new_run_id  # noqa: PLC0415 - a decision starts no run
 
                 check_new_run_id(fields["run_id"])
             return OptionsEvent(verb=verb, options=_with_files(fields, verb, "input"))

@@ -11,7 +11,7 @@ import logging
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
-from continuations.engine.async_runner import AsyncRunner
+from continuations.engine.runner.async_runner import AsyncRunner
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.option_checks import check_callable, check_seconds
 
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import TypeAlias
 
-    from continuations.authoring.agent import Agent
-    from continuations.core.decisions import Door
+    from continuations.authoring.agent.agent import Agent
     from continuations.core.prices import Prices
-    from continuations.engine.new_run import Input
+    from continuations.core.rows.decisions import Door
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.ports import (
         CallbackUrl,
@@ -34,8 +33,9 @@ if TYPE_CHECKING:
         OnEvent,
     )
     from continuations.engine.run_options import RunOptions, ShouldPause
-    from continuations.engine.sweeping import SweepResult
-    from continuations.engine.worker_factory import WorkerFactory
+    from continuations.engine.start.new_run import Input
+    from continuations.engine.sweep.sweeping import SweepResult
+    from continuations.engine.worker.worker_factory import WorkerFactory
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
     from continuations_storage import Store

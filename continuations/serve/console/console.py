@@ -24,8 +24,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
-from continuations.core.decisions import Door
 from continuations.core.identity import Identity
+from continuations.core.rows.decisions import Door
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput, StoreError
 from continuations.ledger.objects import check_folder_exists
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
     from datetime import datetime
 
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.console.live_pages import LiveMode
     from continuations.serve.console.page import PageRoute

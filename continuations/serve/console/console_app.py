@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Lifespan, Receive, Scope, Send
 
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.console.console import Console
     from continuations.serve.console.identities import LocalIdentity

@@ -10,7 +10,7 @@ from asyncio import gather
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from continuations.core.wait_rules import WAIT_RULES
+from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput, RunErased, RunNotFound
 from continuations.present.wait_words import DECISION_WORDS
 from continuations.serve.console.inbox_page import tabs
@@ -22,7 +22,7 @@ from continuations.wire.fields import readable_time
 from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
-    from continuations.core.audit import AuditLine
+    from continuations.core.reading.audit import AuditLine
     from continuations.serve.http.request_response import Response
 
 # A page reads at most so many runs, also if it shows few of them.

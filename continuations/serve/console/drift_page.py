@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from continuations.authoring.manifest import ManifestChange
-    from continuations.engine.drift import DriftReason, DriftRow, DriftVerdict
+    from continuations.engine.past.drift import DriftReason, DriftRow, DriftVerdict
     from continuations.serve.http.request_response import Response
 
 

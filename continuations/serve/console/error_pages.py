@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from continuations.core.decisions import Decision
+    from continuations.core.rows.decisions import Decision
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.environment import Shell
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.decisions import Answer, Deny
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.rows.decisions import Answer, Deny
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.present import wait_words
 from continuations.present.wait_view import argument_views
 from continuations.serve.console.page import Page, PageRoute
@@ -21,8 +21,8 @@ from continuations.serve.pages.run_view import run_title
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from continuations.core.decisions import Verdict
-    from continuations.core.waits import Wait
+    from continuations.core.rows.decisions import Verdict
+    from continuations.core.rows.waits import Wait
     from continuations.present.wait_view import ArgumentView
     from continuations.serve.http.request_response import Response
     from continuations.wire.continuation import Continuation

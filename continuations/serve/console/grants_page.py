@@ -15,8 +15,8 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.grants import KeptGrant
-    from continuations.ledger.run_listing import RunSummary
+    from continuations.core.rows.grants import KeptGrant
+    from continuations.ledger.index.run_listing import RunSummary
     from continuations.serve.http.request_response import Response
 
 

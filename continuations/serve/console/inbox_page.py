@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from continuations.core.wait_rules import COUNTED_KINDS, WAIT_RULES
+from continuations.core.rows.wait_rules import COUNTED_KINDS, WAIT_RULES
 from continuations.errors import InvalidInput
+from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
+from continuations.ledger.index.waits import PEOPLES_KINDS
 from continuations.ledger.objects import Objects
-from continuations.ledger.rows_only_waits import find_runs_awaiting_models
-from continuations.ledger.waits import PEOPLES_KINDS
 from continuations.present.wait_words import awaiting_models_words
 from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
 from continuations.serve.console.page import Page, PageRoute
@@ -26,7 +26,7 @@ from continuations.value_class import dataclass, replace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.ledger.worklist import ListedWait
+    from continuations.ledger.decisions.worklist import ListedWait
     from continuations.serve.http.request_response import Response
 
 PAGE_ROWS = 50

@@ -24,7 +24,7 @@ from continuations.errors import ContinuationsError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.engine.runner.async_runner import AsyncRunner
 
 _log = logging.getLogger("continuations")
 INTERVAL_SECONDS = 2.0

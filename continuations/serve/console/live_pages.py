@@ -21,7 +21,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.serve.console.live import Sees
     from continuations.serve.console.run_snapshot import RunSnapshot
 

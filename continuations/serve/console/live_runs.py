@@ -16,7 +16,11 @@ from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
-from continuations.core.live_events import BaseLiveEvent, ReasoningDelta, TextDelta
+from continuations.core.reading.live_events import (
+    BaseLiveEvent,
+    ReasoningDelta,
+    TextDelta,
+)
 from continuations.core.visible_text import escape_invisible
 from continuations.errors import ContinuationsError, RunErased, RunNotFound, StoreError
 from continuations.ledger.objects import Objects
@@ -29,8 +33,8 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from continuations.core.live_events import RunEvent
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.core.reading.live_events import RunEvent
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.serve.console.live import LiveWaits
     from continuations.serve.console.run_snapshot import RunPlace, RunSnapshot
 

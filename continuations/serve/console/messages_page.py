@@ -5,10 +5,10 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import Nested
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.sorted_rows import shown_arguments
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.rows.calls import Nested
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.sorted_rows import shown_arguments
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
@@ -25,7 +25,7 @@ from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.messages import Message
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.run_addresses import RunAddresses
     from continuations.serve.rights import Act

@@ -25,11 +25,11 @@ from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from continuations.core.decisions import Door
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
-    from continuations.core.state import RunState
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.core.rows.decisions import Door
+    from continuations.core.rows.state import RunState
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.console.live import Sees
     from continuations.serve.console.live_pages import LivePages
@@ -119,7 +119,7 @@ class Page:
 
     async def shown(self, state: RunState) -> RunState:
         """Return the state of a run with the texts that the person may read."""
-        from continuations.core.withheld_texts import shown_state  # noqa: PLC0415 - pages of runs only
+        from continuations.core.reading.withheld_texts import shown_state  # noqa: PLC0415 - pages of runs only
 
         return shown_state(state, await self.detail(state.run.id))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.run_stream import RunRewound
+from continuations.core.reading.run_stream import RunRewound
+from continuations.core.reading.withheld_texts import shown_rewind, shown_state
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
-from continuations.core.withheld_texts import shown_rewind, shown_state
 from continuations.errors import StaleRun
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
@@ -17,8 +17,8 @@ from continuations.serve.pages.run_view import run_title, wait_title
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from continuations.core.run_past import BegunCall, RewindPlan, TakenMessage
-    from continuations.core.state import RunState
+    from continuations.core.reading.run_past import BegunCall, RewindPlan, TakenMessage
+    from continuations.core.rows.state import RunState
     from continuations.serve.http.request_response import Response
 
 

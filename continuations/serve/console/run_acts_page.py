@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from continuations.core.operator_waits import operator_waits
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.changes.operator_waits import operator_waits
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.ledger import layout
 from continuations.present.times import counted
 from continuations.serve.console.page import Page, PageRoute

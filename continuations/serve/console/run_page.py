@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import Ready
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.version_window import VersionEvents, VersionWindow
+from continuations.core.reading.version_window import VersionEvents, VersionWindow
+from continuations.core.rows.calls import Ready
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
-from continuations.engine.past_reading import read_window
+from continuations.engine.events.past_reading import read_window
 from continuations.errors import FormatError, InvalidInput, NewerFormat
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.environment import Shell
     from continuations.serve.pages.run_rows import RowState, RunRow, Span, SpanKind

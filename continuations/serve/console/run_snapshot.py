@@ -10,11 +10,11 @@ from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.messages import Message, shown_message
-from continuations.core.withheld_texts import shown_window
-from continuations.engine.past_reading import read_window
+from continuations.core.reading.withheld_texts import shown_window
+from continuations.engine.events.past_reading import read_window
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
-from continuations.ledger.arrival_logs import MESSAGES
+from continuations.ledger.arrivals.arrival_logs import MESSAGES
 from continuations.ledger.objects import Objects, gather_all
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from continuations.core.messages import Detail
-    from continuations.core.version_window import VersionWindow
-    from continuations.core.waits import Wait
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.core.reading.version_window import VersionWindow
+    from continuations.core.rows.waits import Wait
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.wire.arrivals import InboxMessage
 
 # The pages name the votes of so many waits, and show so many unread messages.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from continuations.ledger.run_listing import RunSummary
+    from continuations.ledger.index.run_listing import RunSummary
     from continuations.serve.http.request_response import Response
 
 

@@ -6,7 +6,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from continuations.errors import InvalidInput
-from continuations.ledger import thread_keys
+from continuations.ledger.arrivals import thread_keys
 from continuations.ledger.objects import Objects
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import (

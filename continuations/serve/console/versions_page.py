@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.event_words import message_words
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.reading.event_words import message_words
+from continuations.core.reading.withheld_texts import shown_difference, shown_version
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
-from continuations.core.withheld_texts import shown_difference, shown_version
 from continuations.present.times import moment_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from continuations.core.run_past import CallDifference, RunDifference, RunVersion
+    from continuations.core.reading.run_past import (
+        CallDifference,
+        RunDifference,
+        RunVersion,
+    )
     from continuations.serve.http.request_response import Response
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.decisions import Approve
-from continuations.core.waits import withheld
+from continuations.core.rows.decisions import Approve
+from continuations.core.rows.waits import withheld
 from continuations.ledger.edits import find_fixed_problem, find_problem
 from continuations.present.wait_view import argument_views, wait_view
 from continuations.serve.console.page import PageRoute
@@ -24,7 +24,7 @@ from continuations.value_class import replace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
     from continuations.serve.console.page import Page
     from continuations.serve.http.request_response import Response
 

@@ -7,9 +7,9 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.decisions import Approve
-from continuations.core.grants import Grant
-from continuations.core.waits import withheld
+from continuations.core.rows.decisions import Approve
+from continuations.core.rows.grants import Grant
+from continuations.core.rows.waits import withheld
 from continuations.errors import DecisionRefused, InvalidInput
 from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
     from continuations.serve.console.page import Page
     from continuations.serve.http.request_response import Response
 
@@ -119,7 +119,7 @@ def _choices(wait: Wait, name: str) -> dict[str, tuple[str, dict[str, Any]]]:
         number = {"type": "number"}
         choices["most"] = (f"at most {shown}", {**number, "maximum": value})
         choices["least"] = (f"at least {shown}", {**number, "minimum": value})
-    from continuations.ledger.grant_checks import is_limit  # noqa: PLC0415 - this page only
+    from continuations.ledger.decisions.grant_checks import is_limit  # noqa: PLC0415 - this page only
 
     limits = {
         key: choice

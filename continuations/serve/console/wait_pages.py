@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.decisions import Decision
+from continuations.core.rows.decisions import Decision
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -18,9 +18,9 @@ from continuations.errors import (
     DecisionRefused,
     WaitExpired,
 )
-from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.arrivals.arrivals import read_cancel_request
+from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import read_decision
 from continuations.present.wait_view import wait_view
 from continuations.present.wait_words import DECISION_WORDS, agent_state
 from continuations.serve.console.inbox_page import Filter, find_waits
@@ -42,8 +42,8 @@ from continuations.wire.fields import readable_time
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.waits import Wait
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.core.rows.waits import Wait
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.serve.console.page import Page
     from continuations.serve.http.decision_bodies import PostedDecision
 

@@ -15,7 +15,7 @@ from continuations.serve.pages.field_names import PREFIX, below, steps_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 __all__ = ["PREFIX", "FieldsRead", "read_fields", "value_from_fields"]
 

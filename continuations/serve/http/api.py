@@ -41,7 +41,7 @@ from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.identity import Identity
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors

@@ -15,8 +15,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.decisions import VERDICT_KINDS, Answer, Door, Fail
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.rows.decisions import VERDICT_KINDS, Answer, Door, Fail
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,

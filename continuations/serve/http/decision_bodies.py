@@ -17,15 +17,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
-from continuations.core.decisions import Answer, Approve, Deny, Fail, Verdict
+from continuations.core.rows.decisions import Answer, Approve, Deny, Fail, Verdict
 from continuations.present.requests import VERDICTS, FieldsInvalid, parse_grant
 from continuations.serve.http import problems, request_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from continuations.core.grants import Grant
     from continuations.core.identity import Identity
+    from continuations.core.rows.grants import Grant
     from continuations.serve.http.request_response import Request
 
 _NOT_IN_FORMS = frozenset({"arguments", "form", "remember"})

@@ -22,10 +22,10 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.core.live_events import BaseLiveEvent
-from continuations.core.run import ENDED_STATUSES
-from continuations.engine.event_listeners import EventBuffer
+from continuations.core.reading.live_events import BaseLiveEvent
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.engine.event_reading import Cursor
+from continuations.engine.events.event_listeners import EventBuffer
 from continuations.errors import ContinuationsError
 from continuations.ledger import thread_ids
 from continuations.present.json_forms import event_json
@@ -37,12 +37,12 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 
-    from continuations.core.live_events import RunEvent
     from continuations.core.messages import Detail
-    from continuations.core.run_stream import StreamEvent
-    from continuations.engine.async_ticket import AsyncTicket
-    from continuations.engine.batches import Flattened
+    from continuations.core.reading.live_events import RunEvent
+    from continuations.core.reading.run_stream import StreamEvent
     from continuations.engine.outcomes import Outcome, SendResult
+    from continuations.engine.sync.batches import Flattened
+    from continuations.engine.threads.async_ticket import AsyncTicket
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Request
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from continuations.core.attachment_parts import RASTER_TYPES, is_digest
-from continuations.core.attachments import references_of_run
+from continuations.core.rows.attachments import references_of_run
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from continuations.ledger.objects import NotFound, Objects
-from continuations.ledger.run_files import RunFiles
+from continuations.ledger.repair.run_files import RunFiles
 from continuations.ledger.versions import Versions
 from continuations.serve.http import problems
 from continuations.serve.http.request_response import Response
@@ -24,8 +24,8 @@ from continuations.value_class import replace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.state import RunState
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.core.rows.state import RunState
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.serve.http.request_context import RequestContext
     from continuations.wire.arrivals import StoredFile
 

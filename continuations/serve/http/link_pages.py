@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.decisions import (
+from continuations.core.rows.decisions import (
     UNNAMED_LINK_HOLDER,
     VERDICT_KINDS,
     Decision,
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from continuations.core.decisions import Verdict
-    from continuations.core.quorum import Vote
-    from continuations.core.waits import Wait
+    from continuations.core.rows.decisions import Verdict
+    from continuations.core.rows.quorum import Vote
+    from continuations.core.rows.waits import Wait
     from continuations.serve.http.links import LinkPayload, VerdictKind
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.pages.decision_view import Decider

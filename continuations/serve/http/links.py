@@ -39,8 +39,8 @@ from struct import Struct
 from typing import TYPE_CHECKING, cast, get_args
 from urllib.parse import urlsplit
 
-from continuations.core.decisions import VerdictKind
-from continuations.core.waits import Wait
+from continuations.core.rows.decisions import VerdictKind
+from continuations.core.rows.waits import Wait
 from continuations.engine.ports import SystemClock
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.option_checks import check_type

@@ -23,8 +23,8 @@ from continuations.wire.fields import readable_time
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.decisions import Decision
-    from continuations.core.quorum import Vote
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.quorum import Vote
     from continuations.serve.http.problems import Problem
 
 # As `html.escape`: the import of `html` takes 2 % of a cold decision.

@@ -6,7 +6,7 @@ import logging
 from asyncio import Semaphore, gather
 from typing import TYPE_CHECKING, TypeAlias
 
-from continuations.core.decisions import Door
+from continuations.core.rows.decisions import Door
 from continuations.errors import RunBusy, StaleRun
 from continuations.value_class import dataclass
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
-    from continuations.engine.async_runner import AsyncRunner
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors

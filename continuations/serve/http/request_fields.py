@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.run import Budget
+from continuations.core.rows.run import Budget
 from continuations.present import requests
 from continuations.serve.http import problems
 

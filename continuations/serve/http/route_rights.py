@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.errors import AlreadyDecided, WaitNotFound
-from continuations.ledger import layout, thread_ids, thread_keys
+from continuations.ledger import layout, thread_ids
+from continuations.ledger.arrivals import thread_keys
 from continuations.ledger.objects import Objects
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.request_response import json_response

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from continuations.core.decisions import Decision
+from continuations.core.rows.decisions import Decision
 from continuations.ledger import layout
 from continuations.present import json_forms
 from continuations.serve.http import decision_bodies

@@ -6,7 +6,7 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.decisions import Decision
+from continuations.core.rows.decisions import Decision
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
 from continuations.present import json_forms
@@ -20,7 +20,7 @@ from continuations.wire.report import to_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from continuations.core.quorum import Vote
+    from continuations.core.rows.quorum import Vote
     from continuations.engine.outcomes import Outcome
     from continuations.serve.http.request_context import RouteHandler
 
@@ -180,7 +180,7 @@ async def _visible(context: RequestContext, run_ids: Iterable[str]) -> set[str]:
 
 async def decide_all(context: RequestContext) -> Response:
     """Record several decisions, each on its own, then wake the decided runs."""
-    from continuations.engine.decision_batch import decide_each  # noqa: PLC0415 - rarely used
+    from continuations.engine.requests.decision_batch import decide_each  # noqa: PLC0415 - rarely used
 
     items = request_fields.body(context)["decisions"]
     if not 1 <= len(items) <= MAX_DECISIONS:

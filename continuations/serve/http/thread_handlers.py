@@ -17,9 +17,9 @@ from continuations.serve.run_responses import reply_response, thread_response
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.engine.async_thread import AsyncThread
-    from continuations.engine.async_ticket import AsyncTicket
     from continuations.engine.outcomes import SendResult
+    from continuations.engine.threads.async_thread import AsyncThread
+    from continuations.engine.threads.async_ticket import AsyncTicket
     from continuations.serve.http.request_context import RouteHandler
 
 _NUMBER_DIGITS = 18

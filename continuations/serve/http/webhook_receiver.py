@@ -27,7 +27,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.decisions import Verdict
+    from continuations.core.rows.decisions import Verdict
     from continuations.serve.http.request_response import Request
 
 __all__ = ["Decide", "SendSignal", "Wake", "WebhookReceiver"]

@@ -23,7 +23,7 @@ from continuations_storage.thread_pool import DaemonThreadPool
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 __all__ = [
     "NOTIFY_RETRY_POLICY",

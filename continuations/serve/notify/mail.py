@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from continuations.core.decisions import Answer, Fail
+from continuations.core.rows.decisions import Answer, Fail
+from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import escape_invisible
-from continuations.core.waits import withheld
 from continuations.errors import InvalidInput
 from continuations.present import wait_words
 from continuations.serve.notify.delivery import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator, Sequence
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
     from continuations.serve.notify.delivery import DeliveryAttempt
     from continuations.serve.notify.notifier import MakeLink
     from continuations.serve.notify.smtp import Security

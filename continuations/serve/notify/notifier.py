@@ -17,7 +17,7 @@ from continuations.errors import ContinuationsError, InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Notify
 
     MakeLink = Callable[[Wait], str]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from http.client import HTTPConnection
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
     from continuations.ledger.claims import Clock
     from continuations.serve.notify.delivery import DeliveryAttempt
     from continuations.serve.notify.notifier import MakeLink

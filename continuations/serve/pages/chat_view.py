@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from continuations.core import run_stream
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.reading import run_stream
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.present.times import moment_text
 from continuations.serve.pages.attachment_view import (
     AttachmentView,
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
-    from continuations.core.run import RunRow
-    from continuations.core.state import RunState
-    from continuations.core.version_window import VersionEvents, VersionWindow
+    from continuations.core.reading.version_window import VersionEvents, VersionWindow
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.state import RunState
     from continuations.serve.pages.run_addresses import RunAddresses
     from continuations.wire.arrivals import InboxMessage
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.decisions import Decision
-from continuations.core.slots import ENDING_ALONE, find_own_vote
-from continuations.core.waits import TEXT_SCHEMA, withheld
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.slots import ENDING_ALONE, find_own_vote
+from continuations.core.rows.waits import TEXT_SCHEMA, withheld
 from continuations.present import wait_words
 from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.present.times import time_left, time_view
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
-    from continuations.core.decisions import DecisionKind, VerdictKind
-    from continuations.core.quorum import Vote
-    from continuations.core.waits import Wait
+    from continuations.core.rows.decisions import DecisionKind, VerdictKind
+    from continuations.core.rows.quorum import Vote
+    from continuations.core.rows.waits import Wait
 
 # A longer effect does not fit a button; the title has it whole.
 _MAX_LABEL_CHARS = 36

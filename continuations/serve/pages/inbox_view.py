@@ -13,9 +13,9 @@ from continuations.wire.report import utc_text
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.wait_rules import KindWords
-    from continuations.core.waits import Wait
-    from continuations.ledger.worklist import ListedWait
+    from continuations.core.rows.wait_rules import KindWords
+    from continuations.core.rows.waits import Wait
+    from continuations.ledger.decisions.worklist import ListedWait
 
 _SOON = timedelta(hours=6)
 _MAX_FACT_CHARS = 80

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext, run_stream
+from continuations.core import jsontext
 from continuations.core.attachment_parts import is_reference, labelled_text
-from continuations.core.calls import Nested
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.reading import run_stream
+from continuations.core.rows.calls import Nested
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.present.times import clock_text, counted, day_text
 from continuations.value_class import dataclass
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from continuations.core.run import Claim
-    from continuations.core.version_window import VersionEvents, VersionWindow
+    from continuations.core.reading.version_window import VersionEvents, VersionWindow
+    from continuations.core.rows.run import Claim
     from continuations.wire.arrivals import InboxMessage
 
 

@@ -9,17 +9,17 @@ import dataclasses
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from continuations.core import run_stream
-from continuations.core.call_ends import end_of
-from continuations.core.calls import (
+from continuations.core.changes.call_ends import end_of
+from continuations.core.reading import run_stream
+from continuations.core.rows.calls import (
     CLOSED_STATES,
     Proposed,
     Ready,
     Started,
     open_wait_id,
 )
-from continuations.core.sorted_rows import by_depth, by_frame, shown_arguments
-from continuations.core.wait_rules import WAIT_RULES
+from continuations.core.rows.sorted_rows import by_depth, by_frame, shown_arguments
+from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.present.times import length_text
 from continuations.value_class import dataclass
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
-    from continuations.core.call_ends import CallEnd
-    from continuations.core.calls import CallRow
-    from continuations.core.state import RunState
-    from continuations.core.version_window import VersionWindow
-    from continuations.core.waits import Wait
+    from continuations.core.changes.call_ends import CallEnd
+    from continuations.core.reading.version_window import VersionWindow
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.serve.pages.working_time import WorkingTime
 
 SpanKind: TypeAlias = Literal["frame", "work", "hold", "lost"]

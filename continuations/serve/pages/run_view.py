@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.calls import STATE_NAMES
-from continuations.core.operator_waits import operator_waits
-from continuations.core.refused_replies import refused_replies
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.changes.operator_waits import operator_waits
+from continuations.core.reading.refused_replies import refused_replies
+from continuations.core.rows.calls import STATE_NAMES
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import shorten
-from continuations.core.waits import withheld
 from continuations.present.times import counted, length_text, moment_text
 from continuations.present.wait_words import finding_text
 from continuations.serve.pages.run_log import message_text
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
-    from continuations.core.refused_replies import RefusedReply
-    from continuations.core.run import RunRow as Run
-    from continuations.core.state import RunState
+    from continuations.core.reading.refused_replies import RefusedReply
+    from continuations.core.rows.run import RunRow as Run
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.core.usage import Usage
-    from continuations.core.waits import Wait
     from continuations.serve.pages.run_rows import RowState, RunRow
     from continuations.serve.pages.working_time import WorkingTime
 

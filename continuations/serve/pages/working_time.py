@@ -12,14 +12,14 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from continuations.core.run import ENDED_STATUSES
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.present.times import clock_text, length_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.version_window import VersionEvents, VersionWindow
+    from continuations.core.reading.version_window import VersionEvents, VersionWindow
 
 AXIS_WIDTH = 1000
 _SLEEP_WIDTH = 140

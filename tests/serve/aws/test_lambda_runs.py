@@ -167,7 +167,7 @@ def test_deciding_imports_neither_openai_nor_the_application(
     heavy = {"openai", "pydantic", "boto3", "httpx2"}
     assert set() == modules & heavy
     assert "tests.sample_app" not in modules
-    assert "continuations.authoring.agent" not in modules
+    assert "continuations.authoring.agent.agent" not in modules
     assert "tests.sample_app" in imported_modules(cloud, queue_event(WAKE_UP))
     assert ["pay x"] == cloud.effects()
 

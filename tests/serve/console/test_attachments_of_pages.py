@@ -21,7 +21,7 @@ from tests.serve.console.test_run_pages import show, text_of
 if TYPE_CHECKING:
     import httpx
 
-    from continuations.core.attachments import Content
+    from continuations.core.rows.attachments import Content
 
 PHOTO = Image(b"\x89PNG \xff\x00", "image/png", "photo.png")
 DRAWING = Image(b"<svg onload='alert(1)'/>", "image/svg+xml", "drawing.svg")

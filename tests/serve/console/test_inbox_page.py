@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Agent, Approve, AsyncRunner, Deny, Runner
-from continuations.core.wait_rules import WAIT_KINDS, WAIT_RULES
+from continuations.core.rows.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.errors import ModelError
-from continuations.ledger import waits
+from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel
 from continuations.present.times import left_text

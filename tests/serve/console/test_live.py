@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import AsyncRunner, Identity
-from continuations.ledger import waits
+from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
 from continuations.serve.console import console
 from continuations.serve.console import live as live_module

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Agent, AsyncRunner, Identity
-from continuations.core.run_stream import Attempt, MessageAdded
+from continuations.core.reading.run_stream import Attempt, MessageAdded
 from continuations.events import TextDelta
 from continuations.models.scripted import ScriptedModel
 from continuations.serve.console import console_app, event_streams, live_runs

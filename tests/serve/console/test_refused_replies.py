@@ -9,8 +9,8 @@ import pytest
 
 from continuations import Agent, AsyncRunner, Failed, Runner
 from continuations.cli.stack_tree import header_lines
-from continuations.core.refused_replies import refused_replies
-from continuations.core.withheld_texts import shown_state
+from continuations.core.reading.refused_replies import refused_replies
+from continuations.core.reading.withheld_texts import shown_state
 from continuations.hooks import Hooks, RefuseReply
 from continuations.models.scripted import ScriptedModel
 from continuations.wire.stack_report import stack_json

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations import Wait
-    from continuations.authoring.tool_protocol import ToolProtocol
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
     from continuations_storage import Store
 
 SECRET = "0123456789abcdef" * 2

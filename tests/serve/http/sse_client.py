@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from continuations import events
-from continuations.core.live_events import BaseLiveEvent
+from continuations.core.reading.live_events import BaseLiveEvent
 from continuations.events import LiveTranscript
 from tests.present.schema_check import assert_matches_schema
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from continuations import ApprovalPolicy, AsyncRunner, Deny, Identity
-from continuations.ledger.arrivals import read_cancel_request
+from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.objects import Objects
 from continuations.serve.dispatch import InlineDispatcher
 from continuations.serve.http.api import HttpApi, Request
@@ -922,16 +922,16 @@ def test_deciding_imports_no_heavy_modules() -> None:
         "openai",
         "jsonschema_rs",
         "continuations.authoring",
-        "continuations.engine.worker",
+        "continuations.engine.worker.worker",
         "continuations.serve.http.pages",
         "continuations.serve.http.openapi",
         "continuations.present.schemas",
-        "continuations.core.calls",
+        "continuations.core.rows.calls",
     )
     code = (
         "import sys\n"
         "import continuations.serve.http.api, continuations.serve.http.links\n"
-        "import continuations.engine.async_runner\n"
+        "import continuations.engine.runner.async_runner\n"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.core.decisions import Answer, Approve, Deny, Fail
+from continuations.core.rows.decisions import Answer, Approve, Deny, Fail
 from continuations.serve.http.api import Request
 from continuations.serve.http.decision_bodies import (
     decision_from_form,
@@ -24,7 +24,7 @@ from tests.sampling import examples
 from tests.serve.http.api_fixture import ApiFixture
 
 if TYPE_CHECKING:
-    from continuations.core.decisions import Verdict
+    from continuations.core.rows.decisions import Verdict
 
 TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
 JSON = st.recursive(

@@ -14,7 +14,7 @@ from tests.serve.http.api_fixture import BASE_URL, ApiFixture, problem_slug
 
 if TYPE_CHECKING:
     from continuations import Identity
-    from continuations.core.attachments import Content
+    from continuations.core.rows.attachments import Content
 
 PHOTO = Image(b"\x89PNG \xff\x00", "image/png", "photo.png")
 PAGE = File(b"<script>alert(1)</script>", "text/html", 'ä";x="<b>.html')

@@ -115,6 +115,6 @@ def test_cold_function_decides_by_a_link_without_what_only_runs_need(
 
     assert 200 == status
     assert "Your decision is recorded" in answer
-    of_runs = {"continuations.core.reducer", "continuations.engine.outcomes"}
+    of_runs = {"continuations.core.changes.reducer", "continuations.engine.outcomes"}
     assert set() == (UNUSED | of_runs | {"boto3", "pathlib"}) & set(loaded)
     assert len([name for name in loaded if name.startswith("continuations")]) <= 103

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import ApprovalPolicy, Approve, AsyncRunner, Deny
-from continuations.core.decisions import UNNAMED_LINK_HOLDER
-from continuations.ledger.waits import create
+from continuations.core.rows.decisions import UNNAMED_LINK_HOLDER
+from continuations.ledger.index.waits import create
 from continuations.serve.http.api import HttpApi
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
@@ -22,7 +22,7 @@ from tests.serve.http.api_fixture import ApiFixture, RecordingDispatcher, form_r
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from continuations.core.wait_rules import WaitKind
+    from continuations.core.rows.wait_rules import WaitKind
     from continuations.serve.http.request_response import Response
 
 

@@ -19,9 +19,9 @@ from schemathesis.specs.openapi import checks
 
 from continuations import AsyncRunner
 from continuations.attachments import Image
-from continuations.core.decisions import DECISION_KINDS
-from continuations.core.run import RUN_STATUSES
-from continuations.core.wait_rules import WAIT_KINDS
+from continuations.core.rows.decisions import DECISION_KINDS
+from continuations.core.rows.run import RUN_STATUSES
+from continuations.core.rows.wait_rules import WAIT_KINDS
 from continuations.errors import (
     AgentChanged,
     InboxFull,

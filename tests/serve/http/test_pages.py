@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core.decisions import Decision, DecisionKind
 from continuations.core.jsontext import dump
+from continuations.core.rows.decisions import Decision, DecisionKind
+from continuations.core.rows.wait_rules import WaitKind
 from continuations.core.visible_text import escape_invisible
-from continuations.core.wait_rules import WaitKind
 from continuations.present.problems import INTERNAL_ERROR
 from continuations.serve.http import pages, problems
 from tests.ledger.fake_clock import MOMENT

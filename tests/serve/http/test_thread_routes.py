@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from continuations import Approve, AsyncRunner
-from continuations.ledger import inbox_limits
+from continuations.ledger.arrivals import inbox_limits
 from continuations.serve.aws.lambda_events import HttpEvent, parse_event
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request

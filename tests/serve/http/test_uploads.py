@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations.core import attachments
+from continuations.core.rows import attachments
 from continuations.errors import InvalidInput
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
 

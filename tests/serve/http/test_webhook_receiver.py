@@ -25,7 +25,7 @@ from tests.serve.http.scanner import Scanner
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.audit import AuditLine
+    from continuations.core.reading.audit import AuditLine
     from continuations.serve.http.request_response import Response
 
 # The example of the specification's test vectors.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Agent, AsyncRunner
-from continuations.core.live_events import BaseLiveEvent
+from continuations.core.reading.live_events import BaseLiveEvent
 from continuations.events import MessageAdded, ReplyGiven, RunEnded, TextDelta
 from continuations.models.interface import Message, ModelDelta, ModelReply
 from continuations.serve.http.api import HttpApi, Request, Response

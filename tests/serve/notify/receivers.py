@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from aiosmtpd.smtp import SMTP, AuthResult
 
-from continuations.core.waits import Wait
+from continuations.core.rows.waits import Wait
 from continuations_storage.retry_policy import RetryPolicy
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from email.message import EmailMessage
     from socket import socket
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 SENDER = "agents@example.com"
 KIM = "kim@example.com"

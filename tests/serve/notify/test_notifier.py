@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
     from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[["pay", {"to": PRIVATE_ARGUMENT}]], "paid at last"]}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 
 def send_event(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from continuations.ledger.run_listing import RunSummary
+from continuations.ledger.index.run_listing import RunSummary
 from continuations.prices import Usage
 from continuations.serve.console.runs_page import list_row
 from continuations.serve.pages.run_view import usage_text

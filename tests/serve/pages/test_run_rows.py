@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations import Agent, Approve, Deny, Runner, tool
-from continuations.core.calls import Nested
+from continuations.core.rows.calls import Nested
 from continuations.core.ulid import encode_ulid
-from continuations.engine.past_reading import read_window
+from continuations.engine.events.past_reading import read_window
 from continuations.ledger import layout
-from continuations.ledger.doctor import repair
 from continuations.ledger.objects import Objects
+from continuations.ledger.repair.doctor import repair
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console.run_page import SHOWN_LEVELS, RunRows, Tree, tree
 from continuations.serve.pages.run_log import run_log
@@ -33,7 +33,7 @@ from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.core.version_window import VersionWindow
+    from continuations.core.reading.version_window import VersionWindow
     from continuations_storage import Store
 
 

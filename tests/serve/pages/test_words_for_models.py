@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from continuations import Agent, Answer, Approve, Deny, Runner, tool
-from continuations.core import tool_messages
-from continuations.core.withheld_texts import shown_event
-from continuations.engine.past_reading import read_window
+from continuations.core.changes import tool_messages
+from continuations.core.reading.withheld_texts import shown_event
+from continuations.engine.events.past_reading import read_window
 from continuations.events import CallEnded
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall

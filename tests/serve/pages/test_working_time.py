@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations.core.run import Claim, RunRow
-from continuations.core.version_window import VersionEvents, VersionWindow
+from continuations.core.reading.version_window import VersionEvents, VersionWindow
+from continuations.core.rows.run import Claim, RunRow
 from continuations.present.times import length_text
 from continuations.serve.pages.working_time import AXIS_WIDTH, working_time
 

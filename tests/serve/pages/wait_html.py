@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from continuations import Wait
-    from continuations.core.decisions import VerdictKind
+    from continuations.core.rows.decisions import VerdictKind
     from continuations.serve.http.request_response import Response
 
 

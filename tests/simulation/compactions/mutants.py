@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import delta, history
-from continuations.core.delta import LogDelta
-from continuations.core.events import HistoryCompacted
-from continuations.core.frames import HistoryRecord
-from continuations.engine.compactor import Summarizer
-from continuations.engine.run_loop import RunLoop
+from continuations.core.changes import history
+from continuations.core.changes.events import HistoryCompacted
+from continuations.core.rows import delta
+from continuations.core.rows.delta import LogDelta
+from continuations.core.rows.frames import HistoryRecord
+from continuations.engine.turns.compactor import Summarizer
+from continuations.engine.worker.run_loop import RunLoop
 from tests.simulation.compactions.laws import (
     compaction_keeps_what_must_stay,
     stored_summary_is_not_asked_again,
@@ -28,13 +29,13 @@ from tests.simulation.protocol.laws_of_effects import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from continuations.authoring.tool_protocol import AgentProtocol
-    from continuations.core.draft import Draft
-    from continuations.core.events import Event, SummaryFailed
-    from continuations.core.frames import MessageLog
-    from continuations.core.history import HistorySplit
+    from continuations.authoring.tool.tool_protocol import AgentProtocol
+    from continuations.core.changes.events import Event, SummaryFailed
+    from continuations.core.changes.history import HistorySplit
     from continuations.core.messages import Message
-    from continuations.core.run import RunRow
+    from continuations.core.rows.draft import Draft
+    from continuations.core.rows.frames import MessageLog
+    from continuations.core.rows.run import RunRow
     from continuations.core.usage import Usage
     from tests.simulation.mutants.mutant import Patches
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core import run_events
-from continuations.core.run import budget_failure
+from continuations.core.changes import run_events
+from continuations.core.rows.run import budget_failure
 from continuations.value_class import replace
 from tests.simulation.costs.laws import (
     a_money_budget_stops_a_run,
@@ -15,8 +15,8 @@ from tests.simulation.families import BUDGETS, STREAMS
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
 
 if TYPE_CHECKING:
-    from continuations.core.draft import Draft
-    from continuations.core.run import Budget, Failure
+    from continuations.core.rows.draft import Draft
+    from continuations.core.rows.run import Budget, Failure
     from continuations.core.usage import Usage
     from tests.simulation.mutants.mutant import Patches
 

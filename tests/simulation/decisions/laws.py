@@ -6,10 +6,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.core.calls import Nested
-from continuations.core.decisions import Decision
-from continuations.core.quorum import Vote
-from continuations.core.waits import call_digest
+from continuations.core.rows.calls import Nested
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.quorum import Vote
+from continuations.core.rows.waits import call_digest
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -26,7 +26,7 @@ from tests.simulation.tools import TOOLS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
     from tests.simulation.evidence import Evidence, RunHistory, WaitRecord
     from tests.simulation.sim_environment import DecideResult, Effect
 

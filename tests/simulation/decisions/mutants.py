@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from continuations.core.call_events import (
+from continuations.core.changes.call_events import (
     ApprovalRequested,
     Approved,
     Denied,
@@ -19,23 +19,19 @@ from continuations.core.call_events import (
     Reopened,
     RepeatAllowed,
 )
-from continuations.core.calls import Started
-from continuations.core.reducer import advance
-from continuations.core.waits import Wait
-from continuations.engine import arrival_reducer, call_waits, deadlines
-from continuations.engine.admission import Admission
-from continuations.engine.arrival_reducer import ArrivalReducer
-from continuations.engine.performer import Performer
-from continuations.ledger import (
-    arrivals,
-    decision_errors,
-    decisions,
-    layout,
-    recorded_decisions,
-    verdict_checks,
-)
+from continuations.core.changes.reducer import advance
+from continuations.core.rows.calls import Started
+from continuations.core.rows.waits import Wait
+from continuations.engine import call_waits, deadlines
+from continuations.engine.arrivals import arrival_reducer
+from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
+from continuations.engine.calls.admission import Admission
+from continuations.engine.worker.performer import Performer
+from continuations.ledger import decision_errors, layout
+from continuations.ledger.arrivals import arrivals, recorded_decisions
+from continuations.ledger.arrivals.recorded_decisions import read_decision
+from continuations.ledger.decisions import decisions, verdict_checks
 from continuations.ledger.objects import AlreadyExists, NotFound
-from continuations.ledger.recorded_decisions import read_decision
 from continuations.wire.records import DECISION
 from tests.simulation.decisions.laws import (
     approval_not_too_old,
@@ -66,12 +62,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from continuations.authoring.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Decision, DecisionKind
-    from continuations.core.events import Event
-    from continuations.core.state import RunState
-    from continuations.core.wait_rules import WaitKind
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.core.changes.events import Event
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Decision, DecisionKind
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.wait_rules import WaitKind
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches
 

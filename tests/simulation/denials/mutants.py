@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import denials
+from continuations.core.rows import denials
 from continuations.wire.formats import Row
 from continuations.wire.rows import FRAME
 from tests.simulation.denials.laws import denied_calls_are_bounded

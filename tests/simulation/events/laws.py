@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import Parked
+from continuations.core.rows.calls import Parked
 from continuations.ledger import event_keys, layout
-from continuations.ledger.arrival_logs import SIGNALS
+from continuations.ledger.arrivals.arrival_logs import SIGNALS
 from continuations.wire.arrivals import EVENT, SIGNAL
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.evidence import is_rewind
@@ -18,8 +18,8 @@ from tests.simulation.processes import wall_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.decisions import Decision
-    from continuations.core.waits import Wait
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.waits import Wait
     from continuations.wire.arrivals import PublishedEvent, Signal
     from tests.simulation.evidence import Evidence, RunHistory, Version
 

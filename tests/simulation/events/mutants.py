@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core import event_matching, signal_matching
-from continuations.engine import arrival_reducer, publishing, signal_delivery
-from continuations.engine.event_sweep import EventSweep
-from continuations.ledger import event_keys, event_waiters
+from continuations.core.rows import event_matching, signal_matching
+from continuations.engine.arrivals import arrival_reducer, signal_delivery
+from continuations.engine.journal import publishing
+from continuations.engine.sweep.event_sweep import EventSweep
+from continuations.ledger import event_keys
+from continuations.ledger.index import event_waiters
 from continuations.ledger.published_events import (
     Delivered,
     EventDelivery,
@@ -39,8 +41,8 @@ from tests.simulation.mutants.mutant import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.layout import Marker
     from continuations.ledger.store_clock import StoreClock
@@ -66,7 +68,7 @@ def a_worker_does_not_look_back() -> Patches:
     family=EVENTS,
 )
 def a_repair_does_not_look_back() -> Patches:
-    from continuations.engine import sweeping  # noqa: PLC0415 - only its copy
+    from continuations.engine.sweep import sweeping  # noqa: PLC0415 - only its copy
 
     yield skip(publishing.look_back, only_in=(sweeping,))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from continuations.attachments import File
-from continuations.core import attachments
+from continuations.core.rows import attachments
 from tests.simulation.past.actors import FORKERS, act_as_forker
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from continuations.core.attachments import attachments_of, attachments_of_run
-from continuations.ledger import layout, run_files
+from continuations.core.rows.attachments import attachments_of, attachments_of_run
+from continuations.ledger import layout
+from continuations.ledger.repair import run_files
 from tests.simulation.files.actors import LIMIT_BYTES
 from tests.simulation.protocol.laws_of_runs import posted_messages
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.core.call_events import CallReturned
-from continuations.engine import file_storing, new_run
+from continuations.core.changes.call_events import CallReturned
+from continuations.engine.journal import file_storing
+from continuations.engine.start import new_run
 from continuations.errors import StoreError
-from continuations.ledger import run_files
-from continuations.ledger.run_files import RunFiles
+from continuations.ledger.repair import run_files
+from continuations.ledger.repair.run_files import RunFiles
 from tests.simulation.families import ATTACHMENTS
 from tests.simulation.files.laws import (
     attachments_are_kept_once_within_the_limit,
@@ -34,12 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from continuations.core.attachments import Content, ResultWithFiles
-    from continuations.core.call_events import CallRaised
-    from continuations.core.calls import CallRow
+    from continuations.core.changes.call_events import CallRaised
     from continuations.core.model_protocol import ModelRequest
-    from continuations.core.state import RunState
-    from continuations.engine.file_storing import AttachedFiles
+    from continuations.core.rows.attachments import Content, ResultWithFiles
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.state import RunState
+    from continuations.engine.journal.file_storing import AttachedFiles
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches

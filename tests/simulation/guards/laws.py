@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.calls import Errored
+from continuations.core.rows.calls import Errored
 from tests.simulation.agents import GUARDED_TREES, JUDGED_TREES
 from tests.simulation.guards.tools import ASKED, REFUSED, REFUSED_TASK, halved
 from tests.simulation.judging.guardrails import REFUSED_BY_AGENT
@@ -14,7 +14,7 @@ from tests.simulation.judging.guardrails import REFUSED_BY_AGENT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
     from tests.simulation.evidence import Evidence, WaitRecord
     from tests.simulation.sim_environment import Effect
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import draft, jsontext
-from continuations.core.call_events import CallReturned
+from continuations.core import jsontext
+from continuations.core.changes.call_events import CallReturned
+from continuations.core.rows import draft
 from continuations.core.trips import new_trip
-from continuations.engine import guarded_turn
-from continuations.engine.call_examination import CallExaminer
-from continuations.engine.guarded_calls import CheckedCall, GuardedCall
-from continuations.engine.performer import Performer
+from continuations.engine.calls.call_examination import CallExaminer
+from continuations.engine.guards import guarded_turn
+from continuations.engine.guards.guarded_calls import CheckedCall, GuardedCall
+from continuations.engine.worker.performer import Performer
 from tests.simulation.families import GUARDS
 from tests.simulation.guards.laws import (
     each_trip_is_told_once,
@@ -27,18 +28,18 @@ from tests.simulation.state.laws import state_is_the_replay_of_its_changes
 
 if TYPE_CHECKING:
     from continuations.authoring.guardrails import Tripped
-    from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.call_events import (
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
+    from continuations.core.changes.call_events import (
         CallInvalid,
         CallRaised,
     )
-    from continuations.core.calls import CallRow
-    from continuations.core.draft import Draft
-    from continuations.core.events import Event
-    from continuations.core.frames import FrameRow
+    from continuations.core.changes.events import Event
+    from continuations.core.changes.plan import CheckCall
     from continuations.core.messages import Message
-    from continuations.core.plan import CheckCall
-    from continuations.core.state import RunState
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.draft import Draft
+    from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.state import RunState
     from continuations.core.trips import Trip
     from continuations.engine.hook_calls import GuardrailAgents
     from tests.simulation.mutants.mutant import Patches

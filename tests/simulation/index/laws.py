@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.run import ENDED_STATUSES
-from continuations.ledger import run_index
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.ledger.index import run_index
 
 if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.engine.worker import Worker
-from continuations.ledger import run_index
+from continuations.engine.worker.worker import Worker
+from continuations.ledger.index import run_index
 from tests.simulation.families import PAST
 from tests.simulation.index.laws import runs_are_found
 from tests.simulation.mutants.conditions import the_index_fails_at_times

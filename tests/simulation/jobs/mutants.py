@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.engine.job_cancellation import JobCanceller
-from continuations.engine.publishing import Publisher
+from continuations.engine.journal.job_cancellation import JobCanceller
+from continuations.engine.journal.publishing import Publisher
 from continuations.ledger import layout
 from continuations.ledger.store_clock import StoreClock
 from continuations.wire.fields import to_milliseconds
@@ -23,11 +23,11 @@ from tests.simulation.protocol.laws_of_endings import ended_run_leaves_no_keys
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from continuations.core.decisions import Decision
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
-    from continuations.engine.journal import StoreJournal
-    from continuations.ledger.arrivals import Arrivals
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
+    from continuations.engine.journal.journal import StoreJournal
+    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches
 

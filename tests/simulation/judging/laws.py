@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID
 from tests.simulation.agents import JUDGED_TREES
 from tests.simulation.judging.guardrails import REFUSED_BY_AGENT
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext, judged_texts
-from continuations.core.events import TextAccepted
-from continuations.engine import text_waits
-from continuations.engine.call_examination import CallChecks, CallExaminer
+from continuations.core import jsontext
+from continuations.core.changes import judged_texts
+from continuations.core.changes.events import TextAccepted
+from continuations.engine.calls.call_examination import CallChecks, CallExaminer
+from continuations.engine.guards import text_waits
 from tests.simulation.families import JUDGES
 from tests.simulation.judging.laws import (
     no_input_is_read_unasked,
@@ -20,15 +21,15 @@ from tests.simulation.judging.laws import (
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Decision
-    from continuations.core.draft import Draft
-    from continuations.core.events import Event, ModelReplied, TextRefused
-    from continuations.core.frames import FrameRow
-    from continuations.core.plan import CheckCall
-    from continuations.core.run import RunRow
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.core.changes.events import Event, ModelReplied, TextRefused
+    from continuations.core.changes.plan import CheckCall
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.draft import Draft
+    from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.engine.hook_calls import GuardrailAgents
     from tests.simulation.mutants.mutant import Patches
 

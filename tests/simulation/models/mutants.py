@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import run_events
-from continuations.core.draft import Draft
-from continuations.core.events import ModelDelayed
-from continuations.core.frames import FrameRow
+from continuations.core.changes import run_events
+from continuations.core.changes.events import ModelDelayed
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.frames import FrameRow
 from continuations.engine import deadlines, model_delays
 from continuations.engine.model_delays import ModelDelays
 from continuations.engine.model_registry import ModelRegistry
-from continuations.engine.run_loop import RunLoop
+from continuations.engine.worker.run_loop import RunLoop
 from continuations.errors import ModelError
 from continuations.ledger import markers
 from tests.simulation.families import MODELS
@@ -34,11 +34,11 @@ from tests.simulation.waits.laws import timers_end_in_time
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from continuations.authoring.tool_protocol import AgentProtocol
-    from continuations.core.events import Event, ModelFailed
+    from continuations.authoring.tool.tool_protocol import AgentProtocol
+    from continuations.core.changes.events import Event, ModelFailed
     from continuations.core.model_protocol import LostReply, ModelRequest
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.engine.model_registry import ModelAnswer
     from continuations.ledger.layout import Marker
     from tests.simulation.mutants.mutant import Patches

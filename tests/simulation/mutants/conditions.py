@@ -10,13 +10,15 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext, tool_messages
-from continuations.core.decisions import Decision, Deny
+from continuations.core import jsontext
+from continuations.core.changes import tool_messages
 from continuations.core.messages import Message
-from continuations.engine.journal import StoreJournal
-from continuations.engine.run_requests import RunRequests
+from continuations.core.rows.decisions import Decision, Deny
+from continuations.engine.journal.journal import StoreJournal
+from continuations.engine.requests.run_requests import RunRequests
 from continuations.errors import ContinuationsError, StoreUnavailable
-from continuations.ledger import run_index, wait_slots
+from continuations.ledger.arrivals import wait_slots
+from continuations.ledger.index import run_index
 from continuations.ledger.versions import Versions
 from continuations.past import Rewound
 from tests.simulation import actors, agents, tools
@@ -32,14 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Verdict
-    from continuations.core.draft import Draft
-    from continuations.core.frames import FrameRow
-    from continuations.core.slots import Slot
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
-    from continuations.ledger.arrivals import Arrivals
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Verdict
+    from continuations.core.rows.draft import Draft
+    from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.slots import Slot
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
+    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
     from continuations.wire.continuation import Continuation

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.calls import CLOSED_STATES
-from continuations.core.operator_waits import operator_waits
+from continuations.core.changes.operator_waits import operator_waits
+from continuations.core.rows.calls import CLOSED_STATES
 
 if TYPE_CHECKING:
     import random

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import CLOSED_STATES, Nested
+from continuations.core.rows.calls import CLOSED_STATES, Nested
 from continuations.ledger import layout
 from continuations.wire.arrivals import OPERATOR_REQUEST
 from tests.simulation.agents import POISON_TREES
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.operator_request import OperatorRequest
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
     from tests.simulation.evidence import Evidence, RunHistory
 
 

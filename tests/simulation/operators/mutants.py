@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core import call_cancellation
-from continuations.core.calls import Nested
-from continuations.core.decisions import OPERATOR
-from continuations.core.events import AgentCancelled
-from continuations.core.operator_waits import with_operator_requests
-from continuations.core.reducer import advance
-from continuations.core.state import RunState
-from continuations.engine.run_ending import RunEnder
+from continuations.core.changes import call_cancellation
+from continuations.core.changes.events import AgentCancelled
+from continuations.core.changes.operator_waits import with_operator_requests
+from continuations.core.changes.reducer import advance
+from continuations.core.rows.calls import Nested
+from continuations.core.rows.decisions import OPERATOR
+from continuations.core.rows.state import RunState
+from continuations.engine.journal.run_ending import RunEnder
 from continuations.ledger import markers
 from tests.simulation.decisions.laws import ended_by_its_decision
 from tests.simulation.families import OPERATORS
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
-    from continuations.core.decisions import Door
-    from continuations.core.waits import Wait
+    from continuations.core.rows.decisions import Door
+    from continuations.core.rows.waits import Wait
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches

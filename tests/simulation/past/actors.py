@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations import Answer, Deny
-from continuations.core.calls import CLOSED_STATES
+from continuations.core.rows.calls import CLOSED_STATES
 from continuations.ledger import layout
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from continuations import Continuation
-    from continuations.core.decisions import Verdict
-    from continuations.core.state import RunState
+    from continuations.core.rows.decisions import Verdict
+    from continuations.core.rows.state import RunState
     from tests.simulation.actors import Actor
     from tests.simulation.sim_environment import SimEnvironment
 

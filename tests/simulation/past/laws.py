@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import Nested, Started
+from continuations.core.rows.calls import Nested, Started
 from tests.simulation.evidence import is_rewind
 from tests.simulation.past.actors import is_forker
 from tests.simulation.seams.tools import first_name
@@ -14,8 +14,8 @@ from tests.simulation.tools import TOOLS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.calls import CallRow
-    from continuations.core.state import RunState
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.state import RunState
     from tests.simulation.evidence import Evidence, RunHistory, Version
     from tests.simulation.sim_environment import Effect
 

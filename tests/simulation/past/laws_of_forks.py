@@ -9,7 +9,7 @@ from continuations.core import jsontext
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
     from tests.simulation.evidence import Evidence
 
     Transcripts = dict[str, list[Any]]

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import past_rules
-from continuations.core.call_events import RepeatAllowed
-from continuations.core.calls import Started
-from continuations.core.decisions import PYTHON
-from continuations.core.reducer import advance
-from continuations.core.state import ROOT_FRAME_ID
-from continuations.engine import forking, rewinding
-from continuations.engine.adoption import Relocation
-from continuations.engine.forking import Forker
-from continuations.engine.later_versions import LaterCalls, read_later_calls
-from continuations.engine.rewinding import Rewinder
-from continuations.engine.run_ending import RunEnder
-from continuations.ledger import decisions
+from continuations.core.changes.call_events import RepeatAllowed
+from continuations.core.changes.reducer import advance
+from continuations.core.reading import past_rules
+from continuations.core.rows.calls import Started
+from continuations.core.rows.decisions import PYTHON
+from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.engine.journal.later_versions import LaterCalls, read_later_calls
+from continuations.engine.journal.run_ending import RunEnder
+from continuations.engine.past import forking, rewinding
+from continuations.engine.past.adoption import Relocation
+from continuations.engine.past.forking import Forker
+from continuations.engine.past.rewinding import Rewinder
+from continuations.ledger.decisions import decisions
 from continuations.value_class import replace
 from tests.simulation.families import PAST, SEAMS
 from tests.simulation.mutants.mutant import gives_back, mutant, mutants_in, patch
@@ -42,12 +42,12 @@ from tests.simulation.protocol.laws_of_runs import each_message_once
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Door, Verdict
-    from continuations.core.run import RunRow
-    from continuations.core.run_past import Rewound
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.core.reading.run_past import Rewound
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Door, Verdict
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.ledger.loaded_version import LoadedVersion
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches

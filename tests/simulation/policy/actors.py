@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from continuations.core.decisions import Decision
+from continuations.core.rows.decisions import Decision
 from tests.simulation import actors
 from tests.simulation.sim_environment import DecideResult, RevokedGrant
 

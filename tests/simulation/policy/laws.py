@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.calls import Nested, Refused
-from continuations.core.decisions import Approve, Deny
-from continuations.core.grants import parse_grant_text
-from continuations.core.state import frame_path
-from continuations.core.waits import call_digest
+from continuations.core.rows.calls import Nested, Refused
+from continuations.core.rows.decisions import Approve, Deny
+from continuations.core.rows.grants import parse_grant_text
+from continuations.core.rows.state import frame_path
+from continuations.core.rows.waits import call_digest
 from continuations.ledger import layout
 from tests.simulation.policy.tools import RULE_POLICIES, small_amounts
 from tests.simulation.processes import EPOCH
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from continuations.authoring.tool import Tool
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Decision
-    from continuations.core.state import RunState
-    from continuations.core.wait_rules import WaitKind
+    from continuations.authoring.tool.tool import Tool
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.wait_rules import WaitKind
     from tests.simulation.evidence import Evidence, RunHistory, WaitRecord
     from tests.simulation.fault_schedule import Deployment
     from tests.simulation.sim_environment import Effect

@@ -9,15 +9,21 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import editable_arguments
-from continuations.core.decisions import Approve, Deny
-from continuations.core.state import frame_path
-from continuations.engine import grant_coverage
-from continuations.engine.admission import Admission
-from continuations.engine.rule_approvals import ExaminedCall, RuleApprovals, Ruling
+from continuations.core.reading import editable_arguments
+from continuations.core.rows.decisions import Approve, Deny
+from continuations.core.rows.state import frame_path
+from continuations.engine.calls import grant_coverage
+from continuations.engine.calls.admission import Admission
+from continuations.engine.calls.rule_approvals import (
+    ExaminedCall,
+    RuleApprovals,
+    Ruling,
+)
 from continuations.errors import StoreError
-from continuations.ledger import grant_revocations, layout, recorded_decisions
-from continuations.ledger.arrival_logs import REVOCATIONS
+from continuations.ledger import layout
+from continuations.ledger.arrivals import recorded_decisions
+from continuations.ledger.arrivals.arrival_logs import REVOCATIONS
+from continuations.ledger.decisions import grant_revocations
 from continuations.ledger.objects import AlreadyExists
 from continuations.wire.arrivals import REVOCATION
 from tests.simulation.families import POLICY
@@ -44,14 +50,14 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Literal
 
-    from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Decision
-    from continuations.core.events import GrantGiven
-    from continuations.core.grants import KeptGrant
-    from continuations.core.quorum import Quorum
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
+    from continuations.core.changes.events import GrantGiven
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.grants import KeptGrant
+    from continuations.core.rows.quorum import Quorum
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.ledger.objects import Objects
     from continuations.wire.arrivals import Revocation
     from tests.simulation.mutants.mutant import Patches

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.engine import journal as operator_looks
-from continuations.engine import run_requests
-from continuations.engine.journal import StoreJournal
-from continuations.engine.worker import Worker
+from continuations.engine.journal import journal as operator_looks
+from continuations.engine.journal.journal import StoreJournal
+from continuations.engine.requests import run_requests
+from continuations.engine.worker.worker import Worker
 from continuations.errors import StaleRun
 from continuations.ledger import claims
-from continuations.ledger.arrivals import Arrivals, read_cancel_request
+from continuations.ledger.arrivals.arrivals import Arrivals, read_cancel_request
 from continuations.ledger.claims import Lease
 from tests.simulation.decisions.laws import cancelled_with_its_run, not_expired_early
 from tests.simulation.mutants.conditions import (
@@ -41,8 +41,8 @@ from tests.simulation.protocol.laws_of_runs import (
 )
 
 if TYPE_CHECKING:
-    from continuations.core.run import RunStatus
-    from continuations.core.state import RunState
+    from continuations.core.rows.run import RunStatus
+    from continuations.core.rows.state import RunState
     from tests.simulation.mutants.mutant import Patches
 
 

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.engine import sweeping
-from continuations.engine.publishing import Publisher
-from continuations.engine.sweeping import RunReport, RunSweep, Sweeper, SweepResult
-from continuations.ledger import claims, decisions, markers
+from continuations.engine.journal.publishing import Publisher
+from continuations.engine.sweep import sweeping
+from continuations.engine.sweep.sweeping import (
+    RunReport,
+    RunSweep,
+    Sweeper,
+    SweepResult,
+)
+from continuations.ledger import claims, markers
+from continuations.ledger.decisions import decisions
+from continuations.ledger.index.misdated_markers import redate_misdated
 from continuations.ledger.layout import Marker
-from continuations.ledger.misdated_markers import redate_misdated
 from continuations.ledger.store_clock import StoreClock
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.decisions.laws import approval_not_too_old_for_the_store
@@ -38,10 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from continuations.core.run import RunRow
-    from continuations.core.state import RunState
-    from continuations.engine.journal import StoreJournal
-    from continuations.ledger.arrivals import Arrivals
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.state import RunState
+    from continuations.engine.journal.journal import StoreJournal
+    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.ledger.claims import ClockReading
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.call_events import Answered, CallRaised, RepeatAllowed
-from continuations.engine import performer
-from continuations.engine.admission import Admission
-from continuations.engine.arrival_reducer import ArrivalReducer
+from continuations.core.changes.call_events import Answered, CallRaised, RepeatAllowed
+from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.call_failures import FailedAttempts
-from continuations.engine.stack_binding import StackBinding
+from continuations.engine.calls.admission import Admission
+from continuations.engine.stack.stack_binding import StackBinding
+from continuations.engine.worker import performer
 from continuations.ledger import decision_errors
 from tests.simulation.decisions.laws import (
     approved_call_runs_or_waits_again,
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.call_events import (
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
+    from continuations.core.changes.call_events import (
         ApprovalRequested,
         Denied,
         OutcomeUnknown,
         Reopened,
     )
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Decision
-    from continuations.core.events import Event
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.core.changes.events import Event
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from tests.simulation.mutants.mutant import Patches
 
 

@@ -9,22 +9,31 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
-from continuations.authoring.call_gate import CallGate, CallNotBegun
-from continuations.core import threads, tool_messages
-from continuations.core.call_events import CallRaised, CallReturned, RepeatAllowed
-from continuations.core.calls import Started
-from continuations.core.events import ModelReplied, TurnBeginning, UserMessageAdded
-from continuations.core.plan import AskModel, RunTool, plan
-from continuations.core.reducer import advance
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.authoring.tool.call_gate import CallGate, CallNotBegun
+from continuations.core.changes import threads, tool_messages
+from continuations.core.changes.call_events import (
+    CallRaised,
+    CallReturned,
+    RepeatAllowed,
+)
+from continuations.core.changes.events import (
+    ModelReplied,
+    TurnBeginning,
+    UserMessageAdded,
+)
+from continuations.core.changes.plan import AskModel, RunTool, plan
+from continuations.core.changes.reducer import advance
+from continuations.core.rows.calls import Started
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.core.transcript import TranscriptCheck
 from continuations.engine import inbox_messages as inbox_reader
-from continuations.engine.arrival_reducer import ArrivalReducer
-from continuations.engine.journal import StoreJournal
-from continuations.engine.performer import Performer
-from continuations.engine.run_loop import RunLoop
-from continuations.ledger import arrivals, objects
+from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
+from continuations.engine.journal.journal import StoreJournal
+from continuations.engine.worker.performer import Performer
+from continuations.engine.worker.run_loop import RunLoop
+from continuations.ledger import objects
+from continuations.ledger.arrivals import arrivals
 from tests.simulation.decisions.laws import executed_equals_approved
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
 from tests.simulation.protocol.laws_of_effects import (
@@ -47,14 +56,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Decision
-    from continuations.core.draft import Draft
-    from continuations.core.events import Event
-    from continuations.core.frames import FrameRow
-    from continuations.core.state import RunState
-    from continuations.ledger.arrivals import Arrivals
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
+    from continuations.core.changes.events import Event
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.draft import Draft
+    from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.state import RunState
+    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.wire.arrivals import InboxMessage
     from tests.simulation.mutants.mutant import Patches
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.calls import CLOSED_STATES, Started
 from continuations.core.messages import Message
+from continuations.core.rows.calls import CLOSED_STATES, Started
 from continuations.ledger.thread_ids import is_thread_id
 from tests.simulation.processes import EPOCH
 from tests.simulation.seams.tools import first_name
@@ -16,7 +16,7 @@ from tests.simulation.tools import REPEATABLE, TOOLS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
     from tests.simulation.evidence import Evidence, RunHistory
     from tests.simulation.sim_environment import Effect, ModelTurn
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from continuations.core.plan import plan
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.changes.plan import plan
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.ledger import layout
-from continuations.ledger.run_files import files_prefix
+from continuations.ledger.repair.run_files import files_prefix
 from tests.simulation.agents import (
     EVENT_TREES,
     FILE_TREES,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import CLOSED_STATES
 from continuations.core.operator_request import tells_of_cancellation
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.rows.calls import CLOSED_STATES
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.wire.arrivals import MESSAGE, OPERATOR_REQUEST
@@ -17,7 +17,7 @@ from tests.simulation.costs.laws import budget_is_used_up
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
     from continuations.wire.arrivals import InboxMessage
     from tests.simulation.evidence import Evidence, RunHistory
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.engine import publishing, readiness
-from continuations.engine.journal import StoreJournal
-from continuations.engine.publishing import Publisher
-from continuations.engine.sweeping import RunSweep
+from continuations.engine.arrivals import readiness
+from continuations.engine.journal import publishing
+from continuations.engine.journal.journal import StoreJournal
+from continuations.engine.journal.publishing import Publisher
+from continuations.engine.sweep.sweeping import RunSweep
 from continuations.errors import RunNotFound
-from continuations.ledger import decisions, layout, markers, waits
+from continuations.ledger import layout, markers
+from continuations.ledger.decisions import decisions
+from continuations.ledger.index import waits
 from tests.simulation.mutants.conditions import canceller_dies, starters_die_late
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
 from tests.simulation.protocol.laws_of_endings import (
@@ -24,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from continuations.core.decisions import Decision
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
-    from continuations.ledger.arrivals import Arrivals
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
+    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.run import ENDED_STATUSES
-from continuations.engine import publishing, sweeping
-from continuations.engine.publishing import Publisher
-from continuations.engine.run_ending import RunEnder
-from continuations.ledger import inbox, layout, waits
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.engine.journal import publishing
+from continuations.engine.journal.publishing import Publisher
+from continuations.engine.journal.run_ending import RunEnder
+from continuations.engine.sweep import sweeping
+from continuations.ledger import layout
+from continuations.ledger.arrivals import inbox
+from continuations.ledger.arrivals.recorded_decisions import list_decided_wait_ids
+from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
-from continuations.ledger.recorded_decisions import list_decided_wait_ids
 from tests.simulation.decisions.laws import (
     ended_by_its_decision,
     one_decision,
@@ -37,10 +40,10 @@ from tests.simulation.protocol.laws_of_endings import (
 from tests.simulation.protocol.laws_of_runs import notified_after_commit
 
 if TYPE_CHECKING:
-    from continuations.core.state import RunState
-    from continuations.engine.journal import StoreJournal
+    from continuations.core.rows.state import RunState
+    from continuations.engine.journal.journal import StoreJournal
     from continuations.engine.ports import Notify
-    from continuations.ledger.arrivals import Arrivals
+    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.wire.arrivals import CancelRequest
     from tests.simulation.mutants.mutant import Patches
 

@@ -11,14 +11,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from continuations.core.draft import Draft
-from continuations.core.frames import MessageLog
-from continuations.engine.journal import StoreJournal
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.frames import MessageLog
+from continuations.engine.journal.journal import StoreJournal
 from continuations.errors import Inconclusive, StaleRun, StoreUnavailable
-from continuations.ledger import doctor, inbox, markers
-from continuations.ledger.arrivals import Arrivals
+from continuations.ledger import markers
+from continuations.ledger.arrivals import inbox
+from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import AlreadyExists, Objects
+from continuations.ledger.repair import doctor
 from continuations.ledger.versions import LoadedVersion, RebuiltVersion, Versions
 from tests.simulation.decisions.laws import one_decision
 from tests.simulation.mutants.conditions import (
@@ -45,9 +47,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.messages import Message
-    from continuations.core.state import RunState
-    from continuations.ledger.integrity import IntegrityReport
+    from continuations.core.rows.state import RunState
     from continuations.ledger.layout import Marker
+    from continuations.ledger.repair.integrity import IntegrityReport
     from continuations.wire.arrivals import InboxMessage
     from tests.simulation.mutants.mutant import Patches
 

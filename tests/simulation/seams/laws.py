@@ -9,8 +9,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from continuations.core.calls import Parked, Unknown
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.rows.calls import Parked, Unknown
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.ledger import layout
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.events.laws import signal_of, signals_dropped
@@ -25,9 +25,9 @@ from tests.simulation.seams.tools import REQUESTED_POLICIES, first_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.decisions import Decision
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.ledger.layout import Marker
     from tests.simulation.evidence import Evidence, RunHistory, Version
     from tests.simulation.sim_environment import SignalList

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import operator_waits, past_rules, signal_matching
-from continuations.engine import adoption, grant_coverage, rewinding
-from continuations.engine.admission import Admission
-from continuations.engine.adoption import Relocation
-from continuations.engine.arrival_reducer import ArrivalReducer
-from continuations.engine.call_examination import CallExaminer
-from continuations.engine.readiness import arrivals_unblock, is_runnable
-from continuations.engine.stack_binding import StackBinding
+from continuations.core.changes import operator_waits
+from continuations.core.reading import past_rules
+from continuations.core.rows import signal_matching
+from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
+from continuations.engine.arrivals.readiness import arrivals_unblock, is_runnable
+from continuations.engine.calls import grant_coverage
+from continuations.engine.calls.admission import Admission
+from continuations.engine.calls.call_examination import CallExaminer
+from continuations.engine.past import adoption, rewinding
+from continuations.engine.past.adoption import Relocation
+from continuations.engine.stack.stack_binding import StackBinding
 from continuations.value_class import replace
 from tests.simulation.events.laws import (
     an_event_is_taken_once,
@@ -55,17 +58,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from continuations.authoring.tool_protocol import ToolProtocol
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Approve, Deny
-    from continuations.core.events import Event
-    from continuations.core.grants import KeptGrant
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
+    from continuations.core.changes.events import Event
     from continuations.core.operator_request import OperatorRequest
-    from continuations.core.run import RunRow
-    from continuations.core.state import RunState
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Approve, Deny
+    from continuations.core.rows.grants import KeptGrant
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.core.trips import Trip
-    from continuations.core.waits import Wait
-    from continuations.engine.rule_approvals import ExaminedCall
+    from continuations.engine.calls.rule_approvals import ExaminedCall
     from tests.simulation.mutants.mutant import Patches
 
 

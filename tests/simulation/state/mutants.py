@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import delta, frame_state, jsontext
+from continuations.core import jsontext
+from continuations.core.rows import delta, frame_state
 from continuations.wire.formats import Row
 from continuations.wire.rows import CALL
 from tests.simulation.families import STATES
@@ -17,8 +18,8 @@ from tests.simulation.state.laws import state_is_the_replay_of_its_changes
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from continuations.core.calls import CallRow
-    from continuations.core.frames import FrameRow
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.frames import FrameRow
     from tests.simulation.mutants.mutant import Patches
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.live_events import BaseLiveEvent
-from continuations.core.live_transcript import LiveTranscript
+from continuations.core.reading.live_events import BaseLiveEvent
+from continuations.core.reading.live_transcript import LiveTranscript
 from continuations.models.interface import ModelDelta
 from tests.simulation.processes import current_process
 

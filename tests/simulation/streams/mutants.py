@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.live_transcript import LiveTranscript
+from continuations.core.reading.live_transcript import LiveTranscript
 from continuations.engine import event_reading
-from continuations.engine.event_feeds import RunFeed, TurnFeed
 from continuations.engine.event_reading import Cursor
+from continuations.engine.events.event_feeds import RunFeed, TurnFeed
 from tests.simulation.families import STREAMS
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
 from tests.simulation.streams.laws import (
@@ -20,7 +20,7 @@ from tests.simulation.streams.laws import (
 
 if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelDelta
-    from continuations.core.run_stream import StreamEvent
+    from continuations.core.reading.run_stream import StreamEvent
     from tests.simulation.mutants.mutant import Patches
 
 

@@ -15,8 +15,8 @@ from tests.simulation.operators.actors import act_as_operator
 if TYPE_CHECKING:
     import random
 
-    from continuations.core.run import WhenBusy
-    from continuations.engine.async_thread import AsyncThread
+    from continuations.core.rows.run import WhenBusy
+    from continuations.engine.threads.async_thread import AsyncThread
     from tests.simulation.actors import Actor
     from tests.simulation.families import Role
     from tests.simulation.sim_environment import SimEnvironment

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, cast
 
 from continuations import Failed, Queued, Replied, Suspended
-from continuations.core.run import ENDED_STATUSES
-from continuations.core.state import ROOT_FRAME_ID
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.errors import ThreadClosed
 from continuations.ledger import layout
 from continuations.ledger.thread_ids import is_thread_id

@@ -8,17 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import call_cancellation, thread_requests
-from continuations.engine import async_ticket
+from continuations.core.changes import call_cancellation, thread_requests
 from continuations.engine.inbox_messages import (
     is_for_present_reply,
     leaves_messages,
     with_inbox_messages,
     with_next_messages,
 )
-from continuations.engine.sweeping import RunSweep
-from continuations.ledger import inbox, thread_ids, thread_keys, thread_replies
-from continuations.ledger.arrival_logs import MESSAGES
+from continuations.engine.sweep.sweeping import RunSweep
+from continuations.engine.threads import async_ticket
+from continuations.ledger import thread_ids
+from continuations.ledger.arrivals import inbox, thread_keys, thread_replies
+from continuations.ledger.arrivals.arrival_logs import MESSAGES
 from continuations.ledger.versions import Versions
 from tests.simulation.families import THREADS
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
@@ -39,11 +40,11 @@ from tests.simulation.threads.laws import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from continuations.core.events import TurnBeginning
+    from continuations.core.changes.events import TurnBeginning
     from continuations.core.operator_request import OperatorRequest
-    from continuations.core.state import RunState
+    from continuations.core.rows.state import RunState
+    from continuations.ledger.arrivals.thread_keys import Generation
     from continuations.ledger.objects import Objects
-    from continuations.ledger.thread_keys import Generation
     from continuations.ledger.versions import LoadedVersion
     from continuations.wire.arrivals import InboxMessage
     from continuations.wire.versions import VersionHeader

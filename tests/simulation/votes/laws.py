@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from continuations.core.deadline_actions import Escalate
-from continuations.core.quorum import Vote
+from continuations.core.rows.deadline_actions import Escalate
+from continuations.core.rows.quorum import Vote
 from continuations.ledger import markers
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.decisions import Decision
-    from continuations.core.slots import Slot
-    from continuations.core.waits import Wait
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.slots import Slot
+    from continuations.core.rows.waits import Wait
     from tests.simulation.evidence import Evidence
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core import slots
-from continuations.core.decisions import Decision
-from continuations.core.quorum import Quorum
+from continuations.core.rows import slots
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.quorum import Quorum
 from continuations.engine import deadlines
-from continuations.ledger import arrivals, markers, wait_slots
-from continuations.ledger.decisions import record_decision
+from continuations.ledger import markers
+from continuations.ledger.arrivals import arrivals, wait_slots
+from continuations.ledger.decisions.decisions import record_decision
 from tests.simulation.decisions.laws import decided_in_time
 from tests.simulation.families import VOTES
 from tests.simulation.mutants.conditions import voters_die_after_the_last_slot
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from continuations.core.quorum import Objection, Vote
-    from continuations.core.slots import Slot
-    from continuations.core.waits import Wait
+    from continuations.core.rows.quorum import Objection, Vote
+    from continuations.core.rows.slots import Slot
+    from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
 from tests.simulation.mutants.mutant import Patches

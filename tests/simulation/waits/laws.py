@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from continuations.core import deadline_actions, jsontext
-from continuations.core.calls import Errored, Parked, Refused, Returned
-from continuations.core.decisions import Answer, Fail
-from continuations.core.run import ENDED_STATUSES
+from continuations.core import jsontext
+from continuations.core.rows import deadline_actions
+from continuations.core.rows.calls import Errored, Parked, Refused, Returned
+from continuations.core.rows.decisions import Answer, Fail
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.ledger import layout
 from tests.simulation.evidence import is_rewind
 from tests.simulation.processes import wall_time
@@ -16,9 +17,9 @@ from tests.simulation.processes import wall_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Decision
-    from continuations.core.waits import Wait
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.waits import Wait
     from tests.simulation.evidence import Evidence, RunHistory, Version
     from tests.simulation.sim_environment import Effect
 

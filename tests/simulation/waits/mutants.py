@@ -10,14 +10,18 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext, reducer, waits
-from continuations.core.call_events import AnswerReceived, RepeatAllowed
-from continuations.core.calls import Started
-from continuations.core.decisions import Answer, Deny, Fail
-from continuations.core.reducer import advance
-from continuations.engine import call_waits, deadlines, parked_calls, tool_contexts
-from continuations.engine.arrival_reducer import ArrivalReducer
-from continuations.ledger import early_answers, markers
+from continuations.core import jsontext
+from continuations.core.changes import reducer
+from continuations.core.changes.call_events import AnswerReceived, RepeatAllowed
+from continuations.core.changes.reducer import advance
+from continuations.core.rows import waits
+from continuations.core.rows.calls import Started
+from continuations.core.rows.decisions import Answer, Deny, Fail
+from continuations.engine import call_waits, deadlines, tool_contexts
+from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
+from continuations.engine.calls import parked_calls
+from continuations.ledger import markers
+from continuations.ledger.arrivals import early_answers
 from tests.simulation.decisions.laws import not_expired_early
 from tests.simulation.mutants.conditions import tools_wait
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
@@ -38,12 +42,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from continuations.core.call_events import CallEvent
-    from continuations.core.calls import CallRow
-    from continuations.core.decisions import Decision
-    from continuations.core.run import RunRow
-    from continuations.core.state import RunState
-    from continuations.core.waits import Wait
+    from continuations.core.changes.call_events import CallEvent
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.ledger.layout import Marker
     from tests.simulation.mutants.mutant import Patches
 

@@ -31,8 +31,8 @@ from tests.simulation.processes import current_process
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from continuations.authoring.tool import Tool
-    from continuations.core.decisions import Verdict
+    from continuations.authoring.tool.tool import Tool
+    from continuations.core.rows.decisions import Verdict
     from tests.simulation.sim_environment import SimEnvironment
     from tests.simulation.tools import SimCall
 

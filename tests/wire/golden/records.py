@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from continuations.core.call_display import CallDisplay
-from continuations.core.calls import Started
-from continuations.core.decisions import Decision, DecisionKind
-from continuations.core.delta import diff
-from continuations.core.draft import Draft
 from continuations.core.messages import user_message
 from continuations.core.operator_request import OperatorRequest
-from continuations.core.slots import Slot
-from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.calls import Started
+from continuations.core.rows.decisions import Decision, DecisionKind
+from continuations.core.rows.delta import diff
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.slots import Slot
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.words.call_display import CallDisplay
 from continuations.wire.arrivals import (
     CANCEL_REQUEST,
     EVENT,
@@ -63,7 +63,7 @@ from tests.wire.golden import runs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.core.waits import Wait
+    from continuations.core.rows.waits import Wait
 
 NAME = "golden"
 OF_RUN: Any = {

@@ -8,9 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from continuations.core import jsontext
-from continuations.core.attachments import Audio, File, Image, text_part
-from continuations.core.call_display import CallDisplay
-from continuations.core.call_events import (
+from continuations.core.changes.call_events import (
     AnswerReceived,
     Approved,
     CallParked,
@@ -20,9 +18,7 @@ from continuations.core.call_events import (
     Denied,
     OutcomeUnknown,
 )
-from continuations.core.calls import Ready
-from continuations.core.draft import Draft
-from continuations.core.events import (
+from continuations.core.changes.events import (
     GrantGiven,
     GrantsRevoked,
     HistoryCompacted,
@@ -33,19 +29,23 @@ from continuations.core.events import (
     TurnStopping,
     UserMessageAdded,
 )
-from continuations.core.evidence import Finding
-from continuations.core.frames import ConditionCount, DenialCount
-from continuations.core.grants import KeptGrant
-from continuations.core.judged_texts import with_digest
+from continuations.core.changes.judged_texts import with_digest
+from continuations.core.changes.operator_waits import operator_wait
 from continuations.core.messages import Message, system_message, user_message
-from continuations.core.operator_waits import operator_wait
-from continuations.core.quorum import Quorum
-from continuations.core.reading_texts import MoneyReading
-from continuations.core.run import Budget, Claim, Failure, KeptSignal
-from continuations.core.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.attachments import Audio, File, Image, text_part
+from continuations.core.rows.calls import Ready
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.frames import ConditionCount, DenialCount
+from continuations.core.rows.grants import KeptGrant
+from continuations.core.rows.quorum import Quorum
+from continuations.core.rows.run import Budget, Claim, Failure, KeptSignal
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import Wait
 from continuations.core.trips import Trip
 from continuations.core.usage import UNITS, Usage
-from continuations.core.waits import Wait
+from continuations.core.words.call_display import CallDisplay
+from continuations.core.words.evidence import Finding
+from continuations.core.words.reading_texts import MoneyReading
 from tests.core.rows import (
     MOMENT,
     RUN,
@@ -69,7 +69,7 @@ from tests.core.thread_rows import new_thread, posted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.attachments import Content
+    from continuations.core.rows.attachments import Content
 
 # Text that breaks other formats, and a reply with fields that are unknown here.
 ODD_TEXT = "caf\u00e9 e\u0301 \u2028 \x00 \u202e \U0001f9d1\u200d\U0001f680 \ud800"

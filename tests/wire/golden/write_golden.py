@@ -17,10 +17,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
-from continuations.core.frames import MessageLog
 from continuations.core.messages import Message
-from continuations.core.state import RunState
-from continuations.core.waits import Wait
+from continuations.core.rows.frames import MessageLog
+from continuations.core.rows.state import RunState
+from continuations.core.rows.waits import Wait
 from continuations.wire.continuation import Continuation
 from continuations.wire.envelope import format_number
 from continuations.wire.versions import VersionObject

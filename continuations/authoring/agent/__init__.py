@@ -1,0 +1,1 @@
+"""Agents: their options and classes."""

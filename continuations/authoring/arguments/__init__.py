@@ -1,0 +1,1 @@
+"""Arguments of tools: signatures, typed values, strict JSON."""

@@ -1,0 +1,1 @@
+"""Tools: their options, classes and results."""

@@ -1,0 +1,1 @@
+"""How a run changes: events, the reducer, the plan."""

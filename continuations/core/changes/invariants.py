@@ -1,0 +1,150 @@
+"""Check that the rows of a run's state fit together.
+
+Every state that is read from bytes is checked once. After the check, no code meets a
+missing row, a cycle, or a wait whose call does not wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.rows.calls import STATE_TYPES, Nested, Waiting, open_wait_id
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import ROOT_FRAME_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
+
+_MAX_ID_DIGITS = 19
+
+
+def find_violation(state: RunState) -> str | None:
+    """Return the first violation as a text, or `None` if all rows fit together."""
+    return next(_violations(state), None)
+
+
+def _violations(state: RunState) -> Iterator[str]:
+    root = state.frames.get(ROOT_FRAME_ID)
+    if root is None or root.parent_call_id is not None:
+        yield "the root frame is missing"
+        return
+    if state.frames.keys() != state.logs.keys():
+        yield "its frames and its message logs have different ids"
+        return
+    for frame in state.frames.values():
+        yield from _frame_violations(state, frame)
+        yield from _held_reply_violations(state, frame)
+        record = frame.history
+        if record is not None and (
+            max(record.counted, record.summary_number)
+            > len(state.logs[frame.id].messages)
+        ):
+            yield f"frame {frame.id} counts messages that it does not have"
+    for call in state.calls.values():
+        yield from _call_violations(state, call)
+    for wait in state.waits.values():
+        yield from _wait_violations(state, wait)
+    suspended = [wait.frame_id for wait in state.waits.values() if not wait.call_id]
+    if len(set(suspended)) != len(suspended):
+        yield "two waits suspend one frame, or the run"
+    if state.run.answered > state.run.last_inbox_number:
+        yield "it has replies to messages that it did not read"
+    yield from _id_violations(state)
+
+
+def _id_violations(state: RunState) -> Iterator[str]:
+    for kind, rows in (("f", state.frames), ("c", state.calls)):
+        for key, row in rows.items():
+            if key != row.id or not _is_allocated_id(key, kind, state.run.next_id):
+                yield f"the id {key[:20]} was never allocated"
+    for log in state.logs.values():
+        if not 0 < log.id < state.run.next_id:
+            yield f"the log id {log.id} was never allocated"
+
+
+def _is_allocated_id(row_id: str, kind: str, next_id: int) -> bool:
+    number = row_id[1:]
+    # The length first: Python refuses to read integers of thousands of digits.
+    plain = len(number) < _MAX_ID_DIGITS and number.isascii() and number.isdecimal()
+    return row_id[:1] == kind and plain and int(number) < next_id
+
+
+def _wait_violations(state: RunState, wait: Wait) -> Iterator[str]:
+    if wait.subject not in wait.rules.subjects:
+        yield f"wait {wait.id} has kind {wait.kind}, which does not fit its subject"
+    elif wait.subject == "call":
+        yield from _call_wait_violations(state, wait)
+    elif wait.subject == "frame":
+        frame = state.frames.get(wait.frame_id)
+        if frame is None or frame.open_call_ids:
+            yield f"wait {wait.id} belongs to no frame whose model may be asked"
+    if wait.run_id != state.run.id:
+        yield f"wait {wait.id} belongs to another run"
+
+
+def _call_wait_violations(state: RunState, wait: Wait) -> Iterator[str]:
+    call = state.calls.get(wait.call_id)
+    if call is None or open_wait_id(call.state) != wait.id:
+        yield f"wait {wait.id} belongs to no waiting call"
+    elif type(call.state) is not STATE_TYPES[wait.rules.call_state]:
+        yield f"wait {wait.id} has kind {wait.kind}, which does not fit its call"
+
+
+def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
+    if len(set(frame.open_call_ids)) != len(frame.open_call_ids):
+        yield f"frame {frame.id} lists a call twice"
+    for call_id in frame.open_call_ids:
+        call = state.calls.get(call_id)
+        if call is None or call.frame_id != frame.id:
+            yield f"frame {frame.id} lists call {call_id}, which is not its own"
+    pending = frame.pending_reply
+    if pending is not None and (frame.open_call_ids or not pending):
+        yield f"frame {frame.id} cannot have a pending reply"
+    if frame.id == ROOT_FRAME_ID:
+        if frame.depth:
+            yield "the depth of the root frame is not 0"
+        return
+    parent = state.calls.get(frame.parent_call_id or "")
+    if parent is None or parent.frame_id not in state.frames:
+        yield f"frame {frame.id} has no parent call"
+        return
+    # Depth grows by one from parent to child, so there can be no cycle.
+    if frame.depth != state.frames[parent.frame_id].depth + 1:
+        yield f"frame {frame.id} has the wrong depth"
+    nested = isinstance(parent.state, Nested) and parent.state.frame_id == frame.id
+    if not nested and state.run.status not in ENDED_STATUSES:
+        yield f"frame {frame.id} is not the frame of its parent call"
+
+
+def _held_reply_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
+    wait = state.suspending.get(frame.id)
+    if frame.held_reply is None and (wait is None or wait.rules.judges != "output"):
+        return
+    from continuations.core.changes import judged_texts  # noqa: PLC0415 - rarely needed
+
+    violation = judged_texts.violation(frame, wait)
+    if violation is not None:
+        yield violation
+
+
+def _call_violations(state: RunState, call: CallRow) -> Iterator[str]:
+    frame = state.frames.get(call.frame_id)
+    if frame is None or call.id not in frame.open_call_ids:
+        yield f"call {call.id} is not an open call of its frame"
+    if isinstance(call.state, Nested):
+        child = state.frames.get(call.state.frame_id)
+        if child is None or child.parent_call_id != call.id:
+            yield f"call {call.id} refers to a frame that is not its own"
+    began = call.attempts or call.stage
+    if isinstance(call.state, Waiting) and (began or call.approved_digest):
+        yield f"call {call.id} waits for an approval, but it began or is approved"
+    wait_id = open_wait_id(call.state)
+    if wait_id is not None and (
+        wait_id not in state.waits or state.waits[wait_id].call_id != call.id
+    ):
+        yield f"call {call.id} refers to wait {wait_id}, which is not its own"

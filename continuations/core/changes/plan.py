@@ -1,0 +1,112 @@
+"""Plan the next actions of a run, for every frame and call that can advance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias, final
+
+from continuations.core.rows.calls import Proposed, Ready, Started, Unknown
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.state import RunState
+
+
+@dataclass(frozen=True, slots=True)
+class AskModel:
+    """Ask the frame's model for its next reply."""
+
+    frame_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExamineCall:
+    """Find the call's tool, validate its arguments, ask its approval policy."""
+
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStart:
+    """Record that the call starts, or open the frame of the agent that it calls.
+
+    `RunTool` runs the tool, after this record is committed.
+    """
+
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunTool:
+    """Run the tool of a call whose start is recorded."""
+
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOutcome:
+    """Ask the tool's `verify` function whether a call of unknown outcome happened."""
+
+    call_id: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class CheckCall:
+    """Let agents that are guardrails check a call; no plan has this action.
+
+    It comes before `ExamineCall`, or with `before_start` before `RecordStart`.
+    """
+
+    frame_id: str
+    call_id: str
+    before_start: bool = False
+
+
+Action: TypeAlias = (
+    AskModel | ExamineCall | RecordStart | RunTool | VerifyOutcome | CheckCall
+)
+# The actions that have a task of their own.
+Launched: TypeAlias = AskModel | RunTool | VerifyOutcome | CheckCall
+# The actions that request replies of models.
+REQUESTS = (AskModel, CheckCall)
+
+
+# A call is `Started` when its start is recorded; only then does its tool run. A call of
+# an unknown outcome is runnable only if its tool can verify it.
+_ACTIONS: dict[
+    type[object], type[ExamineCall | RecordStart | RunTool | VerifyOutcome]
+] = {
+    Proposed: ExamineCall,
+    Ready: RecordStart,
+    Started: RunTool,
+    Unknown: VerifyOutcome,
+}
+
+
+def plan(state: RunState) -> tuple[Action, ...]:
+    """Return every action that needs no decision.
+
+    The order is that of the numbers in the ids of the frames and calls. Calls of a turn
+    that write the state of their agent begin one after another. An empty plan means
+    that the run has ended, or that a wait must end before it can advance.
+    """
+    if state.is_suspended:
+        return ()
+    ids = [*state.runnable]
+    if len(ids) > 1:
+        # Every process must plan in the same order.
+        ids.sort(key=lambda row_id: int(row_id[1:]))
+    actions: list[Action] = [
+        AskModel(row_id) if call is None else _ACTIONS[type(call.state)](row_id)
+        for row_id in ids
+        if (call := state.calls.get(row_id)) is None
+        or not (call.patch is not None and _is_held(state, call))
+    ]
+    return tuple(actions)
+
+
+def _is_held(state: RunState, call: CallRow) -> bool:
+    from continuations.core.rows import frame_state  # noqa: PLC0415 - few tools write a state
+
+    return frame_state.is_held(call, state.frames[call.frame_id], state.calls)

@@ -1,0 +1,1 @@
+"""Events for applications, views, and the past: they follow from rows."""

@@ -1,0 +1,279 @@
+"""The rules of a rewind, a fork and `adopt` for everything that belongs to a run.
+
+`FIELD_RULES` makes the row of the run: `rewound_row`, `forked_row` and `adopted_row`
+compute each field from its rule. `ARRIVAL_RULES` and `MARKER_RULES` say what follows
+for everything that arrives at a run. The page on forks shows the three tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from continuations.core.rows.run import RunRow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# `newest`: of the newest version. `version`: of the version that the run goes on from.
+# `copied`: of that version, in another run. `cleared`: none. `new`: made by the rewind,
+# the fork or the adoption.
+RewindAction: TypeAlias = Literal["newest", "version", "cleared", "new"]
+CopyAction: TypeAlias = Literal["copied", "cleared", "new"]
+
+
+class FieldRule(NamedTuple):
+    """The rule for one field of a run's row, and its reason."""
+
+    rewind: RewindAction
+    fork: CopyAction
+    adopt: CopyAction
+    reason: str
+
+
+FIELD_RULES: Mapping[str, FieldRule] = {
+    "id": FieldRule("newest", "new", "new", "A fork is a run of its own."),
+    "run_nonce": FieldRule(
+        "newest", "new", "new", "A digest or an approval is valid in one run only."
+    ),
+    "agent": FieldRule("newest", "copied", "copied", "The root agent stays."),
+    "created_at": FieldRule("newest", "new", "new", "The new run begins now."),
+    "input_digest": FieldRule(
+        "newest", "new", "new", "A repeat of the same call finds the same run by it."
+    ),
+    "status": FieldRule("newest", "new", "new", "No worker has the new run yet."),
+    "next_id": FieldRule("newest", "copied", "copied", "An id is used once in a run."),
+    "last_inbox_number": FieldRule(
+        "newest", "cleared", "cleared", "No message is read again; a copy has no inbox."
+    ),
+    "claim": FieldRule("newest", "cleared", "cleared", "A claim covers one run."),
+    "usage": FieldRule("newest", "copied", "copied", "Spent money stays spent."),
+    "budget": FieldRule("newest", "copied", "copied", "The limit stays."),
+    "history_lost": FieldRule(
+        "newest", "copied", "copied", "A lost version may have had effects."
+    ),
+    "output": FieldRule("new", "cleared", "cleared", "The reply is not written yet."),
+    "failure": FieldRule("new", "cleared", "cleared", "The run goes on."),
+    "title": FieldRule("newest", "copied", "copied", "People find the run by it."),
+    "labels": FieldRule("newest", "copied", "copied", "People find the run by them."),
+    "requester": FieldRule(
+        "newest", "new", "new", "The person who forks or adopts asks for the new run."
+    ),
+    "last_signal_number": FieldRule(
+        "newest", "cleared", "cleared", "A signal is taken once, in its own run."
+    ),
+    "signals": FieldRule(
+        "newest", "cleared", "cleared", "A kept signal may still be taken in its run."
+    ),
+    "events_taken": FieldRule(
+        "newest", "copied", "copied", "A run takes a published event once."
+    ),
+    "last_operator_number": FieldRule(
+        "newest", "cleared", "cleared", "A request is obeyed once."
+    ),
+    "grants": FieldRule(
+        "new", "cleared", "cleared", "Grants that were given later end."
+    ),
+    "last_revocation_number": FieldRule(
+        "newest", "cleared", "cleared", "A revocation is never undone."
+    ),
+    "revoked_grants": FieldRule(
+        "newest", "cleared", "cleared", "A revocation is never undone."
+    ),
+    "max_depth": FieldRule("newest", "copied", "copied", "The limit stays."),
+    "thread_key": FieldRule(
+        "newest", "cleared", "cleared", "The messages of a thread are in its own run."
+    ),
+    "answered": FieldRule(
+        "new", "cleared", "cleared", "A turn that is cut off is answered by a failure."
+    ),
+    "sender": FieldRule(
+        "version", "cleared", "cleared", "The person who asked for the open turn."
+    ),
+    "earlier_usage": FieldRule(
+        "newest", "cleared", "cleared", "The limit of a message counts its cost."
+    ),
+    "stopping": FieldRule(
+        "cleared", "cleared", "cleared", "The turn goes on; stop it again."
+    ),
+    "reads_next": FieldRule(
+        "cleared", "cleared", "cleared", "An unread message interrupts again."
+    ),
+    "settings_json": FieldRule("newest", "copied", "copied", "The settings stay."),
+    "forked_from": FieldRule("newest", "new", "cleared", "The origin of a fork."),
+    "rewind_to": FieldRule("cleared", "cleared", "cleared", "The rewind is done."),
+    "doubtful_tools": FieldRule(
+        "new",
+        "new",
+        "copied",
+        "People are asked about calls that were approved or started.",
+    ),
+    "requesters": FieldRule(
+        "new",
+        "new",
+        "new",
+        "A person who may not approve in the original may not approve in the copy. "
+        "Names count within one store.",
+    ),
+}
+
+
+class ArrivalRule(NamedTuple):
+    """The rule for one kind of arrival, in words."""
+
+    rewind: str
+    fork: str
+    adopt: str
+    reason: str
+
+
+_OWN = "stays with its run"
+ARRIVAL_RULES: Mapping[str, ArrivalRule] = {
+    "message": ArrivalRule(
+        "read ones are returned and not read again; unread ones are read next",
+        _OWN,
+        _OWN,
+        "A message is read once.",
+    ),
+    "signal": ArrivalRule(
+        "taken and dropped ones are gone; kept ones go to a wait that opens again",
+        _OWN,
+        _OWN,
+        "A signal ends one wait.",
+    ),
+    "event taken": ArrivalRule(
+        "not taken again",
+        "one that was taken since the version may be taken here too",
+        "one that was taken since may be taken here too",
+        "A run takes an event once.",
+    ),
+    "decision": ArrivalRule(
+        "has no effect; the wait opens again under a new id",
+        "has no effect, but for those in `decisions=`",
+        "has no effect",
+        "A wait id is never used twice.",
+    ),
+    "extension": ArrivalRule(
+        "ends with its wait; the new wait has its full time",
+        "ends with its wait",
+        "the deadline stays as the bytes have it",
+        "A heartbeat extends one wait.",
+    ),
+    "escalation": ArrivalRule(
+        "ends with its wait; the first approvers are asked again",
+        "ends with its wait; the first approvers are asked again",
+        "counts if the bytes have it",
+        "It belongs to one wait.",
+    ),
+    "expiry": ArrivalRule(
+        "has no effect; the wait opens again under a new id",
+        "has no effect",
+        "has no effect",
+        "A wait id is never used twice.",
+    ),
+    "vote": ArrivalRule(
+        "does not count; people vote again",
+        "does not count",
+        "does not count",
+        "A vote is for the digest that the person saw.",
+    ),
+    "grant": ArrivalRule(
+        "ends if it was given since", "not copied", "not copied", "See `grants`."
+    ),
+    "revocation": ArrivalRule(
+        "stays", "nothing to revoke", "nothing to revoke", "It is never undone."
+    ),
+    "operator's request": ArrivalRule(
+        "stays: a pause goes on, and one that ended does not come back",
+        "not copied",
+        "not copied",
+        "Only `unpause` ends a pause.",
+    ),
+    "cancel request": ArrivalRule(
+        "ends the run, as before", _OWN, _OWN, "A request to cancel names one run."
+    ),
+    "job answer": ArrivalRule(
+        "an answer to a wait that is gone is refused",
+        "the job of the other run answers there",
+        "the job of the other run answers there",
+        "A job knows the id of one wait.",
+    ),
+    "reminder": ArrivalRule(
+        "counted anew from the new wait",
+        "counted anew",
+        "counted anew",
+        "It belongs to the wait.",
+    ),
+}
+
+# By the letter of the marker, as `layout.Marker` describes them. Markers of published
+# events have letters of their own (`event_keys`).
+MARKER_RULES: Mapping[str, ArrivalRule] = {
+    "g": ArrivalRule(
+        "made before the claim of the rewind; another process finishes it",
+        "none: no worker has a claim",
+        "none: no worker has a claim",
+        "A rewind is finished after a crash.",
+    ),
+    "r": ArrivalRule(
+        "made before the new version if the run can go on",
+        "made if the run can go on",
+        "made if the run can go on",
+        "A run that can go on has a marker.",
+    ),
+    "e": ArrivalRule(
+        "new, for each new wait", "new", "new", "It names the id of a wait."
+    ),
+    "n": ArrivalRule(
+        "new, for each new wait", "new", "new", "It names the id of a wait."
+    ),
+    "d": ArrivalRule(
+        "those of closed waits go", "not copied", "not copied", "It names a wait."
+    ),
+    "m": ArrivalRule("stay until read", _OWN, _OWN, "An unread message is read."),
+    "s": ArrivalRule("stay until taken in", _OWN, _OWN, "A new signal is taken in."),
+    "c": ArrivalRule("stays", _OWN, _OWN, "The run is cancelled."),
+    "p": ArrivalRule("stays", "has no run", "has no run", "An event is for all runs."),
+    "o of an event": ArrivalRule(
+        "stays", "has no run", "has no run", "An event is deleted after its time."
+    ),
+    "o": ArrivalRule("stay until obeyed", _OWN, _OWN, "The request is obeyed."),
+}
+
+
+def rewound_row(newest: RunRow, target: RunRow, **new: Any) -> RunRow:
+    """Return the row of a run that goes on from an earlier version of itself.
+
+    Args:
+        newest: The row of the newest version.
+        target: The row of the earlier version.
+        **new: Each field that the rewind makes anew.
+    """
+    sources = {"newest": newest, "version": target}
+    return _row({name: rule.rewind for name, rule in FIELD_RULES.items()}, sources, new)
+
+
+def forked_row(source: RunRow, **new: Any) -> RunRow:
+    """Return the row of a fork; `new` has each field that a fork makes anew."""
+    actions = {name: rule.fork for name, rule in FIELD_RULES.items()}
+    return _row(actions, {"copied": source}, new)
+
+
+def adopted_row(source: RunRow, **new: Any) -> RunRow:
+    """Return the row of an adopted run; `new` has each field that is made anew."""
+    actions = {name: rule.adopt for name, rule in FIELD_RULES.items()}
+    return _row(actions, {"copied": source}, new)
+
+
+def _row(
+    actions: Mapping[str, str], sources: Mapping[str, RunRow], new: Mapping[str, Any]
+) -> RunRow:
+    made = {name for name, action in actions.items() if action == "new"}
+    if made != set(new):
+        msg = f"the rules and the new fields differ: {sorted(made ^ set(new))}."
+        raise AssertionError(msg)
+    values = {
+        name: getattr(sources[action], name)
+        for name, action in actions.items()
+        if action in sources
+    }
+    return RunRow(**values, **new)

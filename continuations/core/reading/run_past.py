@@ -1,0 +1,291 @@
+"""The past of a run: its versions, and the differences between two of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from continuations.core import jsontext
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.core.reading.run_stream import StreamEvent
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.run import RunStatus
+    from continuations.core.rows.waits import Wait
+    from continuations.core.usage import Usage
+
+Change: TypeAlias = Literal["added", "changed", "removed"]
+CHANGES: frozenset[str] = frozenset({"added", "changed", "removed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunVersion:
+    """One stored version of a run.
+
+    Attributes:
+        number: Number of the version, from 1.
+        at: When it was written, in UTC.
+        status: Status of the run.
+        worker: Id of the worker that wrote it. `None` if no worker had a claim, for
+            example if a repair wrote it.
+        events: The changes since the version before.
+        waits: The open waits of the version, the oldest first, with secret values
+            masked.
+    """
+
+    number: int
+    at: datetime
+    status: RunStatus
+    worker: str | None
+    events: tuple[StreamEvent, ...]
+    waits: tuple[Wait, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The changes, as one line of text for each event."""
+        from continuations.core.reading.event_words import event_words  # noqa: PLC0415 - only for people
+
+        return tuple(
+            f"{'/'.join(event.path) or 'run'}: {event_words(event)}"
+            for event in self.events
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BegunCall:
+    """A call that was started after a version; its effects are not undone.
+
+    Attributes:
+        call: Id of the call.
+        path: Names from the root agent down to the tool.
+        tool: Name of the tool.
+        version: Number of the version that recorded its start.
+        arguments_json: Its arguments as JSON text, with secret values masked.
+    """
+
+    call: str
+    path: tuple[str, ...]
+    tool: str
+    version: int
+    arguments_json: str | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments with secret values masked, as a new dict."""
+        return dict(jsontext.parse(self.arguments_json or "{}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenMessage:
+    """A message that a run has read, and that it does not read again.
+
+    Attributes:
+        number: Number of the message in the inbox.
+        text: Text of the message.
+        by: The sender, or `None`.
+    """
+
+    number: int
+    text: str
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewindPlan:
+    """The consequences of a rewind, before it is made.
+
+    Attributes:
+        run_id: Id of the run.
+        version: Number of the earlier version.
+        newest: Number of the version that would be rewound.
+        digest: Names everything that the plan depends on: both versions, and what was
+            decided since the newest one. Pass it as `shown=`.
+        waits: The waits that would be closed, the oldest first, with their votes and
+            with secret values masked. Those of the earlier version come back under new
+            ids.
+        decided: Ids of those waits that have a decision that the run has not taken in.
+            After a rewind, the decision has no effect.
+        calls: The calls that were started since; they are not undone.
+        messages: The messages that were read since; they are not read again.
+        refusal: Why `rewind` refuses, or `None`.
+    """
+
+    run_id: str
+    version: int
+    newest: int
+    digest: str
+    waits: tuple[Wait, ...]
+    calls: tuple[BegunCall, ...]
+    messages: tuple[TakenMessage, ...]
+    decided: tuple[str, ...] = ()
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewound:
+    """A run goes on from an earlier version. Its effects since then are not undone.
+
+    Attributes:
+        run_id: Id of the run.
+        rewound_to: Number of the earlier version.
+        version: Number of the version with which the run goes on.
+        calls: The calls that were started since the earlier version.
+        messages: The messages that were read since then. They are not read again.
+    """
+
+    run_id: str
+    rewound_to: int
+    version: int
+    calls: tuple[BegunCall, ...]
+    messages: tuple[TakenMessage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameDifference:
+    """An agent that only one of the versions has.
+
+    Attributes:
+        change: `added`: only the second version has it. `removed`: only the first.
+        frame: Id of the frame.
+        path: Names from the root agent down to the agent.
+        agent: Name of the agent.
+    """
+
+    change: Change
+    frame: str
+    path: tuple[str, ...]
+    agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageDifference:
+    """A message that only one of the versions has.
+
+    Attributes:
+        change: `added`: only the second version has it. `removed`: only the first.
+        frame: Id of the frame.
+        path: Names from the root agent down to the agent.
+        position: Place of the message in the transcript of that version, from 0.
+        message_json: The message in the chat completions format, as JSON text.
+    """
+
+    change: Change
+    frame: str
+    path: tuple[str, ...]
+    position: int
+    message_json: str
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message, as a new dict."""
+        message: dict[str, Any] = jsontext.parse(self.message_json)
+        return message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDifference:
+    """An open call that differs between the versions.
+
+    Calls whose results are in the transcript are messages, and no calls any more.
+
+    Attributes:
+        change: `added`, `changed` or `removed`.
+        call: Id of the call.
+        frame: Id of its frame.
+        path: Names from the root agent down to the tool.
+        tool: Name of the tool, as the model wrote it.
+        before: State of the call in the first version, or `None`.
+        after: State of the call in the second version, or `None`.
+        arguments_before_json: Validated arguments in the first version as JSON text,
+            with secret values masked, or `None`.
+        arguments_after_json: The same of the second version.
+    """
+
+    change: Change
+    call: str
+    frame: str
+    path: tuple[str, ...]
+    tool: str
+    before: str | None
+    after: str | None
+    arguments_before_json: str | None = None
+    arguments_after_json: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitDifference:
+    """A wait that only one of the versions has.
+
+    Attributes:
+        change: `added`: only the second version has it. `removed`: only the first.
+        wait: The wait, with secret values masked.
+        decision: The recorded decision of a removed wait. `None` for an open wait, and
+            for a wait that ends without a stored decision: of a timer, a model or an
+            operator.
+    """
+
+    change: Change
+    wait: Wait
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDifference:
+    """The state of an agent that differs between the versions.
+
+    Attributes:
+        frame: Id of the frame.
+        path: Names from the root agent down to the agent.
+        before_json: The state in the first version as the text of a JSON object.
+        after_json: The state in the second version.
+    """
+
+    frame: str
+    path: tuple[str, ...]
+    before_json: str
+    after_json: str
+
+    @property
+    def before(self) -> dict[str, Any]:
+        """The state in the first version, as a new dict."""
+        return dict(jsontext.parse(self.before_json))
+
+    @property
+    def after(self) -> dict[str, Any]:
+        """The state in the second version, as a new dict."""
+        return dict(jsontext.parse(self.after_json))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDifference:
+    """The differences between two versions of a run.
+
+    Attributes:
+        run_id: Id of the run.
+        before: Number of the first version.
+        after: Number of the second version. It may be the smaller number.
+        status_before: Status of the run in the first version.
+        status_after: Status of the run in the second version.
+        usage_before: Model usage in the first version.
+        usage_after: Model usage in the second version.
+        frames: Agents that only one version has.
+        messages: Messages that only one version has, frame by frame.
+        calls: Open calls that differ.
+        waits: Waits that only one version has, with their decisions.
+        states: States of agents that differ.
+    """
+
+    run_id: str
+    before: int
+    after: int
+    status_before: RunStatus
+    status_after: RunStatus
+    usage_before: Usage
+    usage_after: Usage
+    frames: tuple[FrameDifference, ...]
+    messages: tuple[MessageDifference, ...]
+    calls: tuple[CallDifference, ...]
+    waits: tuple[WaitDifference, ...]
+    states: tuple[StateDifference, ...]

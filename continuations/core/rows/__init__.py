@@ -1,0 +1,1 @@
+"""The rows of a run: frames, calls, waits, and what one row means."""

@@ -1,0 +1,76 @@
+"""Which published events a wait takes, and for how long events are kept."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from datetime import datetime
+
+    from continuations.core.rows.waits import Wait
+
+# A wait takes an event that was published at most this long before it was opened.
+LOOK_BACK = timedelta(days=1)
+# Longer than `LOOK_BACK`: a worker may die after it has stored a wait, and before it
+# has looked back. A later process then looks back.
+KEPT_FOR = timedelta(days=2)
+# A run remembers at most this many of the events that it took. Then its waits take
+# nothing that is older than all of them.
+MAX_TAKEN = 256
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def first_id_at(milliseconds: int) -> str:
+    """Return a text that sorts before the ids of all events since a time."""
+    return encode_ulid(max(milliseconds, 0), bytes(RANDOM_BYTES))
+
+
+def with_event(taken: tuple[str, ...], event_id: str) -> tuple[str, ...]:
+    """Return the events that a run has taken, with one more.
+
+    Ids that are too old for every later wait are left out, and so are the oldest ids
+    above `MAX_TAKEN`. Ids sort by time.
+    """
+    newest = max(event_id, *taken) if taken else event_id
+    oldest = first_id_at(milliseconds_of(newest) - KEPT_FOR // _MILLISECOND)
+    kept = (each for each in taken if each >= oldest and each != event_id)
+    found = (*kept, event_id)
+    if len(found) <= MAX_TAKEN:
+        return found
+    oldest = min(found)
+    return tuple(each for each in found if each != oldest)
+
+
+def may_take(taken: Collection[str], event_id: str) -> bool:
+    """Return whether a run that took these events may take an event.
+
+    A run that remembers no older events takes none of them again.
+    """
+    if event_id in taken:
+        return False
+    return len(taken) < MAX_TAKEN or event_id > min(taken)
+
+
+def is_in_time(event_at: datetime, deadline: datetime | None) -> bool:
+    """Return whether an event was published before the deadline of a wait."""
+    return deadline is None or event_at <= deadline
+
+
+def waits_for_events(waits: Iterable[Wait]) -> list[Wait]:
+    """Return the waits that a published event can end."""
+    return [
+        wait for wait in waits if wait.event is not None and wait.rules.takes_events
+    ]
+
+
+def opened_and_closed(
+    before: Mapping[str, Wait], after: Mapping[str, Wait]
+) -> tuple[list[Wait], list[Wait]]:
+    """Return the waits for events that a version opens, and those that it closes."""
+    opened = [wait for key, wait in after.items() if key not in before]
+    closed = [wait for key, wait in before.items() if key not in after]
+    return waits_for_events(opened), waits_for_events(closed)

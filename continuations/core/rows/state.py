@@ -1,0 +1,169 @@
+"""The state of a run as one flat table of rows with parent ids.
+
+Nested values break early (msgpack at 256 levels, dataclass `==` at 100), so a stack
+of a thousand agents is a thousand rows, in memory as on the wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from continuations.core.rows.calls import Proposed, Ready, Started, Unknown
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.waits import known_wait_ulid
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.frames import FrameRow, MessageLog
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.waits import Wait
+
+ROOT_FRAME_ID = "f1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """The state of a run at one version; a change makes a new value.
+
+    Attributes:
+        run: Row of the run.
+        manifest: JSON text that describes the code that the run uses.
+        frames: Frames by id.
+        calls: Calls of the current turn of each frame, by id.
+        waits: Open waits by id.
+        logs: Messages by frame id.
+        runnable: Ids of the frames and calls that can advance without a decision. They
+            follow from the rows and are not stored. While a wait suspends the run, none
+            of them begins anything. A call that writes a state may have to wait for
+            earlier calls of its turn; `plan` leaves it out.
+        suspending: The waits of frames and of the run by the frame's id, or by the
+            empty text. They follow from `waits`.
+    """
+
+    run: RunRow
+    manifest: str
+    frames: Mapping[str, FrameRow]
+    calls: Mapping[str, CallRow]
+    waits: Mapping[str, Wait]
+    logs: Mapping[str, MessageLog]
+    runnable: Mapping[str, None] = field(compare=False)
+    suspending: Mapping[str, Wait] = field(compare=False)
+
+    def read_messages(self, known: RunState | None = None) -> None:
+        """Read and check all messages; raises `FormatError` if one is invalid.
+
+        Call it before anything is done because of a stored state: a log reads its
+        messages when they are first needed. The messages of `known` are left out.
+        """
+        for frame_id, log in self.logs.items():
+            log.read_messages(known.logs.get(frame_id) if known else None)
+
+    @classmethod
+    def from_rows(
+        cls,
+        *,
+        run: RunRow,
+        manifest: str,
+        frames: Mapping[str, FrameRow],
+        calls: Mapping[str, CallRow],
+        waits: Mapping[str, Wait],
+        logs: Mapping[str, MessageLog],
+    ) -> RunState:
+        """Build a state, and find out which rows are runnable."""
+        runnable: dict[str, None] = {}
+        suspending = {row.frame_id: row for row in waits.values() if not row.call_id}
+        if run.status not in ENDED_STATUSES:
+            frame_ids = [
+                row.id for row in frames.values() if asks_model(row, run, suspending)
+            ]
+            call_ids = [row.id for row in calls.values() if is_runnable(row)]
+            runnable = dict.fromkeys([*frame_ids, *call_ids])
+        return cls(
+            run=run,
+            manifest=manifest,
+            frames=frames,
+            calls=calls,
+            waits=waits,
+            logs=logs,
+            runnable=runnable,
+            suspending=suspending,
+        )
+
+    def with_rows(
+        self,
+        *,
+        run: RunRow | None = None,
+        frames: Mapping[str, FrameRow] | None = None,
+        calls: Mapping[str, CallRow] | None = None,
+        waits: Mapping[str, Wait] | None = None,
+        logs: Mapping[str, MessageLog] | None = None,
+    ) -> RunState:
+        """Build the state with other rows; those that are `None` stay."""
+        return self.from_rows(
+            run=self.run if run is None else run,
+            manifest=self.manifest,
+            frames=self.frames if frames is None else frames,
+            calls=self.calls if calls is None else calls,
+            waits=self.waits if waits is None else waits,
+            logs=self.logs if logs is None else logs,
+        )
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether a wait suspends the whole run, so that nothing begins."""
+        return "" in self.suspending
+
+
+def asks_model(row: FrameRow, run: RunRow, suspending: Mapping[str, Wait]) -> bool:
+    """Tell whether the model of a frame is to be asked."""
+    if row.open_call_ids or row.id in suspending:
+        return False
+    # Only the root of a thread is held; for a run there is no further look.
+    is_root_of_thread = run.thread_key is not None and row.id == ROOT_FRAME_ID
+    return not (is_root_of_thread and run.holds_root)
+
+
+def is_runnable(row: CallRow) -> bool:
+    """Tell whether a call can advance without a decision."""
+    match row.state:
+        case Proposed() | Ready() | Started():
+            return True
+        case Unknown(verify_tried=verify_tried):
+            return row.verifiable and not verify_tried
+        case _:
+            return False
+
+
+def frame_path(state: RunState, frame_id: str) -> tuple[str, ...]:
+    """Return the root agent's name and the tools of the calls down to a frame."""
+    names: list[str] = []
+    frame = state.frames[frame_id]
+    while frame.parent_call_id is not None:
+        call = state.calls[frame.parent_call_id]
+        names.append(call.tool)
+        frame = state.frames[call.frame_id]
+    names.append(frame.agent)
+    return tuple(reversed(names))
+
+
+def early_wait_ulids(state: RunState) -> Mapping[str, CallRow]:
+    """Return the calls whose tool may have begun, by the ULID of the wait of each.
+
+    Another system can answer such a wait before the tool has returned. It can also
+    answer after the worker of the tool died: the answer then tells the outcome.
+    """
+    return {
+        known_wait_ulid(state.run, call): call
+        for call in state.calls.values()
+        if _may_be_answered_early(state, call)
+    }
+
+
+def _may_be_answered_early(state: RunState, call: CallRow) -> bool:
+    # After a loss of versions, an answer may belong to a stage that was lost.
+    is_unknown = isinstance(call.state, Unknown) and not state.run.history_lost
+    return not call.stage and (is_unknown or isinstance(call.state, Started))

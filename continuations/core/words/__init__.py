@@ -1,0 +1,1 @@
+"""Texts for people: summaries, evidence, secret arguments."""

@@ -1,0 +1,1 @@
+"""Arrivals of a run that are due, and the changes that they make."""

@@ -1,0 +1,1 @@
+"""A tool call: examined, admitted, carried out, parked."""

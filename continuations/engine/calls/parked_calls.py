@@ -1,0 +1,212 @@
+"""Calls whose tool returned a wait: how the wait is opened, and what ends it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from continuations.authoring.errors import ArgumentsInvalid
+from continuations.core import jsontext
+from continuations.core.changes.call_events import (
+    Answered,
+    AnswerReceived,
+    CallParked,
+    CallRaised,
+    Denied,
+    Expired,
+    Reopened,
+)
+from continuations.core.rows import waits
+from continuations.core.rows.calls import open_wait_id
+from continuations.core.rows.decisions import Answer, Deny, Fail
+from continuations.core.rows.state import frame_path
+from continuations.core.rows.waits import next_known_wait_ulid
+from continuations.engine.call_waits import (
+    parked_wait,
+    renewed_wait,
+    with_parked_digest,
+)
+from continuations.errors import AgentChanged, DecisionRefused, InvalidInput
+from continuations.ledger import layout
+from continuations.ledger.decisions import verdict_checks
+from continuations.value_class import dataclass, replace
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool_waits import ToolWait
+    from continuations.core.changes.call_events import CallEvent
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
+    from continuations.engine.ports import Ports
+    from continuations.engine.stack.stack_binding import StackBinding
+
+_log = logging.getLogger("continuations")
+
+
+def park(
+    state: RunState,
+    call: CallRow,
+    tool: ToolProtocol,
+    asked: ToolWait[Any],
+    *,
+    now: datetime,
+    ulid: str,
+    agent: AgentProtocol | None,
+    patch: str | None = None,
+) -> CallParked | CallRaised:
+    """Return the event of a tool that ran and returned a wait."""
+    try:
+        wait = parked_wait(state, call, tool, asked, now=now, ulid=ulid, agent=agent)
+    except InvalidInput as error:
+        text = (
+            f"ERROR: the tool ran, and the wait that it returned is invalid: {error} "
+            "Its effects remain."
+        )
+        _log.warning(
+            "run %s: tool %s (call %s) returned a wait that is invalid: %s",
+            state.run.id,
+            call.tool,
+            call.id,
+            error,
+        )
+        return CallRaised(call_id=call.id, code="result", content=text)
+    return CallParked(call_id=call.id, wait=wait, patch=patch)
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedCalls:
+    """Turns decisions of parked calls into events, with the tools of this process."""
+
+    stack_binding: StackBinding
+    ports: Ports
+
+    def event(
+        self, state: RunState, call: CallRow, wait: Wait, decision: Decision
+    ) -> CallEvent:
+        """Return the event of a decision.
+
+        Raises `AgentChanged` if a function of the tool must get the answer, and this
+        process does not have it.
+        """
+        problem = _problem_with_sent_data(state, wait, decision)
+        if problem is not None:
+            renewed = self._renewed(state, call, wait, problem, keeps_times=True)
+            return Reopened(call_id=call.id, wait=renewed)
+        match waits.consequence(wait, decision):
+            case Answer(value=value):
+                return self._answer_event(
+                    state,
+                    call,
+                    wait,
+                    jsontext.canonical(value),
+                    was_sent=_sender_of(decision) is not None,
+                )
+            case Fail(error=error):
+                return CallRaised(
+                    call_id=call.id, code="failed", content=f"ERROR: {error}"
+                )
+            case Deny(reason=reason):
+                denied = replace(decision, kind="deny", reason=reason)
+                return Denied(call_id=call.id, decision=denied)
+            case None:
+                return Expired(call_id=call.id, decision=decision)
+
+    def _answer_event(
+        self,
+        state: RunState,
+        call: CallRow,
+        wait: Wait,
+        answer_json: str,
+        *,
+        was_sent: bool,
+    ) -> CallEvent:
+        if not wait.continues:
+            value = jsontext.parse(answer_json)
+            text = value if isinstance(value, str) else answer_json
+            return Answered(call_id=call.id, content=text)
+        tool = answered_tool(self.stack_binding, state, call)
+        try:
+            tool.check_answer(answer_json)
+        except ArgumentsInvalid as error:
+            note = f"The tool rejected the answer: {error}"
+            renewed = self._renewed(state, call, wait, note, keeps_times=was_sent)
+            return Reopened(call_id=call.id, wait=renewed)
+        return AnswerReceived(call_id=call.id, answer=answer_json)
+
+    def _renewed(
+        self,
+        state: RunState,
+        call: CallRow,
+        wait: Wait,
+        note: str,
+        *,
+        keeps_times: bool = False,
+    ) -> Wait:
+        now = self.ports.clock.now()
+        ulid = self.ports.ids.new_ulid(now)
+        if wait.rules.has_known_id:
+            last = layout.parse_wait_id(wait.id).ulid
+            ulid = next_known_wait_ulid(state.run, last)
+        renewed = renewed_wait(wait, now, ulid, note)
+        if keeps_times:
+            # It also looks back as far as the wait before.
+            renewed = replace(
+                renewed, deadline=wait.deadline, created_at=wait.created_at
+            )
+        if wait.event is not None:
+            renewed = replace(renewed, events_taken=state.run.events_taken)
+        return with_parked_digest(state, call, renewed)
+
+
+def answered_tool(
+    stack_binding: StackBinding, state: RunState, call: CallRow
+) -> ToolProtocol:
+    """Return the tool whose function gets an answer; raises `AgentChanged`."""
+    if stack_binding.tool(state, call) is None:
+        raise stack_binding.missing_tool_error(state, call, open_wait_id(call.state))
+    tool = stack_binding.unchanged_tool(state, call)
+    if tool.continues:
+        return tool
+    msg = (
+        f"run {state.run.id}: call {call.id} has its answer, and tool "
+        f"{call.tool!r} has no on_answer function any more. Nothing ran. "
+        "Resume with the code that the call was made for, or cancel the run."
+    )
+    path = (*frame_path(state, call.frame_id), call.tool)
+    raise AgentChanged(msg, run_id=state.run.id, path=path)
+
+
+def gets_answer(state: RunState, wait_id: str, decision: Decision) -> bool:
+    """Return whether a decision of a parked call is for its `on_answer` function."""
+    wait = state.waits[wait_id]
+    if not wait.continues or _problem_with_sent_data(state, wait, decision) is not None:
+        return False
+    return isinstance(waits.consequence(wait, decision), Answer)
+
+
+def _sender_of(decision: Decision) -> str | None:
+    """Return the signal or event that made a decision, in words, or `None`."""
+    if decision.signal:
+        return f"Signal {decision.signal}"
+    return decision.event and f"Event {decision.event}"
+
+
+def _problem_with_sent_data(
+    state: RunState, wait: Wait, decision: Decision
+) -> str | None:
+    """Return why a signal or event does not end its wait, or `None`."""
+    sender, number = _sender_of(decision), decision.signal
+    if sender is None:
+        return None
+    if number and all(signal.number != number for signal in state.run.signals):
+        return f"{sender} went to another wait."
+    try:
+        value = jsontext.parse(decision.value or "null")
+        verdict_checks.check_values(wait, Answer(value))
+    except DecisionRefused as error:
+        return f"{sender} does not fit: {error}"
+    return None

@@ -1,0 +1,1 @@
+"""Events of runs for applications: stored ones, and live words."""

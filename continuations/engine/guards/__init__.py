@@ -1,0 +1,1 @@
+"""Hooks and guardrails at work."""

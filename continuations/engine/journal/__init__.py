@@ -1,0 +1,1 @@
+"""The journal of a worker: versions, files, the end of a run."""

@@ -1,0 +1,1 @@
+"""Fork, rewind and adoption of runs, and their drift."""

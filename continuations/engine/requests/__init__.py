@@ -1,0 +1,1 @@
+"""Requests of operators and applications to a run."""

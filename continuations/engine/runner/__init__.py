@@ -1,0 +1,1 @@
+"""The runners, with a store and without."""

@@ -1,0 +1,1841 @@
+"""AsyncRunner: start, resume, decide, inspect, cancel and sweep runs in a store."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
+
+from continuations.core.output_type import Output
+from continuations.core.rows.decisions import PYTHON, Decision, Door
+from continuations.engine.ports import Ports
+from continuations.engine.runner.runner_parts import RunnerParts, missing_attribute
+from continuations.engine.sync.batches import Flattened
+from continuations.engine.worker_options import (
+    DEFAULT_MODEL_FAILURES,
+    DEFAULT_MODEL_RETRY_TIME,
+    WorkerOptions,
+    check_concurrency,
+)
+from continuations.errors import AlreadyDecided, InvalidInput
+from continuations.ledger import decision_errors, layout
+from continuations.ledger.arrivals.recorded_decisions import read_decision
+from continuations.ledger.decisions import decisions
+from continuations.ledger.index import waits
+from continuations.ledger.objects import Objects, to_store
+from continuations.value_class import replace
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Collection,
+        Mapping,
+        Sequence,
+    )
+    from os import PathLike
+    from typing import Never
+
+    from continuations.authoring.agent.agent import Agent
+    from continuations.core.identity import Identity
+    from continuations.core.prices import Prices
+    from continuations.core.reading.audit import AuditLine
+    from continuations.core.reading.run_past import (
+        RewindPlan,
+        Rewound,
+        RunDifference,
+        RunVersion,
+    )
+    from continuations.core.reading.run_stream import StreamEvent
+    from continuations.core.rows.decisions import Verdict
+    from continuations.core.rows.grants import KeptGrant
+    from continuations.core.rows.quorum import Vote
+    from continuations.core.rows.run import Budget
+    from continuations.core.rows.signal_matching import UntakenSignal
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait, WaitSummary
+    from continuations.engine.outcomes import Outcome
+    from continuations.engine.past.drift import DriftRow
+    from continuations.engine.ports import (
+        CallbackUrl,
+        Groups,
+        IdGenerator,
+        Notify,
+        OnEvent,
+    )
+    from continuations.engine.run_options import RunOptions, ShouldPause
+    from continuations.engine.start.new_run import Input, UserText
+    from continuations.engine.sweep.sweeping import SweepResult
+    from continuations.engine.sync.run_streams import AsyncRunStream
+    from continuations.engine.threads.async_thread import AsyncThread
+    from continuations.ledger.claims import Clock
+    from continuations.ledger.decisions.decisions import DigestCheck
+    from continuations.ledger.decisions.worklist import Worklist
+    from continuations.ledger.index.run_listing import RunSummary
+    from continuations.ledger.published_events import Publication
+    from continuations.ledger.repair.pruning import ErasedRun, PruneResult
+    from continuations.wire.continuation import Continuation
+    from continuations_storage import Store
+
+# A process that only decides should start fast: it imports neither the engine nor the
+# agents. The methods that work on runs import the engine themselves.
+# ruff: noqa: PLC0415
+
+T = TypeVar("T")
+# The default of `drift(context=)`: its type is not checked.
+NOT_GIVEN: Any = object()
+_TOO_MANY = (
+    "decide was called with too many arguments: the id of a wait names its run. Write "
+    "decide(wait_id, Approve(by=...))."
+)
+
+
+def _check_call(
+    verdict: object, unexpected: Collection[object], unknown: Mapping[str, object]
+) -> None:
+    """Raise `InvalidInput` for arguments that belong elsewhere."""
+    if unexpected or (isinstance(verdict, str) and "@" in verdict):
+        raise InvalidInput(_TOO_MANY)
+    for name in unknown:
+        in_verdict = name in ("by", "reason", "arguments", "form", "remember")
+        why = " beside the verdict" if in_verdict else ""
+        example = f"Approve({name}=...)" if in_verdict else "Approve(by=...)"
+        msg = f"decide has no option {name!r}{why}. Write decide(wait_id, {example})."
+        raise InvalidInput(msg)
+
+
+class AsyncRunner(RunnerParts, Generic[Output]):
+    """Runs of some agents, kept in a store; every method is a coroutine.
+
+    Any number of runners in any number of processes may share a store.
+
+    Args:
+        agents: One root agent, or a list of root agents with different names. With
+            `[]`, every method works but `start`, `resume`, `sweep` and `serve_forever`.
+        store: A URL (`file:path`, `s3://bucket/prefix`, `memory:`), a `Path` of a
+            folder or a store object.
+        lease: Length of a claim in seconds, 0.1 (on S3: 3) to 86400. After this time,
+            a run whose worker died can be resumed.
+        max_attempts: How many workers of a run may die in a row at one point, at least
+            1. Then the run fails. A worker that saves progress starts the count again
+            at 1. With 1, the run fails after the first death of a worker.
+        max_depth: Maximum number of levels of agents, or `None` for no limit. It is
+            stored with each run that is started. If the runner that resumes a run has
+            another limit, the smaller one counts.
+        model_retry_time: How long a worker repeats a model request that failed and may
+            succeed later (rate limits, outages): a timedelta or seconds, at most an
+            hour. After that, the frame waits for its model: a sweep asks again, after a
+            minute at first. 0: no repetition. A response without a usable message costs
+            the whole conversation, so after such responses the request is repeated at
+            most twice.
+        max_model_failures: How many requests of one turn may fail in a row, each for
+            longer than `model_retry_time`. Then the run fails. `None`: no limit. The
+            default is reached after about two days.
+        context_type: The class that `context=` must be an instance of. A call with
+            another object raises `InvalidInput` before any work. Default: any object.
+        prices: The prices of models: with them, `Usage.cost` is known, and budgets in
+            money are possible. Default: no prices.
+        renamed: The new names of agents and tools by their old names, such as
+            `{"transfer": "pay"}`, for runs that were stored with the old names.
+        notify: A function or coroutine function that is called with each new `Wait`
+            once it is stored. Exceptions that it raises are logged.
+        callback_url: A function that returns the URL of a wait, to which another
+            system sends the result of its job: `Links(...).callback_url`. Tools get
+            the URL as `ctx.callback_url`.
+        groups: A function or coroutine function that returns the groups of a person,
+            `groups("kim")` -> `["finance"]`. It is called when a person decides a wait
+            whose approvers are groups.
+        on_event: A function or coroutine function that gets the events of every run
+            that this runner works on, as `on_event` of `start`.
+        clock: The clocks of this machine, for tests.
+        ids: The source of new ids, for tests.
+
+    Raises:
+        InvalidInput: An argument is invalid.
+    """
+
+    def __init__(  # noqa: PLR0913 - what an application may choose, all by keyword
+        self,
+        agents: Agent[Output] | Sequence[Agent[Any]],
+        *,
+        store: str | PathLike[str] | Store,
+        lease: float = 30.0,
+        max_attempts: int = 5,
+        max_depth: int | None = None,
+        model_retry_time: timedelta | float = DEFAULT_MODEL_RETRY_TIME,
+        max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
+        context_type: Any = None,
+        prices: Prices | None = None,
+        renamed: Mapping[str, str] | None = None,
+        notify: Notify | None = None,
+        callback_url: CallbackUrl | None = None,
+        groups: Groups | None = None,
+        on_event: OnEvent | None = None,
+        clock: Clock | None = None,
+        ids: IdGenerator | None = None,
+    ) -> None:
+        super().__init__(
+            agents,
+            Objects(to_store(store)),
+            Ports.with_defaults(
+                clock=clock,
+                ids=ids,
+                notify=notify,
+                callback_url=callback_url,
+                groups=groups,
+                on_event=on_event,
+            ),
+            WorkerOptions.validate(
+                lease=lease,
+                max_attempts=max_attempts,
+                max_depth=max_depth,
+                model_retry_time=model_retry_time,
+                max_model_failures=max_model_failures,
+                context_type=context_type,
+                prices=prices,
+                renamed=renamed,
+            ),
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Name the method that does what another package calls differently."""
+            raise missing_attribute(self, name)
+
+    @property
+    def store(self) -> Store:
+        """The store of the runs."""
+        return self._objects.store
+
+    @property
+    def groups(self) -> Groups | None:
+        """The function that returns the groups of a person, if there is one."""
+        return self._ports.groups
+
+    async def start(  # noqa: PLR0913 - what a start may say, all by keyword
+        self,
+        input: Input,  # noqa: A002 - the best name for the caller
+        *,
+        run_id: str | None = None,
+        agent: str | None = None,
+        context: Any = None,
+        budget: Budget | None = None,
+        should_pause: ShouldPause | None = None,
+        work: bool = True,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
+        on_event: OnEvent | None = None,
+    ) -> Outcome[Output]:
+        """Start a run and work on it until it ends or must wait.
+
+        If `run_id` exists and began with the same input, that run is resumed. After a
+        crash the run does not exist, or `resume` and `sweep` continue it.
+
+        Args:
+            input: A text, or a list: texts and attachments, or chat messages.
+            run_id: Id of the run, by default a new one. With yours, repeats start one.
+            agent: Name of the root agent; required if the runner has several.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            budget: Limits for the model usage of the whole run.
+            should_pause: Called before each model call and new tool call. If it returns
+                True, calls in progress are completed. Then the run is `Suspended`.
+            work: With False, only store the run if it is new. It is `paused`.
+            labels: At most 16 names and values by which `runs` finds the run.
+            title: The subject of the run, on one line.
+            by: The requester: a name or an `Identity`, whose name is stored.
+            settings: Model settings of the run, JSON values. In each turn of each agent
+                they win over `Agent(settings=...)`. They are stored: pass no secrets.
+            on_event: A function, plain or async, that gets each event, as of `stream`.
+
+        Returns:
+            `Finished`, `Suspended` or `Failed`.
+
+        Raises:
+            InvalidInput: An argument is invalid, or the instructions function raised.
+            InvalidId, RunErased, RunExists: `run_id` is not allowed, erased, or taken.
+            ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
+        """
+        description = self._run_description(
+            labels=labels, title=title, by=by, settings=settings
+        )
+        run_options = self._run_options(context, should_pause if work else _at_once)
+        state = await self._worker_factory.initial_state(
+            input,
+            run_id=run_id,
+            agent=agent,
+            budget=budget,
+            context=run_options.context,
+            description=description,
+        )
+        return await self._begin(state, input, run_options, on_event)
+
+    async def _begin(
+        self,
+        state: RunState,
+        agent_input: Input,
+        run_options: RunOptions,
+        on_event: OnEvent | None,
+    ) -> Outcome[Output]:
+        from continuations.core.rows.state import ROOT_FRAME_ID
+        from continuations.engine.start import new_run
+
+        messages = state.logs[ROOT_FRAME_ID].messages
+        contents = new_run.contents_of(messages, agent_input)
+        await self._probe_once()
+        async with self._listening(run_options, on_event) as options:
+            worker = self._worker_factory.make_worker(state.run.id, options)
+            if contents:
+                return await worker.start_or_resume_with_files(state, contents)
+            return await worker.start_or_resume(state)
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+        on_event: OnEvent | None = None,
+        reopen: bool = False,
+    ) -> Outcome[Output]:
+        """Continue a run, in any process that has its agents.
+
+        If nothing has been decided, nothing is written and the result is `Suspended`.
+        Only what a process that died left to do is done: wait objects and `notify`.
+        If the run has ended, the result is its outcome.
+
+        Args:
+            run_id: Id of the run.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: As for `start`.
+            on_event: As for `start`.
+            reopen: With True, ask again about approved calls whose tool this code
+                lacks. Default: the approval is kept for a process with the tool.
+
+        Returns:
+            `Finished`, `Suspended` or `Failed`.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: An argument is invalid. Nothing was written.
+            RunBusy: Another process works on the run.
+            StaleRun: Another process took the run over in the meantime.
+            AgentChanged: This process lacks an agent of the run, or the tool of a
+                call that may begin. Or the tool of a pending call that needed no
+                approval has changed. The run is unchanged.
+            ModelError: A model refused. The run can be resumed.
+            ClockOff: This machine's clock is wrong. Nothing ran.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed. The run can be resumed.
+        """
+        layout.check_run_id(run_id)
+        run_options = self._run_options(context, should_pause)
+        run_options = replace(run_options, reopens=reopen)
+        async with self._listening(run_options, on_event) as options:
+            return await self._worker_factory.make_worker(run_id, options).resume()
+
+    def stream(  # noqa: PLR0913 - as for `start`
+        self,
+        input: Input,  # noqa: A002 - the best name for the caller
+        *,
+        run_id: str | None = None,
+        agent: str | None = None,
+        context: Any = None,
+        budget: Budget | None = None,
+        should_pause: ShouldPause | None = None,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        by: str | Identity | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> AsyncRunStream[Outcome[Output]]:
+        """Start a run, and yield its events while this process works on it.
+
+        Stored events come with live ones: parts of replies, and progress of tools. If
+        `run_id` exists and began with the same input, its earlier events come first,
+        and the run is resumed.
+
+        Args:
+            input: As for `start`, as all arguments.
+            run_id: Id of the run, by default a new one.
+            agent: Name of the root agent; required if the runner has several.
+            context: Your object for the tools, `ctx.context`.
+            budget: Limits for the model usage of the whole run.
+            should_pause: Called before each model call and new tool call.
+            labels: At most 16 names and values by which `runs` finds the run.
+            title: The subject of the run, on one line.
+            by: The requester.
+            settings: Model settings of the run.
+
+        Returns:
+            The stream. Iterate over it; at the end, `stream.outcome` has the outcome.
+            The iteration raises the errors of `start`.
+        """
+        from continuations.engine.event_reading import Cursor
+        from continuations.engine.sync.run_streams import AsyncRunStream
+
+        return AsyncRunStream(
+            lambda events: self.start(
+                input,
+                run_id=run_id,
+                agent=agent,
+                context=context,
+                budget=budget,
+                should_pause=should_pause,
+                labels=labels,
+                title=title,
+                by=by,
+                settings=settings,
+                on_event=events,
+            ),
+            Cursor(),
+        )
+
+    def resume_stream(
+        self,
+        run_id: str,
+        *,
+        after: str | None = None,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+    ) -> AsyncRunStream[Outcome[Output]]:
+        """Continue a run, and yield its events while this process works on it.
+
+        Args:
+            run_id: Id of the run.
+            after: The `cursor` of the last event that you handled, `""` for none: later
+                events of other processes come first. Default: only new events.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            should_pause: As for `start`.
+
+        Returns:
+            The stream, as of `stream`. The iteration raises the errors of `resume`.
+
+        Raises:
+            InvalidInput: `after` is not a cursor.
+        """
+        from continuations.engine.event_reading import Cursor
+        from continuations.engine.sync.run_streams import AsyncRunStream
+
+        return AsyncRunStream(
+            lambda events: self.resume(
+                run_id, context=context, should_pause=should_pause, on_event=events
+            ),
+            None if after is None else Cursor.parse(after),
+        )
+
+    async def adopt(
+        self,
+        continuation: Continuation | bytes,
+        *,
+        run_id: str | None = None,
+        by: str | Identity | None = None,
+    ) -> Outcome[Output]:
+        """Store the state of another run as a new, suspended run.
+
+        The continuation may come from a run without a store, from another store, or
+        from a reader in `continuations.interop`. The other run is not changed: cancel
+        it, or never resume it. In another store, nothing tells what it did after this
+        state: pass its newest one. Nothing runs here; `resume` and `sweep` continue the
+        new run.
+
+        - Open waits get new ids and digests, and keep their deadlines.
+        - A call that was approved and not started waits for an approval again.
+        - A call that was started waits as `unknown`, except if its tool is declared
+          `read_only`.
+        - Messages in the inbox of the other run are not read.
+
+        A repeat with the same continuation and id returns the same run. After a crash
+        the run does not exist, or a repeat, `resume` or `sweep` completes it.
+
+        Args:
+            continuation: A continuation that has not ended, or its bytes.
+            run_id: Id of the new run. Default: the id of the continuation's run.
+            by: The requester of the new run: a name or an `Identity`, whose name is
+                stored. The persons who asked for the other run count as well if that
+                run is in this store.
+
+        Returns:
+            `Suspended`. If the run was adopted before, its present outcome.
+
+        Raises:
+            InvalidInput: The continuation has ended, so nothing is paused in it, or it
+                is not a continuation. Its run is in this store in another state: go on
+                with that run, or fork it. Or `by` is not a name.
+            InvalidId: `run_id` is invalid, or that of a thread: pass another one.
+            RunErased: The run of the continuation was erased from this store.
+            RunExists: `run_id` belongs to a run with another origin.
+            FormatError: The bytes are not a continuation, or have a newer format.
+            Corrupt: The bytes are damaged, or a stored object is.
+            ClockOff: This machine's clock is wrong. Nothing was written.
+            StoreError: The store failed. Call again.
+        """
+        from continuations.engine.past.adoption import read_source
+        from continuations.engine.start.new_run import check_new_run_id
+        from continuations.engine.start.run_description import check_requester
+
+        requester = check_requester(by)
+        source = read_source(continuation)
+        new_id = check_new_run_id(source.run_id if run_id is None else run_id)
+        adopter = self._worker_factory.make_adopter()
+        await self._probe_once()
+        return await adopter.adopt(source, new_id, requester, source.files)
+
+    def thread(
+        self,
+        agent: str | None = None,
+        *,
+        key: str,
+        labels: Mapping[str, str] | None = None,
+        title: str | None = None,
+        budget: Budget | None = None,
+        settings: Mapping[str, Any] | None = None,
+        instructions: Literal["present", "frozen"] = "present",
+    ) -> AsyncThread[Any]:
+        """Return a conversation with an agent; nothing is stored before `send`.
+
+        Args:
+            agent: Name of the root agent; required if the runner has several. A runner
+                without agents takes any name: its threads post and read messages.
+            key: Names the conversation, for example the id of a customer. The same
+                agent and key are the same thread, in every process.
+            labels: As for `start`, for a thread that does not exist yet.
+            title: As for `labels`.
+            budget: Limits of the model usage of each reply, as for `labels`.
+            settings: Model settings of every turn, as for `start` and for `labels`.
+            instructions: `present`: each message is answered with the instructions that
+                the agent has then. `frozen`: with those of the first message, as for
+                `labels`.
+
+        Returns:
+            The thread.
+
+        Raises:
+            InvalidInput: An argument is invalid, or there is no such agent.
+        """
+        from continuations.engine.start.new_run import check_budget
+        from continuations.engine.threads.async_thread import AsyncThread
+        from continuations.engine.threads.async_ticket import ThreadParts
+
+        factory = self._worker_factory if self._has_agents else None
+        parts = ThreadParts(
+            objects=self._objects,
+            ports=self._ports,
+            options=self._options,
+            factory=factory,
+            probe=self._probe_once,
+            run_options=self._run_options,
+            listening=self._listening,
+            word_hub=lambda: self._word_hub,
+        )
+        description = self._run_description(
+            labels=labels, title=title, settings=settings, instructions=instructions
+        )
+        if factory is None:
+            from continuations.engine.threads import agentless_threads
+
+            name = agentless_threads.check_agent_name(agent)
+            agentless_threads.check_not_frozen(description)
+            limit = agentless_threads.check_budget_of(name, budget, self._options)
+            return AsyncThread(parts, name, None, key, description, limit)
+        root = factory.root_agent(agent)
+        limit = check_budget(budget, self._options.prices, root)
+        return AsyncThread(parts, root.name, root, key, description, limit)
+
+    def root_agent(self, name: str | None = None) -> Agent[Any]:
+        """Return a root agent of this runner.
+
+        Args:
+            name: Name of the agent. Default: the only root agent.
+
+        Returns:
+            The agent.
+
+        Raises:
+            InvalidInput: There is no such agent, or there are several and `name` is
+                `None`.
+        """
+        return self._worker_factory.root_agent(name)
+
+    async def sweep(
+        self,
+        *,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+        max_concurrent_runs: int = 8,
+    ) -> SweepResult:
+        """Check every run that is due, and resume those that can make progress.
+
+        A run is due if it has a new decision or message, if a deadline has passed, if
+        it was paused, or if its worker died. A sweep also creates objects that are
+        missing after a crash. Nothing that one run raises stops it. Call it regularly.
+
+        Args:
+            context: Your object for the tools, `ctx.context`. It is never stored.
+                Several runs use it at the same time.
+            should_pause: As for `start`. Once it returns True, no other run is checked.
+            max_concurrent_runs: Maximum number of runs at the same time, at least 1.
+
+        Returns:
+            The outcomes and errors of the runs, and the runs of other processes.
+
+        Raises:
+            InvalidInput: `context`, `should_pause` or `max_concurrent_runs` is
+                invalid.
+            StoreError: The due runs could not be listed.
+        """
+        check_concurrency(max_concurrent_runs)
+        run_options = self._run_options(context, should_pause)
+        async with self._listening(run_options, None) as options:
+            return await self._make_sweeper(options).sweep(max_concurrent_runs)
+
+    async def serve_forever(
+        self,
+        *,
+        interval: float = 10.0,
+        max_concurrent_runs: int = 8,
+        context: Any = None,
+        stop: asyncio.Event | None = None,
+        handle_signals: bool = False,
+    ) -> None:
+        """Resume due runs until `stop` is set.
+
+        Then nothing new begins, calls in progress are completed, their runs are
+        suspended, and the method returns. If its task is cancelled, the runs release
+        their claims, except those with a tool in progress. Errors of the store and of
+        runs are logged.
+
+        Args:
+            interval: Longest time between two looks for due runs, in seconds. The loop
+                also looks when the next marker is due, and when this runner records a
+                decision, message or signal. After work, the first pause is one second.
+            max_concurrent_runs: Maximum number of runs at the same time, at least 1.
+            context: Your object for the tools, `ctx.context`. It is never stored.
+            stop: Set it to stop the loop.
+            handle_signals: Stop the loop on SIGTERM or SIGINT too. By default, the
+                application that runs the event loop keeps its own handlers. With True,
+                the first signal stops only this loop. Then the earlier handlers are
+                restored, so a second signal has its usual effect.
+
+        Raises:
+            InvalidInput: `interval`, `max_concurrent_runs`, `context` or `stop` is
+                invalid.
+        """
+        from continuations.engine.sweep.stop_signals import stop_signals_handled
+        from continuations.engine.sweep.sweep_loop import (
+            check_loop_options,
+            run_sweep_loop,
+        )
+
+        stopping = asyncio.Event() if stop is None else stop
+        check_loop_options(interval, max_concurrent_runs, stopping)
+        loop = asyncio.get_running_loop()
+        with ExitStack() as handlers:
+            if handle_signals:
+                handlers.enter_context(
+                    stop_signals_handled(
+                        lambda _: loop.call_soon_threadsafe(stopping.set)
+                    )
+                )
+            run_options = self._run_options(context, stopping.is_set)
+            async with self._listening(run_options, None) as options:
+                await run_sweep_loop(
+                    self._make_sweeper(options),
+                    stopping,
+                    interval=interval,
+                    max_concurrent_runs=max_concurrent_runs,
+                )
+
+    async def decide(
+        self,
+        wait_id: str,
+        verdict: Verdict,
+        *_unexpected: Never,
+        shown: str | None = None,
+        check_digest: DigestCheck | None = None,
+        door: Door = PYTHON,
+        **_unknown: Never,
+    ) -> Decision | Vote:
+        """Record the decision of a wait; the first decision wins.
+
+        The run does not continue before the next `resume` or `sweep`. If several
+        persons must agree, each verdict is a vote, and one `Deny` ends the wait. The
+        first vote of a person counts. If the tool rejected the answer of a job, the id
+        that the job knows stands for the wait that was opened again.
+
+        Args:
+            wait_id: Id of the wait.
+            verdict: `Approve`, `Deny`, `Answer` or `Fail`.
+            shown: The digest of the wait that the person saw (`Wait.digest`). If the
+                wait has another one, nothing is recorded. `None`: not compared.
+            check_digest: Called with the wait's digest before anything is recorded, to
+                compare it in another way. Its exceptions are raised.
+            door: The way by which the decision came, for the audit.
+
+        Returns:
+            The recorded decision, or the `Vote` if the wait is still open after it. A
+            second, equal call returns the same.
+
+        Raises:
+            WaitNotFound: There is no such wait.
+            DecisionRefused: The verdict is invalid for the wait, the person saw another
+                wait, or may not decide it, or has voted otherwise. Nothing was
+                recorded. Exceptions of the runner's `groups` function are raised as
+                they are.
+            AlreadyDecided: Another decision is recorded; the error contains it.
+            WaitExpired: The deadline has passed.
+            Cancelled: The run was cancelled, has failed or was repaired.
+            StoreError: The store failed. Call again with the same verdict.
+        """
+        _check_call(verdict, _unexpected, _unknown)
+        now = self._ports.clock.now()
+        decide = partial(
+            decisions.decide,
+            self._objects,
+            verdict=verdict,
+            now=now,
+            decision_id=self._ports.ids.new_ulid(now),
+            check_digest=check_digest,
+            shown=shown,
+            door=door,
+            groups_of=self._groups_function,
+        )
+        # A person who saw the digest of a wait decides no other wait.
+        if check_digest is not None or shown is not None:
+            return await decide(wait_id)
+        return await self._for_newest_wait(wait_id, decide)
+
+    async def decide_all(
+        self,
+        verdicts: Mapping[str, Verdict],
+        *,
+        shown: Mapping[str, str] | None = None,
+        door: Door = PYTHON,
+    ) -> dict[str, Decision | Vote | Exception]:
+        """Record decisions for several waits, each on its own.
+
+        One that is refused or fails does not affect the others: its error is its
+        result. That may be an exception of the `groups` function of the runner. Call
+        again with the same verdicts after a `StoreError`.
+
+        Args:
+            verdicts: Verdicts by wait id, at most 1,000.
+            shown: Digests that the person saw, by wait id, as for `decide`.
+            door: The way by which the decisions came, for the audit.
+
+        Returns:
+            For each wait id, in the order given: the recorded decision, the vote, or
+            the error that `decide` raises.
+
+        Raises:
+            InvalidInput: `verdicts` is not a mapping, or has more than 1,000 waits.
+                Nothing was recorded.
+        """
+        from continuations.engine.requests.decision_batch import decide_each
+
+        return await decide_each(self.decide, verdicts, door, shown=shown)
+
+    async def wait(self, wait_id: str) -> Wait:
+        """Return an open wait, with everything that a decider needs.
+
+        A wait whose deadline has passed is returned until its expiry is recorded. If a
+        wait can have votes, or a later deadline, they are read too.
+
+        Args:
+            wait_id: Id of the wait.
+
+        Returns:
+            The wait, with its arguments, schema, deadline, note and votes.
+
+        Raises:
+            WaitNotFound: There is no such wait.
+            AlreadyDecided: The wait is decided; the error contains the decision.
+            WaitExpired: The wait has expired.
+            Cancelled: The run was cancelled, has failed or was repaired.
+            StoreError: The store failed.
+        """
+        wait = await decisions.find_open_wait(self._objects, wait_id)
+        recorded = await read_decision(self._objects, wait_id)
+        if recorded is None and wait is not None and wait.has_slots:
+            from continuations.ledger.arrivals import wait_slots
+
+            after = await wait_slots.follow(self._objects, wait)
+            if isinstance(after, Decision):
+                recorded = await decisions.record_decision(self._objects, after)
+            else:
+                wait = after
+        if recorded is not None:
+            raise decision_errors.not_open_error(recorded)
+        assert wait is not None  # noqa: S101 - it is open or decided
+        return wait
+
+    def waiting(
+        self,
+        *,
+        after: str = "",
+        kinds: Collection[str] | None = None,
+        approver: str | Identity | None = None,
+    ) -> AsyncIterator[WaitSummary]:
+        """Iterate over the open waits of all runs, sorted by id.
+
+        Only keys are read. Waits of the kinds `timer`, `model` and `operator` have no
+        object: if they are asked for, each run with a deadline is loaded, and for
+        `operator` each live run. A pause is listed once a worker has read it. After a
+        crash the list may be out of date until the next sweep; `decide` and `look` are
+        always exact.
+        A wait whose deadline has passed is listed as `expired` until a sweep records
+        the expiry.
+
+        With `approver`, the objects of the waits are read too, and the votes of waits
+        that take votes. A wait is listed if the person is one of its approvers, or if
+        it has none, and neither excludes the requester nor has a vote of the person.
+        Waits whose deadline has passed are left out.
+
+        Args:
+            after: Return only waits after this wait id.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person: `approval`, `question`, `unknown`, `input` and `output`.
+            approver: Return only waits that this person may decide: a name or an
+                `Identity`. The groups come from `Runner(groups=...)` and the
+                `Identity`. Without both, no wait for a group is listed.
+
+        Returns:
+            An iterator over a summary of each open wait.
+
+        Raises:
+            InvalidInput: `kinds` has an unknown kind, or `approver` is no name.
+                Exceptions of the runner's `groups` function are raised as they are.
+            Corrupt: With `approver`: a wait or a vote is damaged.
+            StoreError: The store failed; raised during the iteration.
+        """
+        from continuations.ledger.store_clock import StoreClock
+
+        clock = StoreClock(self._ports.clock)
+        chosen = waits.wait_kinds(kinds)
+        if approver is None:
+            return Flattened(waits.list_open(self._objects, clock, after, chosen))
+        from continuations.ledger.decisions.worklist import Approver, list_decidable
+
+        person = Approver.from_argument(approver, self._groups_function)
+        listed = list_decidable(self._objects, clock, person, after, chosen)
+        return Flattened(listed)
+
+    def open_waits(
+        self, *, after: str = "", kinds: Collection[str] | None = None
+    ) -> AsyncIterator[Wait]:
+        """Iterate over the open waits of all runs, with arguments and all other fields.
+
+        The objects of the waits are read in parallel: one request for each wait.
+        `waiting` needs one request for a thousand waits. After a crash, a decided wait
+        may be listed until the next sweep, also of a finished run. After an escalation,
+        a wait has the approvers and the deadline with which it was opened. `decide`
+        and `wait` are always exact.
+
+        Args:
+            after: Return only waits after this wait id.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person: `approval`, `question`, `unknown`, `input` and `output`.
+
+        Returns:
+            An iterator over the waits, sorted by id.
+
+        Raises:
+            InvalidInput: `kinds` has an unknown kind.
+            StoreError: The store failed; raised during the iteration.
+            Corrupt: A wait is damaged; `waiting` and `wait` show the others.
+        """
+        return waits.read_open(self._objects, after, waits.wait_kinds(kinds))
+
+    async def worklist(
+        self,
+        *,
+        after: str = "",
+        limit: int = 100,
+        kinds: Collection[str] | None = None,
+        approver: str | Identity | None = None,
+    ) -> Worklist:
+        """Return one page of the waits that people are asked about, with all fields.
+
+        Waits with the next deadlines come first, then the oldest ones. A page lists
+        the keys of all these waits, and one page of markers. Then it reads the waits
+        of the page, at the same time. After a crash, a decided wait may be listed until
+        the next sweep, also of a finished run. `decide` and `wait` are always exact.
+
+        Args:
+            after: `next` of the page before.
+            limit: The largest number of waits, from 1 to 1,000.
+            kinds: Return only waits of these kinds. `None`: of the kinds that ask a
+                person: `approval`, `question`, `unknown`, `input` and `output`.
+            approver: Leave out the waits that this person may not decide, as for
+                `waiting`. A page has fewer waits then, perhaps none, and their votes.
+
+        Returns:
+            The waits, and whether their deadline has passed.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            Corrupt: A wait of the page is damaged; `waiting` lists all waits.
+            StoreError: The store failed.
+        """
+        from continuations.ledger.decisions.worklist import Approver, read_worklist
+        from continuations.ledger.index.waits import wait_kinds
+        from continuations.ledger.store_clock import StoreClock
+
+        groups = self._groups_function
+        person = None if approver is None else Approver.from_argument(approver, groups)
+        return await read_worklist(
+            self._objects,
+            StoreClock(self._ports.clock),
+            after=after,
+            limit=limit,
+            kinds=wait_kinds(kinds),
+            approver=person,
+        )
+
+    async def notify(self, wait_id: str) -> None:
+        """Call `notify` once more for an open wait.
+
+        Args:
+            wait_id: Id of the wait.
+
+        Raises:
+            InvalidInput: The runner has no `notify`.
+            WaitNotFound, AlreadyDecided, WaitExpired, Cancelled, StoreError: As for
+                `wait`. Exceptions of the function itself are raised too.
+        """
+        from continuations.authoring import callables
+
+        if self._ports.notify is None:
+            msg = "This runner has no notify function. Pass Runner(..., notify=...)."
+            raise InvalidInput(msg)
+        await callables.call(self._ports.notify, await self.wait(wait_id))
+
+    async def heartbeat(
+        self, wait_id: str, *, extend: timedelta | float, by: str | None = None
+    ) -> Wait:
+        """Say that a job is in progress: its wait gets more time.
+
+        The new deadline is `extend` after now. A deadline never moves to an earlier
+        time. If the deadline moves by less than a tenth of `extend`, nothing is
+        written. A wait without a deadline, or whose tool has not returned, is not
+        changed.
+
+        Args:
+            wait_id: Id of the wait, `ctx.wait_id` of the tool.
+            extend: Time from now to the new deadline, as a `timedelta` or in seconds.
+            by: Name of the sender, for the record.
+
+        Returns:
+            The wait, with its newest deadline.
+
+        Raises:
+            InvalidInput: `extend` or `by` is invalid.
+            WaitNotFound: There is no such wait.
+            DecisionRefused: The wait is not one of a job. Nothing was changed.
+            AlreadyDecided: The job has a result.
+            WaitExpired: The deadline has passed.
+            Cancelled: The run was cancelled, has failed or was repaired.
+            StoreError: The store failed. Call again.
+        """
+        from continuations.authoring.deadline_options import to_seconds
+        from continuations.core.identity import checked_person
+        from continuations.ledger.decisions.heartbeats import extend_deadline
+        from continuations.ledger.store_clock import StoreClock
+
+        seconds = to_seconds(extend, "heartbeat: extend")
+        if seconds is None:
+            msg = "heartbeat: extend must be a timedelta or seconds, got None."
+            raise InvalidInput(msg)
+        sender = checked_person("by", by)
+        clock = self._ports.clock
+        return await self._for_newest_wait(
+            wait_id,
+            lambda newest_id: extend_deadline(
+                self._objects,
+                newest_id,
+                timedelta(seconds=seconds),
+                clock=StoreClock(clock),
+                new_ulid=lambda: self._ports.ids.new_ulid(clock.now()),
+                by=sender,
+            ),
+        )
+
+    async def _for_newest_wait(
+        self, wait_id: str, act: Callable[[str], Awaitable[T]]
+    ) -> T:
+        """Act on a wait, or on the one that was opened after it for the same job."""
+        while True:
+            try:
+                return await act(wait_id)
+            except AlreadyDecided:
+                from continuations.ledger.decisions import reopened_jobs
+
+                next_id = await reopened_jobs.find_next_wait_id(self._objects, wait_id)
+                if next_id is None:
+                    raise
+                wait_id = next_id
+
+    async def wake(
+        self, run_id: str, *, by: str | None = None, door: Door = PYTHON
+    ) -> int:
+        """End the waits of a run for its models before their time.
+
+        Call it when a provider reports that a background reply is ready, or that a
+        limit is over. The next `resume` or sweep polls or asks. A call before such a
+        wait is stored has no effect, and the next attempt comes at its time.
+
+        A limited model is asked early once before that time, and such an attempt counts
+        no failure. A reply that the provider computes is polled after each call.
+
+        Args:
+            run_id: Id of the run.
+            by: Name of the person or program, for the record.
+            door: The way by which the call came, for the audit.
+
+        Returns:
+            The number of waits that ended, now or by an earlier call.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: `by` is not a text.
+            StoreError: The store failed. Call again.
+        """
+        layout.check_run_id(run_id)
+        return await self._run_requests(run_id).wake(by=by, door=door)
+
+    async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
+        """Return the state of a run; writes nothing.
+
+        The frame of a sub-agent that has returned is in earlier versions only. Without
+        `version`, the waits have their newest deadlines, approvers and votes.
+
+        Args:
+            run_id: Id of the run.
+            version: Number of a version, by default the newest.
+
+        Returns:
+            The state, with messages, calls and waits.
+
+        Raises:
+            RunNotFound: The store has no such run or version.
+            RunErased: The run was erased.
+            InvalidInput: `version` is not an integer.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
+        """
+        from continuations.ledger.versions import Versions
+        from continuations.wire.continuation import Continuation
+
+        versions = Versions(self._objects, layout.check_run_id(run_id))
+        if version is not None and type(version) is not int:
+            msg = f"version must be an integer, got {type(version).__name__}."
+            raise InvalidInput(msg)
+        if version is None:
+            loaded = await versions.load_newest()
+        else:
+            loaded = await versions.load(version)
+        state = loaded.state
+        if version is None and any(wait.has_slots for wait in state.waits.values()):
+            from continuations.ledger.arrivals import wait_slots
+
+            state = await wait_slots.with_followed_waits(self._objects, state)
+        return Continuation(state, loaded.number)
+
+    def runs(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        label: str | None = None,
+        after: str = "",
+    ) -> AsyncIterator[RunSummary]:
+        """Iterate over the runs of the store: live ones by id, then ended ones by day.
+
+        The index has the keys of the runs. Each run that is listed costs a listing and
+        one or two reads more, in parallel.
+
+        Args:
+            agent: Return only runs of this root agent, also those that were stored
+                under an old name of `renamed=`. The others are read too.
+            status: `live` or `ended`, or one status: `running`, `suspended`,
+                `finished`, `failed` or `cancelled`. A run whose worker died at its end
+                is listed under `ended` after the next sweep.
+            label: Return only runs with this label, as `team=finance`, sorted by id.
+                Only their keys are listed.
+            after: Return only runs after this cursor of the same listing.
+
+        Returns:
+            An asynchronous iterator over a summary of each run.
+
+        Raises:
+            InvalidInput: An argument is invalid.
+            StoreError: The store failed; raised during the iteration.
+        """
+        from continuations.ledger.index.run_listing import RunFilter, list_runs
+
+        renamed = self._options.renamed
+        chosen = RunFilter.from_arguments(
+            agent=agent,
+            status=status,
+            label=label,
+            after=after,
+            old_names=self._worker_factory.old_names if renamed else None,
+        )
+        return Flattened(list_runs(self._objects, chosen))
+
+    def history(self, run_id: str, *, after: int = 0) -> AsyncIterator[RunVersion]:
+        """Iterate over the versions of a run, the oldest first.
+
+        Each version has its number, time, worker and waits, and what changed since the
+        version before. They are read one after another, as the iteration needs them:
+        one read for each version and one for each decision. The first one costs a
+        listing, and at most log2(versions) + 1 reads more if `after` is given.
+
+        Versions of a live run are never deleted. Versions that a repair gave up are
+        left out.
+
+        Args:
+            run_id: Id of the run.
+            after: Number of a version: return only later ones. Default: all.
+
+        Returns:
+            An iterator over the versions.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: `after` is not an integer, or the run has fewer versions.
+            RunNotFound: The store has no such run; raised during the iteration, as the
+                errors below.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged, and the run was not repaired.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Continue after the last version.
+        """
+        from continuations.engine.events.past_reading import check_version, read_history
+
+        layout.check_run_id(run_id)
+        number = check_version(after, "after")
+        return Flattened(read_history(self._objects, run_id, number))
+
+    async def diff(self, run_id: str, before: int, after: int) -> RunDifference:
+        """Compare two versions of a run.
+
+        The result has the messages, agents, open calls, waits and states of agents that
+        differ, and the decisions of the waits that only the first version has. A wait
+        that was opened and decided in between is in neither version; `history` has it.
+
+        Args:
+            run_id: Id of the run.
+            before: Number of the first version.
+            after: Number of the second version, also a smaller one.
+
+        Returns:
+            The differences.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: A number is not an integer.
+            RunNotFound: The store has no such run or version.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed.
+        """
+        from continuations.engine.events.past_reading import (
+            check_version,
+            read_difference,
+        )
+
+        return await read_difference(
+            self._objects,
+            layout.check_run_id(run_id),
+            check_version(before, "before"),
+            check_version(after, "after"),
+        )
+
+    def events(
+        self, run_id: str, *, after: str = "", follow: bool = False
+    ) -> AsyncIterator[StreamEvent]:
+        """Iterate over what happened in a run: messages, calls, waits, its end.
+
+        The events are derived from the stored versions, in any process and as often as
+        you like. Nothing is stored for them, and no agents are needed. See
+        `continuations.events` for their types.
+
+        Each version is read once, and each decision once. An iteration after a cursor
+        reads at most log2(versions) + 1 versions more. While nothing happens,
+        `follow=True` reads the key of the next version, each 0.2 seconds at first and
+        each 5 seconds later.
+
+        Args:
+            run_id: Id of the run, also of a thread.
+            after: The `cursor` of an event: return only later ones. Default: all.
+            follow: With True, wait for what happens next, also while a wait is open.
+                The iteration ends when the run ends or the thread rests.
+
+        Returns:
+            An iterator over the events, in their order.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            InvalidInput: `after` is not a cursor of the run.
+            RunNotFound: The store has no such run; raised during the iteration, as the
+                errors below.
+            RunErased: The run was erased.
+            Corrupt: A version or decision is damaged, and the run was not repaired.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Continue after the last cursor.
+        """
+        from continuations.engine.event_reading import Cursor, read_events
+
+        layout.check_run_id(run_id)
+        place = Cursor.parse(after)
+        found = read_events(
+            self._objects, self._ports.sleep, run_id, place, follow=follow
+        )
+        return Flattened(found)
+
+    def drift(
+        self, *, context: Any = NOT_GIVEN, after: str = "", run: str | None = None
+    ) -> AsyncIterator[DriftRow]:
+        """Iterate over all live runs, with what this code would do with each of them.
+
+        Nothing is written, and no model and no tool is called. The rules are those of
+        `resume`. A row names each approved call that would wait again, and each error
+        that `resume` would raise. Call it before a deployment, with the new code and
+        the store of the old code.
+
+        Functions of approval policies are called for calls that were accepted and have
+        not begun, as `resume` does. `recheck`, guardrails and hooks are not called. A
+        run that ended is left out.
+
+        Each row costs a listing and the reads of one resume. At most 20 runs are in
+        memory at a time.
+
+        Args:
+            context: Your object for the tools, as for `resume`. Its type is checked if
+                it is given.
+            after: Return only runs whose id sorts after this one.
+            run: Return only the row of this run.
+
+        Returns:
+            An iterator over a row of each run, by run id.
+
+        Raises:
+            InvalidInput: The runner has no agents, or an argument is invalid.
+            InvalidId: `after` or `run` is not a run id.
+            StoreError: The store failed; raised during the iteration.
+        """
+        run_id = layout.check_run_id(after) if after != "" else ""
+        check = self._worker_factory.make_drift_check(
+            self._run_options(None if context is NOT_GIVEN else context, None),
+            checks_context=context is not NOT_GIVEN,
+        )
+        if run is not None:
+            return Flattened(check.row_alone(layout.check_run_id(run, "run")))
+        return Flattened(check.rows(run_id))
+
+    async def audit(self, run_id: str, *, past: bool = True) -> list[AuditLine]:
+        """Return what was decided about a run, also after its end.
+
+        Decisions of people, programs and rules are lines, and so are expiries, signals,
+        votes, the request to cancel the run, forks and rewinds. One listing, and one
+        read for each line and for each version of the run.
+
+        Args:
+            run_id: Id of the run.
+            past: Whether the fork that made the run, and its rewinds, are lines. If
+                not, no version is read but the newest one.
+
+        Returns:
+            The lines, in the order of their times.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            Corrupt: A recorded decision is damaged.
+            FormatError: A recorded decision has a newer format.
+            StoreError: The store failed.
+        """
+        from continuations.ledger.repair.audit_records import read_audit
+
+        checked = layout.check_run_id(run_id)
+        return await read_audit(self._objects, checked, past=past)
+
+    async def send(
+        self,
+        run_id: str,
+        text: UserText,
+        *,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - as in `signal`
+    ) -> int:
+        """Send a user message to a run.
+
+        The root agent reads it at the next resume or sweep. A worker that already works
+        on the run reads it only before it finishes the run, and not between two turns.
+        A message that arrives between its last look and the end of the run is not read.
+
+        Args:
+            run_id: Id of the run.
+            text: The message, not empty; or texts and attachments.
+            by: Name of the sender, for the record.
+            id: Your id of the message: a repeat sends nothing, and returns the number
+                of the first one.
+
+        Returns:
+            The number of the message in the run's inbox, from 1.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: The run has ended, an argument is not a text, or `id` names
+                a message with another text or sender.
+            InboxFull: The run has too many unread messages.
+            AttachmentsTooLarge: The run would have too many bytes of attachments.
+            StoreError: The store failed.
+        """
+        layout.check_run_id(run_id)
+        return await self._run_requests(run_id).send(text, by=by, message_id=id)
+
+    async def signal(
+        self,
+        run_id: str,
+        name: str,
+        data: Any = None,
+        *,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
+    ) -> int:
+        """Send a signal to a run: it ends a wait that `wait_for(name)` opened.
+
+        The oldest such wait takes the signal, whatever its key, at the next resume or
+        sweep. The data of the signal is the answer. A signal that comes before its wait
+        is kept. A signal never queues behind a message.
+
+        If the data does not fit the type of the wait, the wait is opened again, and its
+        note says why. The signal is then used up.
+
+        Args:
+            run_id: Id of the run.
+            name: Name of the event, 1 to 200 characters.
+            data: Any JSON value.
+            by: Name of the sender, for the record.
+            id: Your id of this signal. A repeated call with the same id, name and data
+                sends one signal. Such a call reads all signals of the run.
+            door: The way by which the signal came, for the audit.
+
+        Returns:
+            The number of the signal, from 1.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: The run has ended, an argument is invalid, or no wait has
+                taken 100 signals of the run. Or the id names another signal.
+            StoreError: The store failed. The signal may be recorded: repeat the call
+                with an `id`.
+        """
+        layout.check_run_id(run_id)
+        requests = self._run_requests(run_id)
+        return await requests.signal(name, data, by=by, signal_id=id, door=door)
+
+    async def publish(
+        self,
+        name: str,
+        data: Any = None,
+        *,
+        key: str | None = None,
+        by: str | None = None,
+        id: str | None = None,  # noqa: A002 - the name in the public API
+        door: Door = PYTHON,
+    ) -> Publication:
+        """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
+
+        A wait matches if its name and its key are equal to those of the event. A wait
+        without a key takes events without a key. Each wait takes the oldest event that
+        its run has not taken, also one that was published up to 24 hours before the
+        wait was opened. The data of the event is the answer. Events are deleted after
+        two days, by a sweep.
+
+        If the data does not fit the type of the wait, the wait is opened again, and its
+        note says why. A crash leaves the event published or not. If it is published, a
+        sweep ends the waits that this call left open.
+
+        Args:
+            name: Name of the event, 1 to 200 characters.
+            data: Any JSON value.
+            key: Key of the event, for example an order number. `None`: no key.
+            by: Name of the publisher, for the record.
+            id: Your id of this event. A repeated call with the same id, name, key and
+                data records one event, as long as the first one is kept.
+            door: The way by which the event came, for the audit.
+
+        Returns:
+            The id of the event, and the runs whose waits this call ended. They continue
+            at the next resume or sweep.
+
+        Raises:
+            InvalidInput: An argument is invalid, or the id names another event.
+            StoreError: The store failed. The event may be published: repeat the call
+                with an `id`.
+        """
+        from continuations.engine.requests import request_checks
+        from continuations.ledger.published_events import EventPublisher
+
+        publisher = EventPublisher(
+            objects=self._objects,
+            clock=self._ports.clock,
+            new_ulid=self._ports.ids.new_ulid,
+        )
+        return await publisher.publish(
+            request_checks.event_name(name),
+            request_checks.event_key(key),
+            request_checks.json_text(data),
+            by=request_checks.checked_person("by", by),
+            own_id=request_checks.own_id(id),
+            door=door,
+        )
+
+    async def cancel(
+        self,
+        run_id: str,
+        *,
+        call: str | Sequence[str] | None = None,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
+    ) -> Continuation:
+        """End a run, or one of its calls, and close its open waits; idempotent.
+
+        If another process works on the run, that process ends it at its next commit, or
+        before the run finishes. The request is stored first: after a crash, a sweep or
+        resume ends the run. A request that arrives between the worker's last look and
+        the end of the run comes too late; only the status "cancelled" is a promise.
+
+        With `call`, only this call ends, with all calls of its agent and of the agents
+        below. Its path may also be a list of names. The model reads that the call was
+        cancelled, and the run goes on. A call that has begun to run is not stopped: it
+        returns, and its result is kept. A call that has not begun never begins.
+
+        Args:
+            run_id: Id of the run.
+            call: Id of an open call, or its path such as boss/hr/transfer. Default: the
+                whole run.
+            reason: Why, for the record, for later deciders and for the model.
+            by: Name of the person who cancels, for the record.
+            door: The way by which the request came, for the audit.
+
+        Returns:
+            The newest state: cancelled, running in another process, or ended before.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: `reason` or `by` is not a text. Or `call` names no open call
+                or several, or the run has ended. Then nothing was recorded.
+            StoreError: The store failed.
+        """
+        layout.check_run_id(run_id)
+        if call is not None:
+            commands = self._operator_commands(run_id)
+            return await commands.cancel_call(call, reason=reason, by=by, door=door)
+        requests = self._run_requests(run_id)
+        return await requests.cancel(by=by, reason=reason, door=door)
+
+    async def pause(
+        self,
+        run_id: str,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
+    ) -> Continuation:
+        """Pause a run until `unpause`; idempotent.
+
+        From the time when a worker sees the pause, it begins no call and no model turn.
+        Calls and model turns in progress are completed. Then the run is `Suspended`,
+        and `reasons` has the reason. Until `unpause`, `resume` and `sweep` begin
+        nothing. Decisions, signals and deadlines are recorded, and count after it.
+
+        The request is recorded first. A worker of another process sees it at its next
+        commit, or before the run finishes. After a crash, a sweep or resume pauses the
+        run. A pause of a paused run changes nothing, and the first reason stays.
+
+        Args:
+            run_id: Id of the run.
+            reason: Why, for the record and for `Suspended.reasons`.
+            by: Name of the operator, for the record.
+            door: The way by which the request came, for the audit.
+
+        Returns:
+            The newest state: paused, or running in another process.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: The run has ended, or `reason` or `by` is not a text.
+            StoreError: The store failed. Call again.
+        """
+        commands = self._operator_commands(layout.check_run_id(run_id))
+        return await commands.pause(reason=reason, by=by, door=door)
+
+    async def unpause(
+        self, run_id: str, *, by: str | None = None, door: Door = PYTHON
+    ) -> Continuation:
+        """End a pause, and the waits of all conditions (`suspend_when`) of a run.
+
+        Nothing runs here: call `resume`, or let a sweep go on. After a crash, a sweep
+        or resume ends the pause. A run that waits for no operator is not changed.
+
+        Args:
+            run_id: Id of the run.
+            by: Name of the operator, for the record.
+            door: The way by which the request came, for the audit.
+
+        Returns:
+            The newest state.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: The run has ended, or `by` is not a text.
+            StoreError: The store failed. Call again.
+        """
+        commands = self._operator_commands(layout.check_run_id(run_id))
+        return await commands.unpause(by=by, door=door)
+
+    async def signals(self, run_id: str) -> list[UntakenSignal]:
+        """Return the signals that no wait of a run has taken, the oldest first.
+
+        They are kept for waits that open later. `drop_signals` drops them.
+
+        Args:
+            run_id: Id of the run.
+
+        Returns:
+            The signals, with their data.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            Corrupt: A stored object is damaged.
+            StoreError: The store failed.
+        """
+        return await self._operator_commands(layout.check_run_id(run_id)).signals()
+
+    async def drop_signals(
+        self,
+        run_id: str,
+        *,
+        name: str | None = None,
+        reason: str | None = None,
+        by: str | None = None,
+        door: Door = PYTHON,
+    ) -> int:
+        """Drop the signals that no wait of a run has taken; idempotent.
+
+        The request is recorded first. A signal that comes later is kept. A signal that
+        an open wait takes at the same time may still end this wait. While a worker of
+        another process has the run, it drops the signals.
+
+        Args:
+            run_id: Id of the run.
+            name: The name of the signals; by default, all are dropped.
+            reason: Why, for the record.
+            by: Name of the operator, for the record.
+            door: The way by which the request came, for the audit.
+
+        Returns:
+            How many signals were dropped.
+
+        Raises:
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: The run has ended, or an argument is not a text.
+            StoreError: The store failed. Call again.
+        """
+        commands = self._operator_commands(layout.check_run_id(run_id))
+        return await commands.drop_signals(name, reason=reason, by=by, door=door)
+
+    async def grants(self, run_id: str) -> list[KeptGrant]:
+        """Return the grants of a run that have not ended, the oldest first.
+
+        A grant whose approval no worker has applied yet is among them, and so is one
+        that is revoked and not taken in; see `KeptGrant`. The store's time counts. A
+        condition on a secret argument is `{"const": "[secret]"}`.
+
+        Args:
+            run_id: Id of the run.
+
+        Returns:
+            The grants; none if the run has ended.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
+            StoreError: The store failed.
+        """
+        from continuations.ledger.decisions.grant_revocations import list_grants
+        from continuations.ledger.store_clock import StoreClock
+
+        clock = self._ports.clock
+        return await list_grants(
+            self._objects,
+            layout.check_run_id(run_id),
+            clock=StoreClock(clock),
+            nonce=self._ports.ids.new_ulid(clock.now()),
+        )
+
+    async def revoke(
+        self,
+        run_id: str,
+        grant: str,
+        *,
+        by: str | None = None,
+        reason: str | None = None,
+        door: Door = PYTHON,
+    ) -> None:
+        """End a grant of a run; idempotent.
+
+        The revocation counts for each worker that takes the run over after it. A worker
+        that read the run before may still begin calls by the grant, until it releases
+        its claim; `pause` or `cancel` stops it. After that, every call that the grant
+        approved and that has not begun waits for a person.
+
+        Args:
+            run_id: Id of the run.
+            grant: Id of the grant, as `grants` lists it.
+            by: Person or program that revokes, for the record.
+            reason: Why, for the record.
+            door: The way by which the revocation came, for the audit.
+
+        Raises:
+            InvalidId: `run_id` is invalid.
+            RunNotFound: The store has no such run.
+            RunErased: The run was erased.
+            InvalidInput: The run has no such grant, or an argument is not a text.
+            Corrupt: A stored object is damaged.
+            FormatError: A stored object has a newer format.
+            StoreError: The store failed. Call again.
+        """
+        layout.check_run_id(run_id)
+        requests = self._run_requests(run_id)
+        await requests.revoke(grant, by=by, reason=reason, door=door)
+
+    async def fork(
+        self,
+        run: str,
+        version: int | None = None,
+        *,
+        run_id: str | None = None,
+        decisions: Mapping[str, Verdict] | None = None,
+        results: Mapping[str, Any] | None = None,
+        messages: Mapping[str, str | Sequence[Mapping[str, Any]]] | None = None,
+        by: str | Identity | None = None,
+        door: Door = PYTHON,
+    ) -> str:
+        """Start a new run from a version of a run, with other decisions or results.
+
+        The fork is suspended: `resume` and `sweep` continue it. The other run may have
+        ended, and is not changed. Nothing that it did is repeated unasked:
+
+        - Open waits, and calls that were approved and not started, wait anew.
+        - A call that was started, in this version or later, waits as `unknown`.
+        - New calls of tools that were approved or started after this version need an
+          approval. `read_only` tools run again without one.
+        - No grant is copied, and the inbox is empty. A fork of a thread has no key.
+
+        A repeat with the same arguments and `run_id` returns the same run, also after a
+        crash: it records the decisions that are missing.
+
+        Args:
+            run: Id of the run to fork.
+            version: Number of the version to go on from. Default: the newest.
+            run_id: Id of the fork. Default: a new one.
+            decisions: Verdicts by the ids of open waits of the version.
+            results: Results by the ids of open calls, whose tools do not run.
+            messages: By the ids of frames: a text that is added for the user, or a list
+                of chat messages that replaces the transcript.
+            by: The requester of the fork: a name or an `Identity`.
+            door: The way by which the decisions came, for the audit.
+
+        Returns:
+            The id of the fork.
+
+        Raises:
+            InvalidId, InvalidInput, DecisionRefused: An argument does not fit the
+                version, or nothing is left to do in it. Nothing was written.
+            RunNotFound, RunErased: The store has no such run or version.
+            RunExists: The id of the fork belongs to another run.
+            AlreadyDecided: A repeat found another decision than its own.
+            ClockOff, Corrupt, FormatError, StoreError: As for `start`.
+        """
+        from continuations.engine.events.past_reading import check_version
+        from continuations.engine.past.forking import ForkChanges
+        from continuations.engine.start.new_run import check_new_run_id
+        from continuations.engine.start.run_description import check_requester
+
+        changes = ForkChanges.from_arguments(decisions, results, messages)
+        requester, source_id = check_requester(by), layout.check_run_id(run)
+        number = None if version is None else check_version(version, "version")
+        new_id = self._new_ulid() if run_id is None else check_new_run_id(run_id)
+        await self._probe_once()
+        forker = self._worker_factory.make_forker(self._groups_function, requester)
+        return await forker.fork(source_id, number, changes, new_id, door)
+
+    async def plan_rewind(
+        self, run: str, version: int, *, newest: int | None = None
+    ) -> RewindPlan:
+        """Return what a rewind would end, and what it would not undo. Read only.
+
+        Pass the `digest` of the plan as `shown=` to `rewind`: then a run that another
+        process advanced meanwhile is not rewound.
+
+        Args:
+            run: Id of the run.
+            version: Number of the version to go on from.
+            newest: Number of the version to rewind. Default: the newest one. With an
+                older one, the plan tells of a rewind that was made.
+
+        Returns:
+            The plan, with the reason if `rewind` would refuse it.
+
+        Raises:
+            InvalidId, InvalidInput: An argument is invalid.
+            RunNotFound, RunErased: The store has no such run or version.
+            Corrupt, FormatError, StoreError: A version cannot be read.
+        """
+        from continuations.engine.events.past_reading import check_version
+
+        number, run_id = check_version(version, "version"), layout.check_run_id(run)
+        last = None if newest is None else check_version(newest, "newest")
+        return await self._worker_factory.make_rewinder().plan(run_id, number, last)
+
+    async def rewind(
+        self,
+        run: str,
+        version: int,
+        *,
+        shown: str | None = None,
+        by: str | Identity | None = None,
+        door: Door = PYTHON,
+    ) -> Rewound:
+        """Let a live run go on from one of its earlier versions.
+
+        The run keeps its id. Its agents, calls, messages and waits are those of the
+        version; its inbox, usage and numbers never go back. Nothing runs here.
+
+        - Effects are not undone, and messages are not read again. The result lists the
+          calls that were started and the messages that were read since the version.
+        - Each open wait ends, and each wait of the version comes back under a new id.
+        - As in a fork, a person is asked before calls that were approved or started
+          since the version run again. `read_only` tools run again unasked.
+        - Grants that were given since the version end. A pause stays.
+
+        Fork a run that has ended. After a crash, `resume`, a sweep or a second call
+        finishes the rewind, once the claim of the dead process has ended.
+
+        Args:
+            run: Id of the run.
+            version: Number of the version to go on from.
+            shown: The `digest` of the plan that was shown to a person, from
+                `plan_rewind`. Default: nothing is compared.
+            by: The person who rewinds: a name or an `Identity`. The audit has it if an
+                open wait ends.
+            door: The way by which the request came, for the audit.
+
+        Returns:
+            The number of the new version, and what is not undone.
+
+        Raises:
+            InvalidId, InvalidInput: An argument is invalid, the run has ended, or it
+                cannot go on from this version. Nothing was written.
+            RunNotFound, RunErased: The store has no such run or version.
+            RunBusy: A worker holds the run. Call again after `until`.
+            StaleRun: Another process advanced the run at the same time. Or the run
+                moved on, or something was decided for it, since the plan that was
+                shown. Nothing was written.
+            ClockOff, Corrupt, FormatError, StoreError: As for `resume`.
+        """
+        from continuations.engine.events.past_reading import check_version
+        from continuations.engine.start.run_description import check_requester
+
+        number, run_id = check_version(version, "version"), layout.check_run_id(run)
+        name = check_requester(by)
+        rewinder = self._worker_factory.make_rewinder()
+        return await rewinder.rewind(run_id, number, shown, by=name, door=door)
+
+    async def erase(self, run_id: str) -> ErasedRun:
+        """Delete everything that the store holds of a run, except a tombstone.
+
+        The tombstone keeps the run's id from being used again, and contains no personal
+        data. A worker, sender or decider that was frozen cannot bring the run back:
+        later sweeps delete what it writes. If the process dies in between, a sweep or a
+        second call completes the deletion.
+
+        Needs neither agents nor a model. The store must allow this process to delete
+        `runs/*`. A bucket that keeps versions of objects keeps the deleted ones.
+
+        Args:
+            run_id: Id of the run.
+
+        Returns:
+            The numbers of deleted objects; zeros if the call is repeated.
+
+        Raises:
+            RunNotFound: The run does not exist.
+            RunBusy: A worker holds the run. Call again after `until`, or cancel the run
+                first.
+            StaleRun: Other processes advanced the run at the same time. Call again.
+            NewerFormat: A newer release wrote the run.
+            StoreError: The store failed. Call again, or let a sweep complete it.
+        """
+        from continuations.ledger.repair.pruning import Eraser
+        from continuations.ledger.store_clock import StoreClock
+
+        clock, run_id = StoreClock(self._ports.clock), layout.check_run_id(run_id)
+        return await Eraser(self._objects, clock, run_id).erase(self._new_ulid())
+
+    async def prune(
+        self, *, older_than: timedelta, dry_run: bool = False
+    ) -> PruneResult:
+        """Erase all runs that ended a long time ago.
+
+        The index of ended runs tells which. A run that is still live is never erased,
+        and an error of one run does not stop the others.
+
+        Args:
+            older_than: Erase runs that ended at least this long ago; at most 3650 days.
+            dry_run: With True, erase nothing, and return only the ids.
+
+        Returns:
+            The ids of the runs, the receipts of those that were erased, and the errors
+            by run id.
+
+        Raises:
+            InvalidInput: `older_than` is not a positive timedelta, or is too long.
+            StoreError: The store failed to list the runs.
+        """
+        from continuations.ledger.repair.pruning import Pruner
+        from continuations.ledger.store_clock import StoreClock
+
+        clock = StoreClock(self._ports.clock)
+        pruner = Pruner(self._objects, clock, self._new_ulid)
+        return await pruner.prune(older_than, dry_run=dry_run)
+
+
+def _at_once() -> bool:
+    """Pause before the first step."""
+    return True

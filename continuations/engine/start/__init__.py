@@ -1,0 +1,1 @@
+"""A new run: its input, its budget, its description."""

@@ -1,0 +1,1 @@
+"""Sweeps find runs that can go on without a caller, and continue them."""

@@ -1,0 +1,1 @@
+"""The plain face of asynchronous classes."""

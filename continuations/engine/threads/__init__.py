@@ -1,0 +1,1 @@
+"""Threads: conversations of many messages."""

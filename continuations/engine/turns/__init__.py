@@ -1,0 +1,1 @@
+"""The turns of a model: its request, its reply, compaction."""

@@ -1,0 +1,1 @@
+"""A worker, and the loop that carries out the steps of its run."""

@@ -1,0 +1,423 @@
+"""Perform one action of the plan and return the event that follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from continuations.authoring import callables
+from continuations.authoring.errors import (
+    ResultNotSerializable,
+)
+from continuations.authoring.tool.base_tool import BaseTool
+from continuations.authoring.tool.call_gate import CallNotBegun, current_gate
+from continuations.authoring.tool_waits import ToolWait
+from continuations.core import jsontext
+from continuations.core.changes.call_events import (
+    Answered,
+    Approved,
+    CallParked,
+    CallRaised,
+    CallReturned,
+    CallStarted,
+    Denied,
+    SubAgentStarted,
+    Unverified,
+)
+from continuations.core.changes.events import CheckPaid
+from continuations.core.changes.plan import AskModel, CheckCall, VerifyOutcome
+from continuations.core.messages import user_message
+from continuations.core.rows.calls import Unknown
+from continuations.core.rows.decisions import Answer, Approve, Decision, Deny
+from continuations.core.usage import Usage
+from continuations.engine import call_failures
+from continuations.engine.call_waits import approval_digest, approved_contract_digest
+from continuations.engine.calls import parked_calls
+from continuations.engine.calls.admission import Admission
+from continuations.engine.calls.call_examination import (
+    CallChecks,
+    CallExaminer,
+    is_possible,
+)
+from continuations.engine.calls.rule_approvals import (
+    RuleApprovals,
+    asks_person,
+)
+from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.engine.start.new_run import stored_instructions, with_instructions
+from continuations.engine.tool_contexts import context_of_call
+from continuations.engine.turns.model_turn import ModelTurn
+from continuations.engine.worker.suspend_checks import SuspendChecks
+from continuations.errors import AgentChanged, ModelError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from continuations.authoring.context import ToolContext
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
+    from continuations.core.changes.events import Event
+    from continuations.core.changes.plan import Launched
+    from continuations.core.rows.attachments import ResultWithFiles
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Verdict
+    from continuations.core.rows.state import RunState
+    from continuations.engine.events.event_feeds import EventFeed
+    from continuations.engine.journal.file_storing import AttachedFiles
+    from continuations.engine.model_registry import ModelRegistry
+    from continuations.engine.ports import Ports
+    from continuations.engine.stack.stack_binding import StackBinding
+    from continuations.ledger.objects import Objects
+
+
+# No limit of an agent is lower.
+_SHORT_RESULT = 200
+
+
+def _no_claim() -> None:
+    """Return nothing: without a store there is no claim."""
+
+
+@dataclass(slots=True)
+class Performer:
+    """Examines and starts calls, asks models, runs tools and verifies calls."""
+
+    stack_binding: StackBinding
+    ports: Ports
+    model_registry: ModelRegistry
+    run_options: RunOptions = DEFAULT_RUN_OPTIONS
+    max_depth: int | None = None
+    rules: RuleApprovals = field(default_factory=RuleApprovals)
+    # When the claim under which calls run ends unless it is renewed, if there is one.
+    claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
+    # Takes the parts of replies and the progress of tools.
+    feed: EventFeed | None = field(kw_only=True, default=None)
+    # The store of the run, if it has one, and the attachments once they are needed.
+    objects: Objects | None = field(kw_only=True, default=None)
+    files: AttachedFiles | None = field(kw_only=True, default=None)
+
+    suspend_checks: SuspendChecks = field(init=False)
+    _admission: Admission = field(init=False)
+    _examiner: CallExaminer = field(init=False)
+
+    # The calls that agents check.
+    checks: CallChecks = field(init=False, default_factory=CallChecks)
+
+    def __post_init__(self) -> None:
+        """Make the checks before every call and before every turn."""
+        self.suspend_checks = SuspendChecks(self.stack_binding, self.ports)
+        self._admission = Admission(self.stack_binding, self.ports, rules=self.rules)
+        self._examiner = CallExaminer(
+            self.stack_binding,
+            self.ports,
+            self._admission,
+            self.rules,
+            self.run_options.context,
+            self.max_depth,
+            self.checks,
+        )
+
+    # Local actions -----------------------------------------------------------
+
+    async def examine(self, state: RunState, call_id: str) -> Event | None:
+        """Return the event of a proposed call; see `CallExaminer`.
+
+        `None`: agents must check the call first; see `checks`.
+        """
+        return await self._examiner.examine(state, call_id)
+
+    async def _check_call(self, state: RunState, check: CheckCall) -> CheckPaid:
+        """Ask the agents that check a call; raises `ModelError`."""
+        if not is_possible(state, check):
+            self.checks.put_result(check, None)
+            return CheckPaid(Usage())
+        from continuations.engine.guards.guarded_turn import add_cost  # noqa: PLC0415 - few agents have one
+        from continuations.engine.hook_calls import GuardrailAgents  # noqa: PLC0415
+
+        gate = current_gate()
+        agents = GuardrailAgents(
+            state.run.id,
+            self.model_registry,
+            self.run_options,
+            lambda: gate.is_open,
+        )
+        examiner, call = self._examiner, state.calls[check.call_id]
+        try:
+            event = (
+                await examiner.guarded_again(state, call, agents)
+                if check.before_start
+                else await examiner.examine(state, call.id, agents)
+            )
+        except ModelError as error:
+            add_cost(error, agents.usage)
+            raise
+        assert type(event) is not CheckCall  # noqa: S101 - the agents were asked
+        self.checks.put_result(check, event)
+        return CheckPaid(agents.usage)
+
+    async def start_event(self, state: RunState, call_id: str) -> Event | None:
+        """Return the event that records the start of a ready call or its sub-agent.
+
+        `None`: agents must check the call first; see `checks`. If the call may not
+        begin, it is the event that holds the call back. A sub-agent whose instructions
+        function raises does not start.
+        """
+        call = state.calls[call_id]
+        try:
+            held: Event | CheckCall | None = await self._examiner.guarded_again(
+                state, call
+            )
+            held = held or await self._admission.hold(state, call)
+        except AgentChanged:
+            raise
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            call_failures.log_error(state, call, "was not executed", error)
+            if not call.attempts:
+                return call_failures.rejection_for_error(call, error)
+            note = f"The approval policy raised {type(error).__name__}."
+            held = self._admission.ask_again(state, call, note)
+        if held is not None:
+            return held if type(held) is not CheckCall else None
+        tool = self.stack_binding.unchanged_tool(state, call)
+        agent = tool.sub_agent
+        if agent is None:
+            return CallStarted(call_id=call_id)
+        task = agent.first_user_message(call.arguments or "{}")
+        try:
+            text = await stored_instructions(agent, task, self.run_options.context)
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            call_failures.log_error(state, call, "did not start its agent", error)
+            reason = f"the instructions of the agent raised {type(error).__name__}"
+            return call_failures.rejection(call, "instructions", f"{reason}.")
+        return SubAgentStarted(
+            call_id=call_id,
+            agent=agent.name,
+            messages=with_instructions((user_message(task),), text),
+            max_turns=agent.max_turns,
+        )
+
+    # Actions on the outside world --------------------------------------------
+
+    async def perform(self, action: Launched, state: RunState, fence: int) -> Event:
+        """Ask a model, run a tool behind the current gate, verify or check a call.
+
+        Raises `ModelError`, `TranscriptInvalid`, and `AgentChanged` if the call's tool
+        is missing or has changed.
+        """
+        if isinstance(action, AskModel):
+            return await self._ask_model(state, action.frame_id, fence)
+        if type(action) is CheckCall:
+            return await self._check_call(state, action)
+        call = state.calls[action.call_id]
+        if isinstance(action, VerifyOutcome):
+            return await self._verify(state, call, fence)
+        event = await self._run_tool(state, call, fence)
+        agent = self.stack_binding.agent(state, call.frame_id)
+        if agent.hooks is None or not isinstance(event, CallReturned | CallRaised):
+            return event
+        return await self._examiner.guarded(state, call, agent).with_result(event)
+
+    async def _ask_model(self, state: RunState, frame_id: str, fence: int) -> Event:
+        frame = state.frames[frame_id]
+        agent = self.stack_binding.agent(state, frame_id)
+        if agent.compaction is not None:
+            from continuations.engine.turns.compactor import Compactor  # noqa: PLC0415 - few agents have one
+
+            compactor = Compactor(self.model_registry, self.run_options, self.ports)
+            event = await compactor.event(state, frame, agent, agent.compaction)
+            if event is not None:
+                return event
+        turn = ModelTurn(
+            self.model_registry,
+            self.run_options,
+            self.ports,
+            self.feed,
+            self.files_of,
+        )
+        return await turn.ask(state, frame, agent, fence)
+
+    async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
+        tool = self.stack_binding.unchanged_tool(state, call)
+        assert tool.sub_agent is None  # noqa: S101 - sub-agents have frames instead
+        arguments = call.arguments or "{}"
+        if call.approved_digest is not None:
+            # The last check before the call: time passed since its start was recorded.
+            held = await self._admission.hold(state, call)
+            if held is not None:
+                return held
+        context = self._tool_context(state, call, tool, fence)
+        gate = current_gate()
+        try:
+            if not isinstance(tool, BaseTool):
+                gate.enter()  # a tool of another class does not ask the gate
+            async with gate.time_limit(tool.timeout):
+                result = (
+                    await tool.invoke(arguments, context)
+                    if call.answer is None
+                    else await tool.receive_answer(arguments, call.answer, context)
+                )
+        except CallNotBegun:
+            raise
+        except ResultNotSerializable as error:
+            text = (
+                f"ERROR: the tool ran, but its result cannot be stored: {error}. Its "
+                "effects remain."
+            )
+            return CallRaised(call_id=call.id, code="result", content=text)
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            failed = call_failures.FailedAttempts(
+                self.ports, self.claim_end, self.run_options.context
+            )
+            return await failed.event(state, call, tool, error, gate)
+        patch = _patch_of(context)
+        if isinstance(result, str):
+            if len(result) > _SHORT_RESULT:
+                result = self._within_limit(state, call, result)
+            return CallReturned(call_id=call.id, content=result, patch=patch)
+        return await self._waiting_or_stored(state, call, tool, result, patch)
+
+    async def _waiting_or_stored(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        result: ResultWithFiles | ToolWait[Any],
+        patch: str | None,
+    ) -> Event:
+        """Return the event of a tool that waits, or that returned attachments."""
+        if isinstance(result, ToolWait):
+            return self._parked(state, call, tool, result, patch)
+        from continuations.engine.journal.file_storing import stored_result  # noqa: PLC0415 - few tools return files
+
+        event = await stored_result(
+            self.files_of(state), call, result, self.ports, self.claim_end()
+        )
+        return replace(event, patch=patch) if isinstance(event, CallReturned) else event
+
+    def files_of(self, state: RunState) -> AttachedFiles:
+        """Return the attachments of the run."""
+        if self.files is None:
+            from continuations.engine.journal.file_storing import open_files  # noqa: PLC0415 - few runs have one
+
+            self.files = open_files(self.objects, state.run)
+        return self.files
+
+    def _within_limit(self, state: RunState, call: CallRow, result: str) -> str:
+        """Return the result of a tool, cut if the agent of the call limits it."""
+        compaction = self.stack_binding.agent(state, call.frame_id).compaction
+        if compaction is None or compaction.result_limit is None:
+            return result
+        from continuations.core.words.summaries import shorten_middle  # noqa: PLC0415 - few agents limit results
+
+        return shorten_middle(result, compaction.result_limit)
+
+    def _tool_context(
+        self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
+    ) -> ToolContext:
+        agent = self.stack_binding.find_agent(state, call.frame_id)
+        return context_of_call(state, call, tool, agent, self, fence=fence)
+
+    async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
+        tool = self.stack_binding.tool(state, call)
+        if tool is None or tool.contract_digest != call.contract_digest:
+            return Unverified(call_id=call.id)
+        context = self._tool_context(state, call, tool, fence)
+        try:
+            verdict = await tool.verify_call(call.arguments or "{}", context)
+            if isinstance(verdict, Approve) and await self._now_asks(call, tool):
+                verdict = None  # earlier code began the call; now a person is asked
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            call_failures.log_error(state, call, "could not be verified", error)
+            verdict = None  # a check that fails establishes nothing
+        if isinstance(verdict, ToolWait):
+            # The job began before the worker died.
+            patch = _patch_of(context)
+            if call.stage:  # an `on_answer` function opens no wait
+                return Unverified(call_id=call.id)
+            parked = self._parked(state, call, tool, verdict, patch)
+            is_parked = isinstance(parked, CallParked)
+            return parked if is_parked else Unverified(call_id=call.id)
+        event = verification_event(self.ports, state, call, tool, verdict)
+        if isinstance(event, Answered):
+            return replace(event, patch=_patch_of(context))
+        return event
+
+    async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:
+        """Return whether a call that began without an approval needs one now."""
+        if call.approved_digest is not None or call.stage or tool.approval is None:
+            return False
+        return asks_person(await tool.needs_approval(call.arguments or "{}"))
+
+    def _parked(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        asked: ToolWait[Any],
+        patch: str | None,
+    ) -> CallParked | CallRaised:
+        """Return the event of a tool that returned a wait."""
+        now = self.ports.clock.now()
+        ulid = self.ports.ids.new_ulid(now)
+        agent = self.stack_binding.find_agent(state, call.frame_id)
+        return parked_calls.park(
+            state, call, tool, asked, now=now, ulid=ulid, agent=agent, patch=patch
+        )
+
+
+def _patch_of(context: ToolContext) -> str | None:
+    """Return the fields of the state that a call changed; its attempt is over."""
+    changed = context.call_state
+    return None if changed is None else changed.take_patch()
+
+
+def _is_over(ports: Ports, state: RunState, unknown: Unknown) -> bool:
+    """Return whether a call of unknown outcome cannot be running any more."""
+    over = state.waits[unknown.wait_id].approve_after
+    return over is None or ports.clock.now() > over
+
+
+def verification_event(
+    ports: Ports,
+    state: RunState,
+    call: CallRow,
+    tool: ToolProtocol,
+    verdict: Verdict | None,
+) -> Event:
+    """Return the event of the verdict of a tool's `verify` function."""
+    assert isinstance(call.state, Unknown)  # noqa: S101 - only such calls are verified
+    match verdict:
+        case Answer(value=str(text)):
+            return Answered(call_id=call.id, content=text)
+        case Answer(value=value):
+            try:
+                return Answered(call_id=call.id, content=jsontext.canonical(value))
+            except jsontext.NotJson:
+                return Unverified(call_id=call.id)
+        case Approve(arguments=None) if _is_over(ports, state, call.state):
+            contract = approved_contract_digest(tool)
+            digest = approval_digest(state, call, call.arguments or "{}", contract)
+            return Approved(call_id=call.id, digest=digest)
+        case Deny(reason=reason):
+            now = ports.clock.now()
+            wait = state.waits[call.state.wait_id]
+            decision = Decision(
+                id=ports.ids.new_ulid(now),
+                wait_id=wait.id,
+                kind="deny",
+                at=now,
+                digest=wait.digest,
+                by="verify",
+                reason=reason,
+            )
+            return Denied(call_id=call.id, decision=decision)
+        case _:
+            return Unverified(call_id=call.id)

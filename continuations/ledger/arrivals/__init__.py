@@ -1,0 +1,1 @@
+"""Arrivals of a run: messages, signals, requests, records of decisions."""

@@ -1,0 +1,1 @@
+"""Decisions: verdicts, votes, grants, the worklist."""

@@ -1,0 +1,1 @@
+"""Doctor, checks, erasing, pruning, the audit."""
