@@ -121,8 +121,7 @@ def waiting(
     models = "" if kind else awaiting_models(runner)
     if json:
         _write_note(models)
-        rows = to_json(summaries)
-        write_json(rows)
+        write_json(to_json(list(summaries)))
         return
     waits = list(summaries)
     if not waits:
