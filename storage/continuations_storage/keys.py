@@ -37,6 +37,8 @@ MAX_STORE_PREFIX_LENGTH = 123
 SEGMENT_CHARACTERS = (
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._@=~-"
 )
+# An error shows so much of a segment.
+_SHOWN_CHARS = 60
 _SEGMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._@=~-]{1,255}")
 _INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9._@=~-]")
 _PARTIAL = re.compile(r"[A-Za-z0-9._@=~-]{0,255}")
@@ -114,7 +116,7 @@ def split_prefix(prefix: str) -> tuple[list[str], str]:
         if not is_segment(segment):
             raise InvalidKey(prefix, f"prefix with the {_segment_problem(segment)}")
     if not _PARTIAL.fullmatch(rest):
-        raise InvalidKey(prefix, f"prefix that ends in {rest!r}")
+        raise InvalidKey(prefix, f"prefix that ends in {_shortened(rest)!r}")
     return folders, rest
 
 
@@ -122,7 +124,11 @@ def _segment_problem(segment: str) -> str:
     """Return why a segment is not valid; name its first invalid character, if any."""
     invalid = _INVALID_CHARACTER.search(segment)
     character = f" with the character {invalid[0]!r}" if invalid else ""
-    return f"segment {segment!r}{character}"
+    return f"segment {_shortened(segment)!r}{character}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
 def check_limit(limit: int) -> None:

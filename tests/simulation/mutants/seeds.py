@@ -384,12 +384,6 @@ SEEDS: dict[str, tuple[int, str]] = {
     "older_bytes_are_adopted": (16000015, "nothing_is_repeated_unasked"),
     "bytes_from_before_a_rewind_are_adopted": (16000712, "nothing_is_repeated_unasked"),
     "dropped_signals_are_kept": (16000003, "dropped_signals_end_no_wait"),
+    "kept_signals_are_not_listed": (16000003, "untaken_signals_are_listed"),
     "signals_of_other_names_are_dropped": (16000003, "each_signal_ends_one_wait"),
-}
-
-# The laws that stand beside no seed, and a mutant that breaks each with its seed.
-OTHER_LAWS: dict[str, str] = {
-    "a_run_takes_each_arrival_once": "a_moved_wait_keeps_the_events_of_its_version",
-    "denied_by_its_rule_never_runs": "a_rule_never_denies",
-    "nothing_due_is_left": "a_release_marker_of_a_resting_thread_stays",
 }

@@ -18,6 +18,7 @@ from continuations.engine.calls.call_examination import CallExaminer
 from continuations.engine.past import adoption, rewinding
 from continuations.engine.past.adoption import Relocation
 from continuations.engine.stack.stack_binding import StackBinding
+from continuations.ledger.arrivals import run_signals
 from continuations.value_class import replace
 from tests.simulation.events.laws import (
     an_event_is_taken_once,
@@ -55,7 +56,7 @@ from tests.simulation.threads.laws import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from datetime import datetime
 
     from continuations.authoring.tool.tool_protocol import ToolProtocol
@@ -65,10 +66,12 @@ if TYPE_CHECKING:
     from continuations.core.rows.decisions import Approve, Deny
     from continuations.core.rows.grants import KeptGrant
     from continuations.core.rows.run import RunRow
+    from continuations.core.rows.signal_matching import UntakenSignal
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.core.trips import Trip
     from continuations.engine.calls.rule_approvals import ExaminedCall
+    from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -271,8 +274,26 @@ def dropped_signals_are_kept() -> Patches:
 
 
 @mutant(
+    "The signals that a run keeps are missing in the list of an operator.",
+    breaks=(untaken_signals_are_listed,),
+    family=SEAMS,
+)
+def kept_signals_are_not_listed() -> Patches:
+    original = run_signals.list_untaken
+
+    async def list_untaken(
+        objects: Objects, state: RunState, requests: Iterable[OperatorRequest]
+    ) -> list[UntakenSignal]:
+        listed = await original(objects, state, requests)
+        last = state.run.last_signal_number
+        return [each for each in listed if each.number > last]
+
+    yield patch(original, list_untaken)
+
+
+@mutant(
     "An operator who drops the signals of a name drops those of other names too.",
-    breaks=(each_signal_ends_one_wait, untaken_signals_are_listed),
+    breaks=(each_signal_ends_one_wait,),
     family=SEAMS,
 )
 def signals_of_other_names_are_dropped() -> Patches:
