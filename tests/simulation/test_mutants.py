@@ -40,7 +40,7 @@ from tests.simulation.mutants.mutant import (
     unique_mutants,
 )
 from tests.simulation.mutants.registry import MUTANTS, PROMISED_RULES
-from tests.simulation.mutants.seeds import OTHER_LAWS, SEEDS
+from tests.simulation.mutants.seeds import SEEDS
 from tests.simulation.protocol.laws_of_effects import started_once
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ SEARCH_LIMIT = int(os.environ.get("MUTANT_SEEDS", "0"))
 REFRESH = (
     "Did the random draws change? python -m tests.simulation.mutants.find_seeds --find"
 )
+
+# The laws that stand beside no seed, and a mutant that breaks each with its seed.
+OTHER_LAWS = {
+    "a_run_takes_each_arrival_once": "a_moved_wait_keeps_the_events_of_its_version",
+    "denied_by_its_rule_never_runs": "a_rule_never_denies",
+    "nothing_due_is_left": "a_release_marker_of_a_resting_thread_stays",
+}
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
