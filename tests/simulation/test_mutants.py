@@ -59,7 +59,7 @@ REFRESH = (
 OTHER_LAWS = {
     "a_run_takes_each_arrival_once": "a_moved_wait_keeps_the_events_of_its_version",
     "denied_by_its_rule_never_runs": "a_rule_never_denies",
-    "nothing_due_is_left": "a_release_marker_of_a_resting_thread_stays",
+    "nothing_due_is_left": "deadlines_are_never_checked",
 }
 
 

@@ -25,7 +25,6 @@ from tests.simulation.families import THREADS
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.protocol.laws_of_runs import each_message_once
-from tests.simulation.seams.laws import nothing_due_is_left
 from tests.simulation.threads.laws import (
     a_message_id_is_posted_once,
     each_message_has_one_reply,
@@ -235,7 +234,7 @@ def an_interruption_leaves_approved_calls() -> Patches:
 
 @mutant(
     "The marker of a release stays when the thread rests.",
-    breaks=(resting_thread_leaves_no_keys, nothing_due_is_left),
+    breaks=(resting_thread_leaves_no_keys,),
     family=THREADS,
 )
 def a_release_marker_of_a_resting_thread_stays() -> Patches:
