@@ -90,7 +90,7 @@ HEAVY = {"boto3", "httpx", "jsonschema_rs", "openai", "pydantic", "pydantic_core
 
 
 # Just above the modules of this package and its stores. A change that needs more says
-# why.
+# why. Some twelve are the `__init__` of folders, which contain a line.
 def test_cold_decision_loads_few_modules(tmp_path: Path) -> None:
     store = f"file:{tmp_path}"
 
@@ -98,7 +98,7 @@ def test_cold_decision_loads_few_modules(tmp_path: Path) -> None:
 
     assert set() == loaded & (HEAVY | UNUSED)
     assert {"continuations.ledger.decisions.decisions"} <= loaded
-    assert len([name for name in loaded if name.startswith("continuations")]) <= 83
+    assert len([name for name in loaded if name.startswith("continuations")]) <= 86
 
 
 def test_store_on_s3_loads_neither_files_nor_boto3() -> None:
