@@ -94,7 +94,7 @@ def test_core_is_pure() -> None:
         "import os",
         "from os import path",
         "from . import calls",
-        "from continuations.engine import worker",
+        "from continuations.engine.worker import worker",
         "import continuations.ledger.claims",
         "datetime.now()",
         "open('file')",
