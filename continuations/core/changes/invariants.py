@@ -101,7 +101,8 @@ def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     for call_id in frame.open_call_ids:
         call = state.calls.get(call_id)
         if call is None or call.frame_id != frame.id:
-            yield f"frame {frame.id} lists call {call_id}, which is not its own"
+            listed = call_id[:60]
+            yield f"frame {frame.id} lists call {listed}, which is not its own"
     pending = frame.pending_reply
     if pending is not None and (frame.open_call_ids or not pending):
         yield f"frame {frame.id} cannot have a pending reply"
