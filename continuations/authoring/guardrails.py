@@ -195,10 +195,10 @@ def _checked(option: str, stage: GuardrailStage, items: Any) -> tuple[Guardrail,
             f"objects, got {callables.shown(items)}. Pass {option}=[...]."
         )
         raise InvalidInput(msg)
-    return tuple([_with_default(option, stage, item) for item in items])
+    return tuple([_checked_guardrail(option, stage, item) for item in items])
 
 
-def _with_default(option: str, stage: GuardrailStage, item: Any) -> Guardrail:
+def _checked_guardrail(option: str, stage: GuardrailStage, item: Any) -> Guardrail:
     made = item if isinstance(item, Guardrail) else Guardrail(check=item)
     allowed = ON_TRIP[stage]
     on_trip = allowed[0] if made.on_trip is None else made.on_trip

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
-from continuations.authoring.arguments.strict_json import is_array, is_object
+from continuations.authoring.arguments.json_values import is_array, is_object
 from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
 from continuations.value_class import dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.authoring.arguments.strict_json import is_array, is_object
+from continuations.authoring.arguments.json_values import is_array, is_object
 from continuations.core import jsontext
 
 if TYPE_CHECKING:

@@ -279,7 +279,7 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
         _write_plan(runner, runner.plan_rewind(run, version), json=json)
         return
     if shown is None and not yes and sys.stdin.isatty():
-        shown = _ask(runner, runner.plan_rewind(run, version))
+        shown = _confirm_rewind(runner, runner.plan_rewind(run, version))
     actor = resolve_actor(by)
     rewound = runner.rewind(run, version, shown=shown, by=actor.name, door=actor.door)
     if json:
@@ -313,7 +313,7 @@ def _next_line(words: Iterable[str]) -> str:
     return f"next: {escape_invisible(shlex.join(('continuations', *words)))}"
 
 
-def _ask(runner: Runner, plan: RewindPlan) -> str:
+def _confirm_rewind(runner: Runner, plan: RewindPlan) -> str:
     """Show the plan on standard error and ask; return the digest of the plan."""
     if plan.refusal is None:  # else `rewind` raises an error that says why
         for line in _plan_lines(runner, plan):

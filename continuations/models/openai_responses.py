@@ -24,7 +24,7 @@ from continuations.models.responses_request import (
     RUN_METADATA,
     RequestForm,
     left_out,
-    owned,
+    with_owner,
 )
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class OpenAIResponses:
         self, reply: ModelReply, request: ModelRequest, form: RequestForm
     ) -> ModelReply:
         found = left_out(request.messages, self._name, as_stored=form.with_stored_items)
-        return owned(reply, self._name, request, found.new)
+        return with_owner(reply, self._name, request, found.new)
 
     def _answer(
         self,

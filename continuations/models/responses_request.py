@@ -77,8 +77,10 @@ def left_out(
     return LeftOut(frozenset(positions), new)
 
 
-def owned(reply: ModelReply, model: str, request: ModelRequest, new: int) -> ModelReply:
-    """Return a reply with its owner, and with the number of items left out before it.
+def with_owner(
+    reply: ModelReply, model: str, request: ModelRequest, new: int
+) -> ModelReply:
+    """Return a reply that names its owner and the number of items left out before it.
 
     Items that were left out for the first time are logged.
     """

@@ -77,7 +77,7 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
         Raises:
             InvalidInput: An argument does not have the type of its parameter.
         """
-        from continuations.authoring.arguments import strict_json, typed_values  # noqa: PLC0415 - pydantic is slow to import
+        from continuations.authoring.arguments import json_values, typed_values  # noqa: PLC0415 - pydantic is slow to import
 
         try:
             values = self._signature.bind(*args, **kwargs).arguments
@@ -103,7 +103,7 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
         except Exception as error:
             msg = (
                 f"task {self.name}: the arguments cannot be used: "
-                f"{strict_json.first_line(error)}. Pass values of the declared types."
+                f"{json_values.first_line(error)}. Pass values of the declared types."
             )
             raise InvalidInput(msg) from error
 

@@ -49,8 +49,8 @@ from pydantic_core import (
 )
 
 from continuations.authoring import readings
-from continuations.authoring.arguments import strict_json
-from continuations.authoring.arguments.strict_json import (
+from continuations.authoring.arguments import json_values
+from continuations.authoring.arguments.json_values import (
     MAPPING_TYPES,
     SEQUENCE_TYPES,
     SET_TYPES,
@@ -130,7 +130,7 @@ class ArgumentsValidator:
 
     def validate(self, raw_arguments: str) -> Any:
         """Return arguments as Python values; raises `ArgumentsInvalid`."""
-        data = strict_json.parse_arguments(raw_arguments)
+        data = json_values.parse_arguments(raw_arguments)
         text = raw_arguments.strip() or "{}"
         return validated(self.adapter, text, data, "arguments", ArgumentsInvalid)
 
@@ -169,7 +169,7 @@ class ArgumentsValidator:
 
         Returns `None` if both mean the same. Raises `ArgumentsInvalid`.
         """
-        edit = strict_json.parse_arguments(edited_arguments, lossless=True)
+        edit = json_values.parse_arguments(edited_arguments, lossless=True)
         dumped = self._dump(self.validate(edited_arguments))
         return find_difference(edit, dumped.data, dumped.plain, self.schema)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from continuations.authoring.arguments import strict_json
+from continuations.authoring.arguments import json_values
 from continuations.authoring.arguments.arguments import (
     ArgumentsValidator,
     describe_validation_error,
@@ -23,7 +23,7 @@ from continuations.authoring.arguments.arguments import (
     schema_of,
     validated,
 )
-from continuations.authoring.arguments.strict_json import first_line
+from continuations.authoring.arguments.json_values import first_line
 from continuations.authoring.errors import OutputInvalid, StateInvalid
 from continuations.core import jsontext
 from continuations.core.model_protocol import OutputSchema
@@ -109,7 +109,7 @@ class OutputSpec:
     def parse(self, text: str) -> Any:
         """Return the value of a final reply; raises `OutputInvalid`."""
         try:
-            data = strict_json.parse_strict(text)
+            data = json_values.parse_strict(text)
         except jsontext.NotJson as error:
             msg = f"The output is not valid JSON: {error}."
             raise OutputInvalid(msg) from None

@@ -9,8 +9,8 @@ import inspect
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
-from continuations.authoring.arguments import strict_json
-from continuations.authoring.arguments.strict_json import is_object
+from continuations.authoring.arguments import json_values
+from continuations.authoring.arguments.json_values import is_object
 from continuations.authoring.callables import is_context_type, parameter_type
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.readings import Money, Secret
@@ -139,7 +139,7 @@ class SchemaParameters:
             )
         except ValueError as error:
             msg = f"tool {self._name}: schema is not a valid JSON Schema"
-            reason = strict_json.first_line(error)
+            reason = json_values.first_line(error)
             raise InvalidInput(f"{msg}: {reason}. Correct the schema.") from error
 
     def _check_defaults(self) -> None:
@@ -151,7 +151,7 @@ class SchemaParameters:
 
     def effective_arguments(self, raw_arguments: str) -> str:
         """Return the effective arguments; see `ToolProtocol.effective_arguments`."""
-        values = {**self._defaults, **strict_json.parse_arguments(raw_arguments)}
+        values = {**self._defaults, **json_values.parse_arguments(raw_arguments)}
         try:
             errors = list(self._validator.iter_errors(values))
             # As for edited arguments: 5.0 is an integer to JSON Schema.
@@ -168,7 +168,7 @@ class SchemaParameters:
 
         The tool adds only the defaults that its schema shows.
         """
-        strict_json.parse_arguments(edited_arguments, lossless=True)
+        json_values.parse_arguments(edited_arguments, lossless=True)
         self.effective_arguments(edited_arguments)
         return None
 
@@ -177,7 +177,7 @@ class SchemaParameters:
         if self.effective_arguments(arguments_json) != arguments_json:
             msg = "These arguments now have another meaning; nothing ran."
             raise ArgumentsInvalid(msg)
-        return strict_json.parse_arguments(arguments_json)
+        return json_values.parse_arguments(arguments_json)
 
     def passed(
         self, function: Callable[..., Any], arguments_json: str, ctx: ToolContext
@@ -238,4 +238,4 @@ def _describe(error: ValidationError) -> str:
         else:
             where += f".{step}" if where else step
     text = f"{where}: {error.message}" if where else error.message
-    return strict_json.truncate(text, _MAX_ERROR_LENGTH)
+    return json_values.truncate(text, _MAX_ERROR_LENGTH)

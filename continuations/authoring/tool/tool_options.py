@@ -292,7 +292,7 @@ class Retries:
             raise InvalidInput(msg)
         _delay_seconds("first_delay", self.first_delay)
         _delay_seconds("max_delay", self.max_delay)
-        _check_classes(self.on)
+        _check_retried_errors(self.on)
 
     def covers(self, error: BaseException, attempts: int) -> bool:
         """Return whether the function is called again after an error.
@@ -367,7 +367,7 @@ def _delay_seconds(name: str, delay: object) -> float:
     raise InvalidInput(msg)
 
 
-def _check_classes(classes: object) -> None:
+def _check_retried_errors(classes: object) -> None:
     if isinstance(classes, list | tuple):
         given = cast("Sequence[object]", classes)
         if given and all(

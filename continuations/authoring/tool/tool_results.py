@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from pydantic_core import to_jsonable_python
 
-from continuations.authoring.arguments.strict_json import (
+from continuations.authoring.arguments.json_values import (
     MAPPING_TYPES,
     SEQUENCE_TYPES,
     SET_TYPES,

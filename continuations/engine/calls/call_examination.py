@@ -145,9 +145,9 @@ class CallExaminer:
             if not isinstance(ruling, str | None):
                 return ruling
             note = note or ruling
-        return self._ask(state, call, tool, examined, note, trip)
+        return self._approval_request(state, call, tool, examined, note, trip)
 
-    def _ask(
+    def _approval_request(
         self,
         state: RunState,
         call: CallRow,
@@ -229,7 +229,7 @@ class CallExaminer:
         tool = self.stack_binding.unchanged_tool(state, call)
         examined = examined_call(call.id, tool, arguments)
         note = _noted(checked.trip, None)
-        return self._ask(state, call, tool, examined, note, checked.trip)
+        return self._approval_request(state, call, tool, examined, note, checked.trip)
 
 
 def _noted(trip: Trip, note: str | None) -> str:

@@ -77,7 +77,7 @@ class RunEnder:
         await self.close_waits(before, before.waits.values(), reason)
         return after
 
-    async def close_ended_waits(
+    async def close_settled_and_cancelled(
         self,
         state: RunState,
         settled: AbstractSet[str],

@@ -1007,7 +1007,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             StoreError: The store failed. Call again.
         """
         layout.check_run_id(run_id)
-        return await self._run_requests(run_id).wake(by=by, door=door)
+        return await self._requests_of(run_id).wake(by=by, door=door)
 
     async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
         """Return the state of a run; writes nothing.
@@ -1303,7 +1303,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             StoreError: The store failed.
         """
         layout.check_run_id(run_id)
-        return await self._run_requests(run_id).send(text, by=by, message_id=id)
+        return await self._requests_of(run_id).send(text, by=by, message_id=id)
 
     async def signal(
         self,
@@ -1345,7 +1345,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
                 with an `id`.
         """
         layout.check_run_id(run_id)
-        requests = self._run_requests(run_id)
+        requests = self._requests_of(run_id)
         return await requests.signal(name, data, by=by, signal_id=id, door=door)
 
     async def publish(
@@ -1448,7 +1448,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         if call is not None:
             commands = self._operator_commands(run_id)
             return await commands.cancel_call(call, reason=reason, by=by, door=door)
-        requests = self._run_requests(run_id)
+        requests = self._requests_of(run_id)
         return await requests.cancel(by=by, reason=reason, door=door)
 
     async def pause(
@@ -1631,7 +1631,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             StoreError: The store failed. Call again.
         """
         layout.check_run_id(run_id)
-        requests = self._run_requests(run_id)
+        requests = self._requests_of(run_id)
         await requests.revoke(grant, by=by, reason=reason, door=door)
 
     async def fork(

@@ -138,7 +138,7 @@ class RunnerParts:
 
         return RunDescription.from_arguments(**arguments)
 
-    def _run_requests(self, run_id: str) -> RunRequests:
+    def _requests_of(self, run_id: str) -> RunRequests:
         from continuations.engine.requests.run_requests import RunRequests
 
         return RunRequests(

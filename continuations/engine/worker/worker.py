@@ -364,7 +364,7 @@ class Worker:
         await journal.ensure_guarded()
         settled = state.waits.keys() - before.waits.keys()
         requests = arrived.operator_requests
-        await ender.close_ended_waits(state, settled, cancels, requests)
+        await ender.close_settled_and_cancelled(state, settled, cancels, requests)
         taken = await signal_delivery.end_waits(
             self.objects, after, arrived.signals, self.ports, now=now
         )

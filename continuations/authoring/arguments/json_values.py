@@ -1,4 +1,5 @@
-"""Read JSON that a model wrote, and refuse text that readers could read differently.
+"""JSON of models, read strictly; JSON of pydantic, normalized; words for both.
+
 
 The person who approves a call and the tool that runs must see the same values.
 
