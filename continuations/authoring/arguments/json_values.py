@@ -1,6 +1,5 @@
 """JSON of models, read strictly; JSON of pydantic, normalized; words for both.
 
-
 The person who approves a call and the tool that runs must see the same values.
 
 JSON that pydantic wrote is normalized. A set has another order in every process, and
