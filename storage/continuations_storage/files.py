@@ -68,7 +68,7 @@ __all__ = ["FileStore"]
 _TEMPORARY_FOLDER = ".tmp+"
 _STALE_AFTER_SECONDS = 3600.0
 _CLEAN_UP_EVERY = 256
-_MAX_ATTEMPTS = 16
+_MAX_ATTEMPTS = 64
 _MAX_SMALL = 1 << 20
 # Not the threads of the event loop: the renewal of a claim must not wait behind slow
 # functions of the application.
