@@ -271,7 +271,17 @@ def _asked_to_drop(evidence: Evidence, listing: SignalList) -> set[int]:
 
 
 def _were_open_together(history: RunHistory, one: str, other: str) -> bool:
-    return any({one, other} <= each.state.waits.keys() for each in history.versions)
+    """Return whether two waits were open at the same time.
+
+    A version that ends one of them may open the other: it applies several decisions,
+    one after the other.
+    """
+    open_waits = [each.state.waits.keys() for each in history.versions]
+    following = [*open_waits[1:], *open_waits[-1:]]
+    return any(
+        {one, other} <= now | after
+        for now, after in zip(open_waits, following, strict=True)
+    )
 
 
 def _ended(
