@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 # Each function that takes `**options`, and the object whose signature has them.
 _OPTIONS = {
-    "authoring.agent.Agent.__init__": "authoring.agent.Agent",
-    "authoring.tool.tool": "authoring.tool.tool",
-    "authoring.tool.Tool.from_schema": "authoring.tool.Tool.from_schema",
+    "authoring.agent.agent.Agent.__init__": "authoring.agent.agent.Agent",
+    "authoring.tool.tool.tool": "authoring.tool.tool.tool",
+    "authoring.tool.tool.Tool.from_schema": "authoring.tool.tool.Tool.from_schema",
 }
 _TYPED_DICTS = (
-    "authoring.agent_options.AgentOptions",
-    "authoring.tool_options.CallOptions",
-    "authoring.tool_options.ToolOptions",
-    "authoring.tool_options.SchemaToolOptions",
+    "authoring.agent.agent_options.AgentOptions",
+    "authoring.tool.tool_options.CallOptions",
+    "authoring.tool.tool_options.ToolOptions",
+    "authoring.tool.tool_options.SchemaToolOptions",
 )
 
 
@@ -66,21 +66,21 @@ class SyncStubs(griffe.Extension):
         """Replace each module that has a stub by what the stub says."""
         if pkg.name != "continuations":
             return
-        engine = pkg["engine"]
-        for path in sorted(pkg.filepath.parent.glob("engine/sync_*.pyi")):
-            docstring = engine[path.stem].docstring
+        for path in sorted(pkg.filepath.parent.glob("engine/*/sync_*.pyi")):
+            room = pkg[f"engine.{path.parent.name}"]
+            docstring = room[path.stem].docstring
             stub = griffe.visit(
                 path.stem,
                 filepath=path,
                 code=path.read_text(encoding="utf-8"),
-                parent=engine,
+                parent=room,
                 docstring_parser=docstring.parser,
                 docstring_options=docstring.parser_options,
                 lines_collection=pkg.lines_collection,
                 modules_collection=pkg.modules_collection,
             )
-            engine.del_member(path.stem)  # `set_member` would merge them again
-            engine.set_member(path.stem, stub)
+            room.del_member(path.stem)  # `set_member` would merge them again
+            room.set_member(path.stem, stub)
 
 
 def _parameters(
