@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations import Approve, AsyncRunner, Finished, Runner
 from continuations.ledger import markers
 from continuations.ledger.decisions.decisions import build_decision, record_decision
-from continuations.ledger.index.run_index import INDEX_PREFIX
+from continuations.ledger.index.run_index import INDEX_PREFIX, LIVE_PREFIX
 from continuations.ledger.objects import Objects
+from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, at, crashed, on
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
@@ -20,6 +22,9 @@ from tests.engine.payment_agent import PAY_SCRIPT, make_pay_tool, start_and_get_
 from tests.ledger.fake_clock import make_ulid
 from tests.ledger.interleaving import InterleavingStore
 from tests.stores import StoreWithListingTime
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 class DecisionInProgress:
@@ -119,3 +124,42 @@ def test_run_that_another_process_ends_during_a_sweep_is_listed(
         if interleaved.request_count < number:
             return
     pytest.fail("the sweep made more requests")
+
+
+class StoreWithVisitor(InterleavingStore):
+    """A store in which another process acts before the next key of a live run."""
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Let the other process act first, once."""
+        if key.startswith(LIVE_PREFIX) and self.request_count >= 0:
+            self.request_count = -1000
+            await self.other_actor()
+        return await self.inner.create(key, body)
+
+
+def test_a_slow_process_lists_no_wait_of_a_version_that_was_followed() -> None:
+    """The process publishes the waits of a version whose worker died.
+
+    Before it creates their objects, another process decides and resumes the run. Then
+    the slow process dies: no marker would lead to an object that it left.
+    """
+    store, agent = MemoryStore(), make_boss(PAY_SCRIPT, make_pay_tool())
+    dying = on("create", crashed("after"), prefix="waits/")
+    with suppress(Crash):
+        Runner(agent, store=FaultyStore(store, dying)).start("go", run_id="r1")
+    [key] = asyncio.run(store.keys("waits/"))
+
+    async def decide_and_resume() -> None:
+        other = AsyncRunner(agent, store=store)
+        await other.decide(key.removeprefix("waits/"), Approve(by="kim"))
+        await other.resume("r1")
+
+    slow = FaultyStore(
+        StoreWithVisitor(store, 0, decide_and_resume),
+        on("create", crashed("after"), prefix="waits/"),
+    )
+    with suppress(Crash):
+        Runner(agent, store=slow).resume("r1")
+
+    assert "finished" == Runner(agent, store=store).look("r1").status
+    assert [] == asyncio.run(store.keys("waits/"))

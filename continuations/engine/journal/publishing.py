@@ -212,7 +212,11 @@ class Publisher:
             journal.keeps_markers = True
 
     async def finish_publishing(self, loaded: LoadedVersion) -> None:
-        """Publish a suspended version again if the marker that guards it is left."""
+        """Publish a suspended version again if the marker that guards it is left.
+
+        Not if another process stored a newer version meanwhile: its waits may be
+        decided, and after a rewind no marker would lead to their objects.
+        """
         guards = [
             key for key in loaded.marker_keys if not layout.is_release_marker(key)
         ]
@@ -222,7 +226,8 @@ class Publisher:
         left = [key for page in listed for key in page]
         if not left or not loaded.state.waits:
             return
-        await run_index.mend(self.objects, loaded)
+        if not await run_index.mend(self.objects, loaded):
+            return
         await publish_again(self.objects, self.ports.notify, loaded.state)
         await look_back(self.objects, self.ports, loaded.state.waits.values())
         run_id = loaded.state.run.id

@@ -100,20 +100,28 @@ async def withdraw_if_over(objects: Objects, written: LoadedVersion) -> None:
         await objects.delete(live_key(run_id))
 
 
-async def mend(objects: Objects, version: LoadedVersion) -> None:
+async def mend(objects: Objects, version: LoadedVersion) -> bool:
     """Create all keys of a run again, after a crash of the process that should have.
 
     Args:
         objects: The store.
         version: The newest version, as far as the caller knows.
+
+    Returns:
+        Whether it still was the newest version afterwards.
+
+    Raises:
+        RunErased: The run was erased meanwhile. Its keys are deleted again.
     """
     run = version.state.run
     if run.status in ENDED_STATUSES:
         await move_to_ended(objects, version, with_labels=True)
     else:
         await create_live(objects, run)
-    if await Versions(objects, run.id).newest_number() != version.number:
-        await withdraw_if_over(objects, version)
+    if await Versions(objects, run.id).newest_number() == version.number:
+        return True
+    await withdraw_if_over(objects, version)
+    return False
 
 
 def _label_creates(
