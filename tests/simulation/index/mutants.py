@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from continuations.engine.worker.worker import Worker
 from continuations.ledger.index import run_index
-from tests.simulation.families import PAST
+from tests.simulation.families import PAST, SEAMS
 from tests.simulation.index.laws import runs_are_found
 from tests.simulation.mutants.conditions import the_index_fails_at_times
-from tests.simulation.mutants.mutant import mutant, mutants_in, returns, skip
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
 from tests.simulation.protocol.laws_of_endings import listed_waits_are_open
 
 if TYPE_CHECKING:
+    from continuations.ledger.loaded_version import LoadedVersion
+    from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     "Nobody writes the index keys of a process that died.", breaks=(runs_are_found,)
 )
 def a_dead_process_leaves_a_run_out_of_the_index() -> Patches:
-    yield skip(run_index.mend)
+    yield returns(run_index.mend, value=True)
 
 
 @mutant(
@@ -42,6 +44,21 @@ def a_sweep_deletes_what_its_worker_kept() -> Patches:
 )
 def a_sweep_deletes_the_markers_of_another_process() -> Patches:
     yield returns(Worker.has_followed, value=True)
+
+
+@mutant(
+    "A slow process lists the waits of a version that another process has followed.",
+    breaks=(listed_waits_are_open,),
+    family=SEAMS,
+)
+def waits_of_a_followed_version_are_listed() -> Patches:
+    original = run_index.mend
+
+    async def mend(objects: Objects, version: LoadedVersion) -> bool:
+        await original(objects, version)
+        return True
+
+    yield patch(original, mend)
 
 
 MUTANTS = mutants_in(globals())

@@ -125,6 +125,10 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_dead_process_leaves_a_run_out_of_the_index": (19, "runs_are_found"),
     "a_sweep_deletes_what_its_worker_kept": (38, "runs_are_found"),
     "a_sweep_deletes_the_markers_of_another_process": (11002469, "runs_are_found"),
+    "waits_of_a_followed_version_are_listed": (
+        16004824,
+        "listed_waits_are_open",
+    ),
     "an_answer_runs_the_tool_again": (0, "tool_before_a_wait_never_runs_again"),
     "an_answer_is_received_again_after_a_crash": (270, "started_once"),
     "both_stages_have_one_key": (0, "idempotency_key_stable"),
