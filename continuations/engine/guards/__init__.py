@@ -1,1 +1,1 @@
-"""Hooks and guardrails at work."""
+"""Hooks and guardrails of calls and of turns."""

@@ -438,7 +438,7 @@ class RunSweep:
             return  # in the second case the next sweep repairs the run
         if not self.worker.has_followed(before.number, newest.number):
             # Another process wrote a version during this look. If it died before it
-            # published the version, the markers lead the next sweep to it.
+            # published the version, the markers lead the next sweep to that version.
             return
         if not self._is_published(due_markers, before):
             # This includes waits that were decided long ago: a process may have created

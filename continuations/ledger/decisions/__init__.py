@@ -1,1 +1,1 @@
-"""Decisions: verdicts, votes, grants, the worklist."""
+"""Decisions of waits: their checks, votes and grants, and the worklist."""

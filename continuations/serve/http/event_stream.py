@@ -245,7 +245,7 @@ def _readable_lines(event: RunEvent, detail: Detail | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
-    """A server-sent event with a name, which is no event of a run."""
+    """A server-sent event with a name of its own. Events of runs have another form."""
 
     name: str
     data: Any
@@ -382,7 +382,7 @@ class _WorkStream:
         yield result.text()
 
     async def _next(self, seconds: float) -> list[RunEvent] | None:
-        """Return the next events; `[]` at the end, `None` if there are none yet."""
+        """Return the next events; `[]` at the end, `None` before the next one."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._buffer.read()
