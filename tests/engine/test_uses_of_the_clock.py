@@ -56,7 +56,7 @@ _REASONS: dict[str, str] = {
         engine/arrivals/arrival_reducer.py ArrivalReducer._with_doubtful_answer
         engine/arrivals/arrival_reducer.py ArrivalReducer.with_interrupted_calls
         engine/calls/call_examination.py CallExaminer._admitted
-        engine/calls/call_examination.py CallExaminer._ask
+        engine/calls/call_examination.py CallExaminer._approval_request
         engine/call_failures.py FailedAttempts._unknown_after_timeout
         engine/threads/agentless_threads.py create_thread
         engine/journal/file_storing.py _ClaimTime.seconds_left

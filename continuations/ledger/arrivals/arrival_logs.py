@@ -49,8 +49,6 @@ class ArrivalLog(Generic[A]):
         record: The table of the stored objects.
         last_taken: Returns the number of the last one that a run has taken in.
         marker_reason: The reason of the marker of a new one; "" if no worker must act.
-        has_store_time: Whether the time of a new one is that of the store, if the store
-            tells it to the process that creates the marker.
         lost: The words of an error for an arrival whose run was erased meanwhile.
         id_letter: The first letter of the keys of senders' own ids; "" without any.
         id_record: The table of the objects under these keys, if there are any.
@@ -62,7 +60,6 @@ class ArrivalLog(Generic[A]):
     record: Record[A]
     last_taken: Callable[[RunRow], int]
     marker_reason: str = ""
-    has_store_time: bool = True
     lost: str = ""
     id_letter: str = ""
     id_record: Record[FirstNumber] = MESSAGE_ID
@@ -214,12 +211,14 @@ class ArrivalLog(Generic[A]):
     async def _with_marker(
         self, objects: Objects, run_id: str, arrival: A, nonce: str
     ) -> tuple[A, str]:
-        """Create the marker of an arrival; return the arrival with it, and its key."""
+        """Create the marker of an arrival; return the arrival with it, and its key.
+
+        The time of the arrival is that of the store, if the marker's create tells it.
+        """
         if not self.marker_reason:
             return arrival, ""
         marker = markers.for_arrival(run_id, self.marker_reason, arrival.number, nonce)
-        told = await markers.create(objects, marker)
-        at = (told if self.has_store_time else None) or arrival.at
+        at = await markers.create(objects, marker) or arrival.at
         changes: dict[str, Any] = {"marker": marker.key, "at": whole_milliseconds(at)}
         return replace(arrival, **changes), marker.key
 
@@ -305,7 +304,6 @@ MESSAGES: ArrivalLog[InboxMessage] = ArrivalLog(
     record=MESSAGE,
     last_taken=attrgetter("last_inbox_number"),
     marker_reason="m",
-    has_store_time=False,
     lost="The message to run {} was not sent",
     id_letter="i",
     id_record=MESSAGE_ID,
