@@ -1,1 +1,1 @@
-"""A tool call: examined, admitted, carried out, parked."""
+"""A tool call: examined, admitted, parked."""

@@ -1,1 +1,1 @@
-"""The index: open waits, runs, markers."""
+"""The index: open waits, live and ended runs."""
