@@ -50,7 +50,8 @@ _MIN_COMPRESSED_BYTES = 400
 _MAX_COMPRESSED_SHARE = 0.75
 # Pairs of (body size below which it applies, level). Most bodies have some kB and are
 # kept for the life of the run, so they get the higher levels.
-_ZSTD_LEVELS = ((1 << 12, 12), (1 << 16, 9), (1 << 40, 3))
+_LARGE_BODY = 1 << 16
+_ZSTD_LEVELS = ((1 << 12, 12), (_LARGE_BODY, 9), (1 << 40, 3))
 # Maximum size of an unpacked body. A transcript of 64 MiB fits.
 MAX_BODY_BYTES = 256 * 1024 * 1024
 # Maximum number of containers in one object and of items in one container, and maximum
@@ -296,6 +297,13 @@ def _unique_text_keys(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
 
 
 def _compress(packed: bytes, level: int) -> bytes:
+    if len(packed) >= _LARGE_BODY:
+        # As a dictionary, the few bytes would make zstd expect a small body: its
+        # result would be two fifths larger. A prefix reads the same.
+        prefix = _dictionary().as_prefix
+        compressor = _zstd().ZstdCompressor(level, zstd_dict=prefix)
+        large: bytes = compressor.compress(packed, compressor.FLUSH_FRAME)
+        return large
     # A new compressor costs ten times what the compression of a small body costs.
     compressors = _compressors.of_thread
     compressor = compressors.get(level)
