@@ -92,7 +92,7 @@ _MANY_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-
 
 
 def test_large_body_takes_hardly_more_than_without_a_dictionary() -> None:
-    """With a dictionary, zstd expects a small body, and its result is two fifths larger."""
+    """With a dictionary, zstd expects a small body: two fifths more bytes."""
     random = Random(1)  # noqa: S311 - repeatable
     words = ["".join(random.choices(_MANY_LETTERS, k=12)) for _ in range(5000)]
     body = [{"call": random.choice(words), "name": "ask"} for _ in range(9000)]
