@@ -338,7 +338,8 @@ class AgentChanged(ContinuationsError):
     Attributes:
         change: `removed` (an agent, tool or function is missing), `contract` (the tool
             has another contract), `state` or `output` (the stored value does not fit
-            the type).
+            the type), `workflow` (its code does not do what the history says) or `kind`
+            (a workflow is an agent now, or an agent is a workflow).
         path: The names from the root agent down to the agent or tool that changed.
     """
 
@@ -354,6 +355,48 @@ class AgentChanged(ContinuationsError):
         super().__init__(message, run_id=run_id, wait_id=wait_id)
         self.change = change
         self.path = path
+
+
+class WorkflowChanged(AgentChanged):
+    """The code of a workflow does not do what the history of its run says.
+
+    Nothing ran and nothing was written. Resume with the code that the run began with,
+    or let the new code run only for new runs: `if flow.patched("name"): ...`.
+    """
+
+
+class CallError(Exception):
+    """A call of a workflow did not return; raised where the workflow awaits it.
+
+    Attributes:
+        call: Id of the call.
+        tool: Name of the tool, agent or workflow.
+        code: The kind of the failure, for programs.
+        text: What is known about it.
+    """
+
+    def __init__(self, text: str, *, call: str, tool: str, code: str) -> None:
+        super().__init__(text)
+        self.call = call
+        self.tool = tool
+        self.code = code
+        self.text = text
+
+
+class CallFailed(CallError):
+    """The call failed."""
+
+
+class CallDenied(CallError):
+    """A person or a rule denied the call."""
+
+
+class CallExpired(CallError):
+    """Nobody decided about the call in time."""
+
+
+class CallCancelled(CallError):
+    """An operator cancelled the call."""
 
 
 class TranscriptInvalid(ContinuationsError):

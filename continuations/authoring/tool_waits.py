@@ -6,6 +6,7 @@ tool's `on_answer` function. No code of the tool that ran before the wait runs a
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from contextvars import ContextVar
@@ -68,8 +69,11 @@ class ToolWait(Generic[T]):
 
     if not TYPE_CHECKING:
 
-        def __await__(self) -> NoReturn:
-            """Name the remedy; type checkers see the mistake by themselves."""
+        def __await__(self) -> Any:
+            """Wait in a workflow; in a tool, name the remedy."""
+            make = getattr(asyncio._get_running_loop(), "coroutine_of", None)
+            if make is not None:
+                return make(self).__await__()
             name = _function_name(self)
             msg = f"{name}(...) was awaited in a tool. Write: return {name}(...)."
             raise WaitNotReturned(msg)
@@ -86,6 +90,8 @@ _made: ContextVar[list[ToolWait[Any]] | None] = ContextVar("made_waits", default
 def _recorded(**fields: Any) -> ToolWait[Any]:
     wait: ToolWait[Any] = ToolWait(**fields)
     made = _made.get()
+    if hasattr(asyncio._get_running_loop(), "coroutine_of"):
+        return wait  # the code of a workflow awaits it
     if made is not None:
         made.append(wait)
     elif threading.current_thread() is not threading.main_thread():

@@ -246,6 +246,7 @@ class Journal(Protocol):
         state: RunState,
         waits: Sequence[Wait],
         requests: Sequence[OperatorRequest],
+        reason: str = "",
     ) -> None:
         """Close the waits that requests of operators ended."""
         ...

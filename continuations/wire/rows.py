@@ -345,6 +345,7 @@ FRAME = Row(
     ),
     accepted_input=TEXT.if_missing(""),
     held_reply=row_of(lambda: HELD_REPLY),
+    step=one_of(frozenset({"new", "due", "waits", "ends"})).if_missing(""),
 )
 
 # Logs -------------------------------------------------------------------------
@@ -431,7 +432,7 @@ STATE = Tagged(
     nested=Row("nested", Nested, frame=ID.of("frame_id")),
     unknown=Row("unknown", Unknown, wait=_OPEN_WAIT, checked=FLAG.of("verify_tried")),
     parked=Row("parked", Parked, wait=_OPEN_WAIT),
-    returned=Row("returned", Returned, content=ID),
+    returned=Row("returned", Returned, content=ID, json=FLAG.of("is_json")),
     errored=Row("errored", Errored, code=ID, content=ID),
     refused=Row("refused", Refused, code=ID, content=ID),
 )
@@ -462,6 +463,7 @@ CALL = Row(
     form=JSON_OBJECT,
     parts=Field(_read_parts, attribute="parts_json"),
     answer_used_in=TEXT,
+    ended=TIME.of("ended_at"),
 )
 
 # Deltas -----------------------------------------------------------------------

@@ -179,6 +179,8 @@ class Agent(Generic[Output]):
     state_spec: StateSpec | None = None
     # Whether the instructions are a function of the state.
     renders_state: bool = False
+    # Whether code decides the next step, and no model.
+    is_workflow: bool = False
 
     __signature__ = agent_options.OptionsSignature()
 

@@ -328,6 +328,11 @@ class AgentProtocol(Protocol):
         ...
 
     @property
+    def is_workflow(self) -> bool:
+        """Whether code decides the next step, and no model."""
+        ...
+
+    @property
     def instructions(self) -> Any:
         """The instructions, or the function that makes them."""
         ...

@@ -81,7 +81,13 @@ def serialize_result(result: object) -> str | ResultWithFiles:
         items = cast("Sequence[object]", result) if _is_listed(result) else (result,)
         if any(map(is_content, items)):
             return _result_with_files(items)
-    return to_json_text(result)
+    return JsonText(to_json_text(result))
+
+
+class JsonText(str):
+    """The JSON of a result; a result that is a text is a plain `str`."""
+
+    __slots__ = ()
 
 
 def _is_listed(result: object) -> bool:

@@ -76,7 +76,7 @@ def with_cancelled_call(
             state = advance(state, event)
             continue
         frame = state.frames[call.state.frame_id]
-        if not frame.open_call_ids:
+        if not any(is_open_call(state, below) for below in frame.open_call_ids):
             ended = FrameAbandoned(frame_id=frame.id, code="cancelled", content=reason)
             state = advance(state, ended)
     return state

@@ -80,12 +80,16 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubAgentStarted:
-    """The call's tool is an agent, whose frame starts with `messages`."""
+    """The call's tool is an agent, whose frame starts with `messages`.
+
+    `step` is `"new"` for a workflow.
+    """
 
     call_id: str
     agent: str
     messages: tuple[Message, ...]
     max_turns: int | None = None
+    step: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,21 +98,24 @@ class CallReturned:
 
     `patch` has the fields of the agent's state that the tool changed, as JSON text.
     `parts_json` has the parts of a result with attachments, as a JSON array.
+    `is_json`: a workflow called, and `content` is the JSON of the value.
     """
 
     call_id: str
     content: str
     patch: str | None = None
     parts_json: str | None = None
+    is_json: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRaised:
-    """The tool or the sub-agent failed."""
+    """The tool or the sub-agent failed, or a decision at the time `at` says so."""
 
     call_id: str
     code: str
     content: str
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,12 +208,14 @@ class Expired:
 class Answered:
     """A person or `verify` gave the result of the call; the tool does not run.
 
-    `patch` is as in `CallReturned`.
+    `patch` and `is_json` are as in `CallReturned`. `at` is the time of the decision.
     """
 
     call_id: str
     content: str
     patch: str | None = None
+    is_json: bool = False
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

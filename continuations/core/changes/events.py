@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.messages import Message
+    from continuations.core.rows.calls import Errored, Returned
     from continuations.core.rows.frames import ConditionCount
     from continuations.core.rows.grants import KeptGrant
     from continuations.core.rows.run import Failure, KeptSignal
     from continuations.core.rows.waits import Wait
+    from continuations.core.rows.workflow_history import Entry, StartEntry
     from continuations.core.trips import Trip
     from continuations.core.usage import Usage
 
@@ -270,6 +272,34 @@ class AgentCancelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowStepped:
+    """The code of a workflow ran until it can go on no more.
+
+    Attributes:
+        frame_id: The frame of the workflow.
+        entries: What is added to its history. A command has no id yet.
+        cancelled: The open calls that the code cancelled.
+        alarm: The wait for the earliest timer, or `None`.
+        end: The end of the function, or `None`.
+        restart: The start of a new history, or `None`.
+    """
+
+    frame_id: str
+    entries: tuple[Entry, ...]
+    cancelled: tuple[str, ...] = ()
+    alarm: Wait | None = None
+    end: Returned | Errored | None = None
+    restart: StartEntry | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowDue:
+    """The code of a workflow that waits can go on: a replay found something new."""
+
+    frame_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FrameAbandoned:
     """A frame without open calls ends: for a reason that is not its model's reply."""
 
@@ -344,6 +374,8 @@ Event: TypeAlias = (
     | GrantGiven
     | GrantsRevoked
     | FrameAbandoned
+    | WorkflowStepped
+    | WorkflowDue
     | FrameWatched
     | OperatorRequestTaken
     | SuspensionBegan

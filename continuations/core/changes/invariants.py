@@ -49,7 +49,11 @@ def _violations(state: RunState) -> Iterator[str]:
         yield from _call_violations(state, call)
     for wait in state.waits.values():
         yield from _wait_violations(state, wait)
-    suspended = [wait.frame_id for wait in state.waits.values() if not wait.call_id]
+    suspended = [
+        wait.frame_id
+        for wait in state.waits.values()
+        if not wait.call_id and wait.rules.suspends
+    ]
     if len(set(suspended)) != len(suspended):
         yield "two waits suspend one frame, or the run"
     if state.run.answered > state.run.last_inbox_number:
@@ -81,8 +85,10 @@ def _wait_violations(state: RunState, wait: Wait) -> Iterator[str]:
         yield from _call_wait_violations(state, wait)
     elif wait.subject == "frame":
         frame = state.frames.get(wait.frame_id)
-        if frame is None or frame.open_call_ids:
+        if frame is None or (frame.open_call_ids and not frame.step):
             yield f"wait {wait.id} belongs to no frame whose model may be asked"
+        elif not (wait.rules.suspends or frame.step):
+            yield f"wait {wait.id} belongs to no workflow"
     if wait.run_id != state.run.id:
         yield f"wait {wait.id} belongs to another run"
 
@@ -96,6 +102,15 @@ def _call_wait_violations(state: RunState, wait: Wait) -> Iterator[str]:
 
 
 def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
+    if frame.step:
+        from continuations.core.rows import workflow_history  # noqa: PLC0415 - few runs have a workflow
+
+        messages = state.logs[frame.id].messages
+        is_open = state.run.status not in ENDED_STATUSES
+        calls = frame.open_call_ids if is_open else ()
+        violation = workflow_history.find_violation(messages, calls)
+        if violation is not None:
+            yield f"frame {frame.id}: {violation}"
     if len(set(frame.open_call_ids)) != len(frame.open_call_ids):
         yield f"frame {frame.id} lists a call twice"
     for call_id in frame.open_call_ids:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, final
 
-from continuations.core.rows.calls import Proposed, Ready, Started, Unknown
+from continuations.core.rows.calls import (
+    CLOSED_STATES,
+    Nested,
+    Parked,
+    Proposed,
+    Ready,
+    Started,
+    Unknown,
+    Waiting,
+)
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -50,6 +59,20 @@ class VerifyOutcome:
     call_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class StepWorkflow:
+    """Run the code of a workflow until it can go on no more."""
+
+    frame_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelCall:
+    """End a call that is marked as cancelled, once the mark is committed."""
+
+    call_id: str
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class CheckCall:
@@ -64,7 +87,14 @@ class CheckCall:
 
 
 Action: TypeAlias = (
-    AskModel | ExamineCall | RecordStart | RunTool | VerifyOutcome | CheckCall
+    AskModel
+    | ExamineCall
+    | RecordStart
+    | RunTool
+    | VerifyOutcome
+    | StepWorkflow
+    | CancelCall
+    | CheckCall
 )
 # The actions that have a task of their own.
 Launched: TypeAlias = AskModel | RunTool | VerifyOutcome | CheckCall
@@ -97,13 +127,37 @@ def plan(state: RunState) -> tuple[Action, ...]:
     if len(ids) > 1:
         # Every process must plan in the same order.
         ids.sort(key=lambda row_id: int(row_id[1:]))
-    actions: list[Action] = [
-        AskModel(row_id) if call is None else _ACTIONS[type(call.state)](row_id)
-        for row_id in ids
-        if (call := state.calls.get(row_id)) is None
-        or not (call.patch is not None and _is_held(state, call))
-    ]
+    actions: list[Action] = []
+    for row_id in ids:
+        call = state.calls.get(row_id)
+        if call is None:
+            is_workflow = bool(state.frames[row_id].step)
+            actions.append(StepWorkflow(row_id) if is_workflow else AskModel(row_id))
+        elif call.cancelled is not None:
+            if _can_be_cancelled(state, call):
+                actions.append(CancelCall(row_id))
+        elif call.patch is None or not _is_held(state, call):
+            actions.append(_ACTIONS[type(call.state)](row_id))
     return tuple(actions)
+
+
+def _can_be_cancelled(state: RunState, call: CallRow) -> bool:
+    """Return whether a marked call can end: a call that runs, runs to its end."""
+    if isinstance(call.state, Proposed | Waiting | Ready | Parked):
+        return True
+    if not isinstance(call.state, Nested):
+        return False
+    frames = [state.frames[call.state.frame_id]]
+    for frame in frames:  # grows while it is read
+        below = [state.calls[each] for each in frame.open_call_ids]
+        if all(isinstance(each.state, CLOSED_STATES) for each in below) or any(
+            isinstance(each.state, Proposed | Waiting | Ready | Parked | Unknown)
+            for each in below
+        ):
+            return True
+        nested = (each.state for each in below if isinstance(each.state, Nested))
+        frames += [state.frames[each.frame_id] for each in nested]
+    return False
 
 
 def _is_held(state: RunState, call: CallRow) -> bool:

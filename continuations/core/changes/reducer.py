@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core.changes import (
     output_retries,
@@ -45,6 +45,8 @@ from continuations.core.changes.events import (
     TextAccepted,
     TextRefused,
     TurnRefused,
+    WorkflowDue,
+    WorkflowStepped,
 )
 from continuations.core.changes.transitions import illegal_transition, next_state
 from continuations.core.rows import denials
@@ -107,11 +109,19 @@ def advance(state: RunState, event: Event) -> RunState:
             mark(draft, event)
         case FrameAbandoned():
             _abandon_frame(draft, event)
+        case WorkflowStepped() | WorkflowDue():
+            _end_if(draft, _workflow_steps().apply(draft, event))
         case RunStopped():
             _stop_run(draft, event.failure)
         case _:
             _apply_call_event(draft, event)
     return draft.to_run_state()
+
+
+def _workflow_steps() -> Any:
+    from continuations.core.changes import workflow_steps  # noqa: PLC0415 - few runs have a workflow
+
+    return workflow_steps
 
 
 # Frames ---------------------------------------------------------------------
@@ -213,7 +223,9 @@ def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
 
 def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
     frame = draft.frame(event.frame_id)
-    if frame.open_call_ids:
+    rows = [draft.call(each) for each in frame.open_call_ids]
+    has_ended = frame.step and all(isinstance(r.state, CLOSED_STATES) for r in rows)
+    if frame.open_call_ids and not has_ended:
         raise illegal_transition(f"frame {frame.id} has open calls", event)
     _end_frame(draft, frame.id, Errored(event.code, event.content))
 
@@ -228,6 +240,8 @@ def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
     ending: tuple[str, Returned | Errored] | None = (frame_id, end)
     while ending is not None:
         frame = draft.frame(ending[0])
+        if frame.step:
+            _workflow_steps().drop_calls(draft, frame)
         if frame.parent_call_id is None:
             _end_run(draft, ending[1])
             return
@@ -274,6 +288,9 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     Returns the frame's id and end if the frame has no turn left to read the results.
     """
     frame = draft.frame(frame_id)
+    if frame.step:
+        end = _workflow_steps().call_closed(draft, frame, reason(draft, frame_id))
+        return cast("tuple[str, Errored] | None", end)
     rows = [draft.call(call) for call in frame.open_call_ids]
     if not all(isinstance(row.state, CLOSED_STATES) for row in rows):
         return None
@@ -310,6 +327,9 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
             if not isinstance(row.state, CLOSED_STATES):
                 event = CallCancelled(call_id=call, reason=failure.message)
                 draft.put_call(replace(row, state=_next_call_state(draft, row, event)))
+        if frame.step:
+            _workflow_steps().record_outcomes(draft, frame)
+            continue
         rows = [draft.call(call) for call in frame.open_call_ids]
         draft.put_frame(tool_messages.gather(draft, frame, rows))
     rests = draft.run.thread_key is not None and failure.code != "cancelled"
@@ -341,6 +361,8 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
         _keep_trip(draft, event)
     old_wait_id = open_wait_id(row.state)
     row = with_event_data(row, event)
+    if draft.frame(row.frame_id).step:
+        row = _workflow_steps().with_end_time(row, event)
     if old_wait_id is not None and old_wait_id != open_wait_id(state):
         draft.drop_wait(old_wait_id)
     if isinstance(event, _OPENING_EVENTS):
@@ -376,7 +398,7 @@ def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
         case SubAgentStarted():
             return Nested(_open_frame(draft, row, event))
         case CallReturned() | Answered():
-            return Returned(event.content)
+            return Returned(event.content, event.is_json)
         case CallRaised() | CallInvalid():
             return Errored(event.code, event.content)
         case Denied() | Expired():
@@ -398,6 +420,7 @@ def _open_frame(draft: Draft, row: CallRow, event: SubAgentStarted) -> str:
         parent_call_id=row.id,
         depth=draft.frame(row.frame_id).depth + 1,
         max_turns=event.max_turns,
+        step=event.step,
     )
     draft.put_frame(frame)
     draft.start_log(frame.id, event.messages)

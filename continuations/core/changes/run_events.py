@@ -137,6 +137,10 @@ def _end_suspension(draft: Draft, event: SuspensionEnded) -> None:
     if wait is None or wait.call_id:
         raise illegal_transition("the wait suspends no frame and not the run", event)
     draft.drop_wait(wait.id)
+    if not wait.rules.suspends:
+        frame = draft.frame(wait.frame_id)
+        if frame.step == "waits":
+            draft.put_frame(replace(frame, step="due"))
     if wait.rules.may_wake:
         woken_until = wait.deadline if event.woken else None
         frame = draft.frame(wait.frame_id)
@@ -152,7 +156,8 @@ def _suspend(draft: Draft, event: SuspensionBegan) -> None:
     is_same = other is not None and other.id == wait.id and wait.rules.judges_text
     if other is not None and not is_same:
         raise illegal_transition("another wait suspends the frame or run", event)
-    if wait.frame_id and draft.frame(wait.frame_id).open_call_ids:
+    frame = draft.frames.get(wait.frame_id)
+    if frame is not None and frame.open_call_ids and not frame.step:
         raise illegal_transition(f"frame {wait.frame_id} has open calls", event)
     draft.put_wait(wait)
 

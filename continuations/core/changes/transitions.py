@@ -76,6 +76,8 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     (Started, Reopened): Waiting,
     (Nested, CallReturned): Returned,
     (Nested, CallRaised): Errored,
+    # A workflow waits by itself: nothing runs before the wait.
+    (Proposed, CallParked): Parked,
     # The tool waits. No approval leads out of this state.
     (Started, CallParked): Parked,
     (Parked, Answered): Returned,

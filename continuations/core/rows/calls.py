@@ -69,9 +69,13 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """The call ended with a result; the model reads `content`."""
+    """The call ended with a result; the model reads `content`.
+
+    `is_json`: the call is of a workflow, and `content` is the JSON of the value.
+    """
 
     content: str
+    is_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,7 @@ class CallRow:
         answer_used_in: Id of the run whose `on_answer` function got an answer of this
             call, in versions that a rewind or a fork left, or `None`. A person is asked
             before that function runs again.
+        ended_at: When a decision ended a call of a workflow, or `None`.
     """
 
     id: str
@@ -207,6 +212,7 @@ class CallRow:
     patch: str | None = None
     parts_json: str | None = None
     answer_used_in: str | None = None
+    ended_at: datetime | None = None
 
     @property
     def written_arguments(self) -> str | None:

@@ -130,8 +130,7 @@ class Draft:
 
     def drop_frame(self, frame_id: str) -> None:
         """Remove a frame that has ended, its messages and its wait."""
-        wait = self._suspending.rows.get(frame_id)
-        if wait is not None:
+        for wait in self.waits_of_frame(frame_id):
             self.drop_wait(wait.id)
         self._frames.remove(frame_id)
         self._logs.remove(frame_id)
@@ -154,7 +153,7 @@ class Draft:
     def put_wait(self, row: Wait) -> None:
         """Add a wait, which suspends its frame or the run if it belongs to no call."""
         self._waits.put(row.id, row)
-        if not row.call_id:
+        if not row.call_id and row.rules.suspends:
             self._suspending.put(row.frame_id, row)
             self._set_runnable(row.frame_id, runnable=False)
 
@@ -162,7 +161,7 @@ class Draft:
         """Remove a wait that has ended."""
         row = self._waits.rows.get(wait_id)
         self._waits.remove(wait_id)
-        if row is None or row.call_id:
+        if row is None or row.call_id or not row.rules.suspends:
             return
         self._suspending.remove(row.frame_id)
         if row.frame_id:
@@ -170,6 +169,10 @@ class Draft:
             if frame.held_reply is not None:  # no person can accept it now
                 frame = replace(frame, held_reply=None)
             self.put_frame(frame)
+
+    def waits_of_frame(self, frame_id: str) -> list[Wait]:
+        """Return the waits whose subject is a frame."""
+        return [each for each in self.waits.values() if each.frame_id == frame_id]
 
     @property
     def suspending(self) -> Mapping[str, Wait]:

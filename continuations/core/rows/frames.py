@@ -111,6 +111,10 @@ class FrameRow:
         state_json: The state of the agent as the text of a JSON object, with the fields
             that tools have changed. Empty before the first change. A delta stores it
             apart from the row.
+        step: Empty for an agent, whose model decides the next step. In a workflow, what
+            its code can do: `"new"` (it never ran), `"due"` (it can go on), `"waits"`
+            (it needs an outcome or a time) or `"ends"` (its function has ended, and
+            calls that it began have not).
     """
 
     id: str
@@ -136,6 +140,7 @@ class FrameRow:
     accepted_input: str = ""
     held_reply: Message | None = None
     state_json: str = ""
+    step: str = ""
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""
@@ -155,7 +160,7 @@ class FrameRow:
     def reads_messages(self) -> bool:
         """Whether a message may be added: no call and no reply is outstanding."""
         has_reply = self.pending_reply is not None or self.held_reply is not None
-        return not self.open_call_ids and not has_reply
+        return not self.open_call_ids and not has_reply and not self.step
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,15 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from continuations.core.rows.calls import Proposed, Ready, Started, Unknown
+from continuations.core.rows.calls import (
+    Nested,
+    Parked,
+    Proposed,
+    Ready,
+    Started,
+    Unknown,
+    Waiting,
+)
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.waits import known_wait_ulid
 from continuations.value_class import dataclass
@@ -75,7 +83,11 @@ class RunState:
     ) -> RunState:
         """Build a state, and find out which rows are runnable."""
         runnable: dict[str, None] = {}
-        suspending = {row.frame_id: row for row in waits.values() if not row.call_id}
+        suspending = {
+            row.frame_id: row
+            for row in waits.values()
+            if not row.call_id and row.rules.suspends
+        }
         if run.status not in ENDED_STATUSES:
             frame_ids = [
                 row.id for row in frames.values() if asks_model(row, run, suspending)
@@ -119,7 +131,9 @@ class RunState:
 
 
 def asks_model(row: FrameRow, run: RunRow, suspending: Mapping[str, Wait]) -> bool:
-    """Tell whether the model of a frame is to be asked."""
+    """Tell whether the model of a frame is to be asked, or the code of a workflow."""
+    if row.step:
+        return row.step in RUNNABLE_STEPS and row.id not in suspending
     if row.open_call_ids or row.id in suspending:
         return False
     # Only the root of a thread is held; for a run there is no further look.
@@ -127,8 +141,16 @@ def asks_model(row: FrameRow, run: RunRow, suspending: Mapping[str, Wait]) -> bo
     return not (is_root_of_thread and run.holds_root)
 
 
+# The steps of a workflow whose code can go on.
+RUNNABLE_STEPS = ("new", "due")
+# The states of a call that is marked as cancelled, and that can still end.
+_CANCELLABLE = (Proposed, Waiting, Ready, Parked, Nested)
+
+
 def is_runnable(row: CallRow) -> bool:
     """Tell whether a call can advance without a decision."""
+    if row.cancelled is not None and isinstance(row.state, _CANCELLABLE):
+        return True
     match row.state:
         case Proposed() | Ready() | Started():
             return True

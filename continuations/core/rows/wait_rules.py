@@ -23,6 +23,7 @@ WaitKind = Literal[
     "operator",
     "input",
     "output",
+    "alarm",
 ]
 WAIT_KINDS: frozenset[str] = frozenset(get_args(WaitKind))
 # The subject of a wait: a call, a frame (no turn of its model begins), or the run
@@ -117,6 +118,7 @@ class WaitRules:
         judges: The text of an agent that a person judges: `"input"` or `"output"`, or
             an empty text. Only `Approve` lets the agent use it. The digest covers the
             text.
+        suspends: Whether a wait without a call suspends its frame or the run.
         asks_question: Whether the tool's question is the title of the page.
         truth: Facts that a person needs before the decision; empty if the explanation
             is enough.
@@ -149,6 +151,7 @@ class WaitRules:
     deadline_label: str = "Decide by"
     policy_label: str = "Policy"
     judges: Literal["", "input", "output"] = ""
+    suspends: bool = True
     asks_question: bool = False
     truth: str = ""
     denied: str = "denied"
@@ -407,6 +410,24 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
             arguments="What this agent will return:",
             note_icon="lock",
             state=StateWords("shield", "wt", "output waits"),
+        ),
+    ),
+    "alarm": WaitRules(
+        subjects=("frame",),
+        verdicts={},
+        ended_by="the clock",
+        asks_person=False,
+        has_object=False,
+        suspends=False,
+        question="{tool} waits for a time",
+        explanation="A workflow sleeps, or limits the time of something.",
+        awaited="a time",
+        deadline_label="Until",
+        words=KindWords(
+            icon="clock",
+            word="Timer",
+            arguments="The workflow that waits:",
+            state=StateWords("clock", "id", "sleeps"),
         ),
     ),
 }

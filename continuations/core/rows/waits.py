@@ -50,6 +50,7 @@ class Wait:
             - `external`: a job of another system
             - `model`: the model of a frame
             - `input`, `output`: a person judges a text of a frame
+            - `alarm`: the earliest timer of a workflow
         path: Names from the root agent down to the tool or, without a call, the agent.
         tool: Name of the tool or, without a call, of the agent.
         arguments_json: Effective arguments as canonical JSON: validated and with

@@ -50,7 +50,8 @@ from continuations.engine.call_waits import (
 )
 from continuations.engine.calls.admission import Admission, examined_under
 from continuations.engine.calls.grant_coverage import given_grants
-from continuations.engine.calls.parked_calls import ParkedCalls
+from continuations.engine.calls.parked_calls import ParkedCalls, answered
+from continuations.engine.workflow.flows_of_worker import has_workflows
 from continuations.ledger.arrivals import early_answers
 from continuations.value_class import dataclass, replace
 
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from continuations.engine.events.event_feeds import EventFeed
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
+    from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 
 
 _NO_DECISIONS: Mapping[str, Decision] = MappingProxyType({})
@@ -80,6 +82,14 @@ class ArrivalReducer:
     ports: Ports
     # Reports the events of the run, if there is a listener.
     feed: EventFeed | None = None
+    # The running code of the run's workflows; made for the first one.
+    flows: FlowsOfWorker | None = None
+
+    def replayed(self, state: RunState) -> RunState:
+        """Return the run after a replay of its workflows; raises `AgentChanged`."""
+        if self.flows is None or not has_workflows(self.stack_binding, state):
+            return state
+        return self.flows.drives.replayed(state)
 
     def with_decisions(
         self, state: RunState, decisions: Mapping[str, Decision]
@@ -124,11 +134,13 @@ class ArrivalReducer:
             case "approve":
                 return self._approval_events(state, call, wait, decision)
             case "answer":
-                value = jsontext.parse(decision.value or "null")
-                text = value if isinstance(value, str) else decision.value or ""
-                return (Answered(call_id=call.id, content=text),)
+                return (
+                    answered(
+                        state, call, jsontext.parse(decision.value or "null"), decision
+                    ),
+                )
             case "expire":
-                return (_expiry_event(call, wait, decision),)
+                return (_expiry_event(state, call, wait, decision),)
             case _:
                 return (Denied(call_id=call.id, decision=decision),)
 
@@ -323,13 +335,14 @@ def _end_of_suspension(wait: Wait, decision: Decision) -> Event:
     return event_of_decision(wait, decision)
 
 
-def _expiry_event(call: CallRow, wait: Wait, decision: Decision) -> CallEvent:
+def _expiry_event(
+    state: RunState, call: CallRow, wait: Wait, decision: Decision
+) -> CallEvent:
     """Return what the deadline of an approval does; it never lets the call run."""
     action = wait.on_deadline_json and waits.consequence_of_deadline(wait)
     match action:
         case Answer(value=value):
-            text = value if isinstance(value, str) else jsontext.canonical(value)
-            return Answered(call_id=call.id, content=text)
+            return answered(state, call, value, decision)
         case Deny(reason=reason):
             denied = replace(decision, kind="deny", reason=reason)
             return Denied(call_id=call.id, decision=denied)

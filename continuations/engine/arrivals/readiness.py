@@ -93,7 +93,8 @@ def take_in(
     With `reopens`, an approved call whose tool is missing waits again. Without it, the
     run is left to a process that has the tool.
     """
-    interrupted = reducer.with_interrupted_calls(state, arrived.decisions)
+    replayed = reducer.replayed(state)
+    interrupted = reducer.with_interrupted_calls(replayed, arrived.decisions)
     # An operator may drop the signals that come with the request.
     signalled = with_signals(interrupted, arrived.signals)
     operated = with_operator_requests(signalled, arrived.operator_requests)

@@ -98,16 +98,13 @@ class ParkedCalls:
             return Reopened(call_id=call.id, wait=renewed)
         match waits.consequence(wait, decision):
             case Answer(value=value):
-                return self._answer_event(
-                    state,
-                    call,
-                    wait,
-                    jsontext.canonical(value),
-                    was_sent=_sender_of(decision) is not None,
-                )
+                return self._answer_event(state, call, wait, value, decision)
             case Fail(error=error):
                 return CallRaised(
-                    call_id=call.id, code="failed", content=f"ERROR: {error}"
+                    call_id=call.id,
+                    code="failed",
+                    content=f"ERROR: {error}",
+                    at=decision.at,
                 )
             case Deny(reason=reason):
                 denied = replace(decision, kind="deny", reason=reason)
@@ -120,14 +117,13 @@ class ParkedCalls:
         state: RunState,
         call: CallRow,
         wait: Wait,
-        answer_json: str,
-        *,
-        was_sent: bool,
+        value: Any,
+        decision: Decision,
     ) -> CallEvent:
         if not wait.continues:
-            value = jsontext.parse(answer_json)
-            text = value if isinstance(value, str) else answer_json
-            return Answered(call_id=call.id, content=text)
+            return answered(state, call, value, decision)
+        answer_json = jsontext.canonical(value)
+        was_sent = _sender_of(decision) is not None
         tool = answered_tool(self.stack_binding, state, call)
         try:
             tool.check_answer(answer_json)
@@ -160,6 +156,19 @@ class ParkedCalls:
         if wait.event is not None:
             renewed = replace(renewed, events_taken=state.run.events_taken)
         return with_parked_digest(state, call, renewed)
+
+
+def answered(
+    state: RunState, call: CallRow, value: Any, decision: Decision
+) -> Answered:
+    """Return the event of an answer that is the result of its call.
+
+    A model reads a text as it is, and the code of a workflow gets the value.
+    """
+    is_json = bool(state.frames[call.frame_id].step)
+    is_text = isinstance(value, str) and not is_json
+    text = value if is_text else jsontext.canonical(value)
+    return Answered(call_id=call.id, content=text, is_json=is_json, at=decision.at)
 
 
 def answered_tool(

@@ -275,11 +275,12 @@ class StoreJournal:
         state: RunState,
         waits: Sequence[Wait],
         requests: Sequence[OperatorRequest],
+        reason: str = "",
     ) -> None:
         """Record "cancel" for the waits that requests of operators ended."""
         ender = self.ender or RunEnder(self._objects, self._ports)
         await self._retry_while_claimed(
-            lambda: ender.close_cancelled_waits(state, waits, requests)
+            lambda: ender.close_cancelled_waits(state, waits, requests, reason)
         )
 
     async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:

@@ -97,6 +97,7 @@ class RunEnder:
         state: RunState,
         waits: Sequence[Wait],
         requests: Sequence[OperatorRequest],
+        reason: str = "",
     ) -> None:
         """Record "cancel" for waits that requests of operators ended, with the reasons.
 
@@ -105,10 +106,10 @@ class RunEnder:
         reasons = cancel_reasons(state, requests)
         by_reason: dict[str, list[Wait]] = {}
         for wait in waits:
-            reason = reasons.get(wait.call_id, CANCELLED)
-            by_reason.setdefault(reason, []).append(wait)
-        for reason, group in by_reason.items():
-            await self.close_waits(state, group, reason, door=OPERATOR)
+            why = reasons.get(wait.call_id, reason or CANCELLED)
+            by_reason.setdefault(why, []).append(wait)
+        for why, group in by_reason.items():
+            await self.close_waits(state, group, why, door=OPERATOR)
 
     async def close_waits(
         self,

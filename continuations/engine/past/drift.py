@@ -26,6 +26,7 @@ from continuations.engine.calls.parked_calls import answered_tool
 from continuations.engine.code_changes import find_code_changes
 from continuations.engine.deadlines import is_past_deadline
 from continuations.engine.stack.stack_binding import StackBinding
+from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 from continuations.errors import (
     AgentChanged,
     ContinuationsError,
@@ -156,12 +157,15 @@ class _Prediction:
         if self.arrived.cancel_request is not None:
             return []  # it ends, and needs no agents
         binding = StackBinding(self.check.agent_registry)
-        reducer = ArrivalReducer(binding, self.check.ports)
+        flows = FlowsOfWorker(binding, self.check.ports)
+        reducer = ArrivalReducer(binding, self.check.ports, flows=flows)
         try:
             self._check_process(binding)
             state = readiness.take_in(self.before, self.arrived, reducer).state
         except (AgentChanged, InvalidInput, ModelError) as error:
             return [_refusal(error)]
+        finally:
+            flows.close()
         if state.run.status in ENDED_STATUSES:
             return []
         found = list(self._opened_again(state, binding))
@@ -182,7 +186,7 @@ class _Prediction:
         )
         for frame in self.before.frames.values():
             agent = binding.find_agent(self.before, frame.id)
-            if agent is not None:
+            if agent is not None and not agent.is_workflow:
                 run_id = self.before.run.id
                 check.model_registry.model_of(agent, run_id, frame.pending_reply)
 
@@ -331,6 +335,8 @@ class DriftReason:
             - `approval`: the approval is not valid any more, for example because of
               another approval policy
             - `state`: a stored state does not fit the type of its agent
+            - `workflow`: the code of a workflow does not do what its history says
+            - `kind`: a workflow is an agent now, or an agent is a workflow
             - `model`: an agent has no model, or one that cannot answer
             - `context`: the given `context` has another type
             - `prices`: the run has a budget in money, and a price is missing

@@ -39,6 +39,7 @@ from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start import new_run
 from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
+from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
     DEFAULT_MODEL_RETRY_TIME,
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
 
 async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
     agent: Agent[Output],
-    input: Input,  # noqa: A002 - the best name for the caller
+    input: Input = "",  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
     max_depth: int | None = None,
@@ -119,9 +120,12 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
             function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
+    bound = getattr(agent, "workflow", None)
+    if bound is not None:
+        agent, input = bound, agent  # noqa: A001 - as the parameter
     work = _make_work(agent, context, max_depth, prices, clock)
     listening = with_listeners(work.run_options, on_event)
-    messages = new_run.parse_input(input)
+    messages = new_run.first_messages(agent, input, work.ports)
     limits = new_run.RunLimits(budget, work.max_depth, work.prices)
     state = await new_run.first_state(
         agent, messages, input, ports=work.ports, context=context, limits=limits
@@ -303,10 +307,13 @@ def _make_work(
     """Check the arguments that a start and a resume share."""
     _check_agent(agent)
     check_context(context, agent)
+    binding = StackBinding(AgentRegistry([agent]), has_store=False)
+    ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
     return StorelessWork(
         agent=agent,
-        stack_binding=StackBinding(AgentRegistry([agent]), has_store=False),
-        ports=Ports.with_defaults(clock=clock, ids=None, notify=None),
+        stack_binding=binding,
+        flows=FlowsOfWorker(binding, ports),
+        ports=ports,
         run_options=RunOptions(context=context),
         max_depth=check_max_depth(max_depth),
         prices=check_prices(prices),
@@ -502,6 +509,7 @@ class NoJournal:
         state: RunState,
         waits: Sequence[Wait],
         requests: Sequence[OperatorRequest],
+        reason: str = "",
     ) -> None:
         """Do nothing; without a store, no process decides a wait meanwhile."""
 
@@ -516,6 +524,7 @@ class StorelessWork:
     run_options: RunOptions
     max_depth: int | None
     prices: Prices | None
+    flows: FlowsOfWorker
 
     async def start(self, state: RunState, files: Mapping[str, bytes]) -> Outcome:
         """Work on a new run."""
@@ -553,8 +562,8 @@ class StorelessWork:
                 context=self.run_options.context,
             )
             await canceller.cancel_expired(state, expiries)
-            reducer = ArrivalReducer(self.stack_binding, self.ports, feed)
-            state = reducer.with_interrupted_calls(state)
+            reducer = ArrivalReducer(self.stack_binding, self.ports, feed, self.flows)
+            state = reducer.with_interrupted_calls(reducer.replayed(state))
             state = reducer.with_decisions(state, {**decisions, **expiries})
             if unpause:
                 state = without_operator_waits(state, now)
@@ -595,13 +604,17 @@ class StorelessWork:
             self.run_options,
             self.max_depth,
             feed=journal.feed,
+            flows=self.flows,
         )
         if files:
             from continuations.engine.journal.file_storing import MemoryFiles  # noqa: PLC0415 - few runs have attachments
 
             performer.files = MemoryFiles(files)
         loop = RunLoop(state, performer, journal)
-        await loop.run()
+        try:
+            await loop.run()
+        finally:
+            self.flows.close()
         state = loop.state
         if loop.failure is not None:
             state = advance(loop.ending_state, RunStopped(failure=loop.failure))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from continuations.authoring import callables
 from continuations.authoring.errors import InstructionsInvalid
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol
+    from continuations.authoring.workflow.workflow import BoundWorkflow
     from continuations.core.prices import Prices
     from continuations.core.rows.attachments import Audio, Content, File, Image
     from continuations.engine.ports import Ports
@@ -65,6 +66,25 @@ def check_new_run_id(run_id: object) -> str:
         "Pass another run_id, or post to the thread with runner.thread(agent, key=...)."
     )
     raise InvalidId(msg, run_id=checked)
+
+
+def first_messages(
+    agent: AgentProtocol, agent_input: Input | BoundWorkflow[Any], ports: Ports
+) -> tuple[Message, ...]:
+    """Return the first messages of a run; raises `InvalidInput`."""
+    bound = getattr(agent_input, "workflow", None)
+    if bound is None and not agent.is_workflow:
+        return parse_input(cast("Input", agent_input))
+    if bound is not agent:
+        msg = (
+            f"{agent.name} is a workflow, and input is not its arguments. Pass "
+            f"{agent.name}.bind(...)."
+            if agent.is_workflow
+            else f"input is the workflow {bound.name}, and the agent is {agent.name}. "
+            "Pass the runner that has the workflow."
+        )
+        raise InvalidInput(msg)
+    return (start_entry(cast("BoundWorkflow[Any]", agent_input).arguments_json, ports),)
 
 
 def parse_input(agent_input: Input) -> tuple[Message, ...]:
@@ -290,6 +310,16 @@ async def first_state(
     )
 
 
+def start_entry(arguments: str, ports: Ports) -> Message:
+    """Return the first entry of the history of a workflow."""
+    from continuations.core.rows.workflow_history import StartEntry, message_of  # noqa: PLC0415 - few runs have a workflow
+    from continuations.wire.fields import to_milliseconds  # noqa: PLC0415
+
+    now = ports.clock.now()
+    seed = ports.ids.new_ulid(now)
+    return message_of(StartEntry(arguments, to_milliseconds(now), seed))
+
+
 def initial_state(  # noqa: PLR0913 - the parts of a state, all by keyword
     agent: AgentProtocol,
     messages: tuple[Message, ...],
@@ -326,6 +356,7 @@ def initial_state(  # noqa: PLR0913 - the parts of a state, all by keyword
         agent=agent.name,
         parent_call_id=None,
         max_turns=agent.max_turns,
+        step="new" if agent.is_workflow else "",
     )
     return RunState.from_rows(
         run=run,

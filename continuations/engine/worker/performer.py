@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.tool.tool_protocol import ToolProtocol
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.changes.events import Event
     from continuations.core.changes.plan import Launched
     from continuations.core.rows.attachments import ResultWithFiles
@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
+    from continuations.engine.workflow.flow_drives import FlowDrives
+    from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
     from continuations.ledger.objects import Objects
 
 
@@ -92,6 +94,8 @@ class Performer:
     claim_end: Callable[[], datetime | None] = field(kw_only=True, default=_no_claim)
     # Takes the parts of replies and the progress of tools.
     feed: EventFeed | None = field(kw_only=True, default=None)
+    # The running code of the run's workflows.
+    flows: FlowsOfWorker | None = field(kw_only=True, default=None)
     # The store of the run, if it has one, and the attachments once they are needed.
     objects: Objects | None = field(kw_only=True, default=None)
     files: AttachedFiles | None = field(kw_only=True, default=None)
@@ -124,7 +128,23 @@ class Performer:
 
         `None`: agents must check the call first; see `checks`.
         """
+        call = state.calls[call_id]
+        if call.tool.startswith("."):  # no declared tool has such a name
+            return self.drives.parked(state, call)
         return await self._examiner.examine(state, call_id)
+
+    @property
+    def drives(self) -> FlowDrives:
+        """The running code of the workflows."""
+        if self.flows is None:
+            from continuations.engine.workflow.flows_of_worker import FlowsOfWorker  # noqa: PLC0415 - for tests of a performer alone
+
+            self.flows = FlowsOfWorker(self.stack_binding, self.ports)
+        return self.flows.drives
+
+    def step(self, state: RunState, frame_id: str) -> Event:
+        """Return what the code of a workflow does now."""
+        return self.drives.step(state, frame_id)
 
     async def _check_call(self, state: RunState, check: CheckCall) -> CheckPaid:
         """Ask the agents that check a call; raises `ModelError`."""
@@ -184,6 +204,8 @@ class Performer:
         agent = tool.sub_agent
         if agent is None:
             return CallStarted(call_id=call_id)
+        if agent.is_workflow:
+            return self._workflow_start(call, agent)
         task = agent.first_user_message(call.arguments or "{}")
         try:
             text = await stored_instructions(agent, task, self.run_options.context)
@@ -198,6 +220,17 @@ class Performer:
             agent=agent.name,
             messages=with_instructions((user_message(task),), text),
             max_turns=agent.max_turns,
+        )
+
+    def _workflow_start(self, call: CallRow, agent: AgentProtocol) -> SubAgentStarted:
+        from continuations.engine.start.new_run import start_entry  # noqa: PLC0415 - few runs have a workflow
+
+        arguments = call.arguments or "{}"
+        return SubAgentStarted(
+            call_id=call.id,
+            agent=agent.name,
+            messages=(start_entry(arguments, self.ports),),
+            step="new",
         )
 
     # Actions on the outside world --------------------------------------------
@@ -276,6 +309,8 @@ class Performer:
             )
             return await failed.event(state, call, tool, error, gate)
         patch = _patch_of(context)
+        if isinstance(result, str) and state.frames[call.frame_id].step:
+            return _json_result(call, result, patch)
         if isinstance(result, str):
             if len(result) > _SHORT_RESULT:
                 result = self._within_limit(state, call, result)
@@ -347,7 +382,10 @@ class Performer:
             return parked if is_parked else Unverified(call_id=call.id)
         event = verification_event(self.ports, state, call, tool, verdict)
         if isinstance(event, Answered):
-            return replace(event, patch=_patch_of(context))
+            event = replace(event, patch=_patch_of(context))
+            if state.frames[call.frame_id].step and isinstance(verdict, Answer):
+                text = jsontext.canonical(verdict.value)
+                return replace(event, content=text, is_json=True)
         return event
 
     async def _now_asks(self, call: CallRow, tool: ToolProtocol) -> bool:
@@ -371,6 +409,15 @@ class Performer:
         return parked_calls.park(
             state, call, tool, asked, now=now, ulid=ulid, agent=agent, patch=patch
         )
+
+
+def _json_result(call: CallRow, result: str, patch: str | None) -> CallReturned:
+    """Return the result of a call of a workflow, as the JSON of the value."""
+    from continuations.authoring.tool.tool_results import JsonText  # noqa: PLC0415 - slow to import
+
+    is_json = isinstance(result, JsonText)
+    content = str(result) if is_json else jsontext.canonical(result)
+    return CallReturned(call_id=call.id, content=content, patch=patch, is_json=True)
 
 
 def _patch_of(context: ToolContext) -> str | None:

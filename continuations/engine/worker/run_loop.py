@@ -16,7 +16,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.tool.call_gate import CallGate, CallNotBegun
-from continuations.core.changes.call_cancellation import open_calls_below
+from continuations.core.changes.call_cancellation import (
+    open_calls_below,
+    with_cancelled_call,
+)
 from continuations.core.changes.call_events import (
     ApprovalRequested,
     CallAccepted,
@@ -28,15 +31,22 @@ from continuations.core.changes.call_events import (
     RepeatAllowed,
     SubAgentStarted,
 )
-from continuations.core.changes.events import FrameWatched, ModelReplied
+from continuations.core.changes.events import (
+    FrameWatched,
+    ModelReplied,
+    SuspensionEnded,
+    WorkflowStepped,
+)
 from continuations.core.changes.operator_waits import with_operator_requests
 from continuations.core.changes.plan import (
     REQUESTS,
     AskModel,
+    CancelCall,
     CheckCall,
     ExamineCall,
     RecordStart,
     RunTool,
+    StepWorkflow,
     plan,
 )
 from continuations.core.changes.reducer import advance
@@ -88,6 +98,9 @@ _DERIVED_EVENTS = (
 )
 
 
+_LOCAL_ACTIONS = (ExamineCall, RecordStart, StepWorkflow, CancelCall)
+
+
 class RunLoop:
     """Advances one run in this process; use it once.
 
@@ -131,6 +144,7 @@ class RunLoop:
         self._looked = True  # the arrivals were read just before
         self._should_pause = run_options.should_pause
         self._paused = False
+        self._awaits_mark = False
         # It is applied at the end: a process that takes over before that asks again.
         self._last_refusal: CallInvalid | Denied | None = None
         # The events that must be saved are numbered: the last one, and the last one
@@ -188,8 +202,9 @@ class RunLoop:
         # Asked once for the next two lines. If the answer changed between them, the
         # start of a call could be recorded and its tool not run.
         self._paused = self._paused or self._should_pause()
+        self._awaits_mark = False
         await self._apply_local_actions()
-        blocked = self._launch_actions()
+        blocked = self._launch_actions() or self._awaits_mark
         if not blocked and not self._actions and self._commit_task is None:
             return False
         dirty = self._last_event_to_save > self._last_event_saved
@@ -232,6 +247,14 @@ class RunLoop:
                     )
                 elif isinstance(action, AskModel) and not self._paused:
                     applied_any |= await self._check_turn(action)
+                elif isinstance(action, StepWorkflow) and not self._paused:
+                    await self._step_workflow(action.frame_id)
+                    applied_any = True
+                    break  # the plan is another one now
+                elif isinstance(action, CancelCall):
+                    if await self._cancel_call(action):
+                        applied_any = True
+                        break
                 if event is not None:
                     self._apply(event)
                     applied_any = True
@@ -239,6 +262,70 @@ class RunLoop:
         while not self.state.run.rests and await self._takes_messages():
             self._last_event_to_save += 1
             self._progress += 1
+
+    async def _step_workflow(self, frame_id: str) -> None:
+        """Let the code of a workflow make a step."""
+        before = self.state
+        event = self._performer.step(before, frame_id)
+        self._apply(event)
+        self._performer.drives.applied(before, self.state, frame_id)
+        assert isinstance(event, WorkflowStepped)  # noqa: S101 - for the type checkers
+        # A call whose start is recorded, and whose tool was not called, begins no more.
+        for call_id in event.cancelled:
+            call = self.state.calls.get(call_id)
+            if call is None or not isinstance(call.state, Started):
+                continue
+            if not self._actions.has_begun_or_closes(RunTool(call_id)):
+                taken_back = RepeatAllowed(call_id=call_id, never_began=True)
+                self.state = advance(self.state, taken_back)
+                await self._actions.drop([RunTool(call_id)])
+
+    async def _cancel_call(self, action: CancelCall) -> bool:
+        """End a call that its workflow cancelled; return whether it could end now.
+
+        If it waits, or something below it, the mark is committed first: a process that
+        goes on after a crash must not take the closed wait for a denial.
+        """
+        before = self.state
+        not_begun = self._operator.not_begun_below(before, [action.call_id])
+        reason = before.calls[action.call_id].cancelled or ""
+        after = with_cancelled_call(before, action.call_id, reason, not_begun)
+        ended = [wait for key, wait in before.waits.items() if key not in after.waits]
+        ended = [wait for wait in ended if wait.rules.has_object]
+        if ended:
+            marked = self._event_to_await.setdefault(action, self._last_event_to_save)
+            if marked > self._last_event_saved:
+                self._awaits_mark = True
+                return False
+            del self._event_to_await[action]
+            await self._journal.close_cancelled_waits(before, ended, (), reason)
+            if self.state is not before:
+                return True  # something else happened meanwhile; the mark is still there
+        self.state = after
+        self._last_event_to_save += 1
+        self._progress += 1
+        await self._actions.drop(
+            [each for each in self._actions if _is_void(after, each)]
+        )
+        return True
+
+    def _ring_alarms(self) -> None:
+        """Let the workflows go on whose earliest timer is due."""
+        now = self._performer.ports.clock.now()
+        for wait in list(self.state.waits.values()):
+            if not wait.rules.suspends and wait.deadline and wait.deadline <= now:
+                self._apply(SuspensionEnded(wait_id=wait.id))
+
+    def _seconds_to_alarm(self) -> float | None:
+        deadlines = [
+            wait.deadline
+            for wait in self.state.waits.values()
+            if not wait.rules.suspends and wait.deadline
+        ]
+        if not deadlines:
+            return None
+        now = self._performer.ports.clock.now()
+        return max(0.0, (min(deadlines) - now).total_seconds())
 
     async def _takes_messages(self) -> bool:
         """Add the messages that may be added now; return whether there is one."""
@@ -305,7 +392,7 @@ class RunLoop:
         """Launch the actions that may run; return whether one needs a commit first."""
         blocked = False
         for action in (*plan(self.state), *self._performer.checks.needed):
-            if action in self._actions or isinstance(action, ExamineCall | RecordStart):
+            if action in self._actions or isinstance(action, _LOCAL_ACTIONS):
                 continue
             if isinstance(action, REQUESTS) and self._may_not_ask(action.frame_id):
                 continue
@@ -406,10 +493,15 @@ class RunLoop:
             waiting.add(self._commit_task)
         else:
             timeout = self._journal.seconds_to_renewal
+        alarm = self._seconds_to_alarm()
+        if alarm is not None:
+            timeout = alarm if timeout is None else min(timeout, alarm)
         done, _ = await asyncio.wait(
             waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
         )
-        if not done:
+        if alarm is not None and self._seconds_to_alarm() == 0:
+            self._ring_alarms()
+        elif not done and self._commit_task is None:
             # The claim must be renewed; a commit without new events does that.
             self._commit_task = asyncio.create_task(self._save())
 
@@ -450,6 +542,8 @@ class RunLoop:
             event = replace(event, is_final=False)
         derived = isinstance(event, _DERIVED_EVENTS)
         derived = derived and not getattr(event, "trip", None)  # for its event
+        if isinstance(event, WorkflowStepped):
+            derived = not event.cancelled
         may_be_lost = derived or (
             isinstance(event, CallReturned | CallRaised)
             and self.state.calls[event.call_id].repeatable
@@ -524,6 +618,12 @@ class OperatorEffects:
         cancelled = [each.call_id for each in requests if each.call_id is not None]
         if any(_ends_turn(state, each) for each in requests):
             cancelled += state.frames[ROOT_FRAME_ID].open_call_ids
+        return self.not_begun_below(state, cancelled)
+
+    def not_begun_below(
+        self, state: RunState, cancelled: Iterable[str]
+    ) -> frozenset[str]:
+        """Return the started calls, below some cancelled ones, that begin no more."""
         below = {
             call_id for each in cancelled for call_id in open_calls_below(state, each)
         }

@@ -33,6 +33,7 @@ from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start.new_run import problem_of, stored_instructions
 from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
+from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 from continuations.errors import (
     AgentChanged,
     ClockOff,
@@ -91,10 +92,12 @@ class Worker:
     _journal: StoreJournal | None = field(default=None, init=False)
     _first_version: int = field(default=0, init=False)
     _store_clock: StoreClock = field(init=False)
+    _flows: FlowsOfWorker = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with the time of the machine; listings of the store correct it."""
         self._store_clock = StoreClock(self.ports.clock)
+        self._flows = FlowsOfWorker(StackBinding(self.agent_registry), self.ports)
 
     @property
     def versions(self) -> Versions:
@@ -254,6 +257,7 @@ class Worker:
             result = type(error).__name__
             raise
         finally:
+            self._flows.close()
             last = self._journal.version_number if self._journal else first
             seconds = self.ports.clock.elapsed() - began
             log_work(
@@ -328,7 +332,7 @@ class Worker:
         readiness.check_code(
             state, arrived, stack_binding, self.run_options, self.options
         )
-        reducer = ArrivalReducer(stack_binding, self.ports, self.feed)
+        reducer = ArrivalReducer(stack_binding, self.ports, self.feed, self._flows)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)
             if attempt > self.options.max_attempts:
@@ -445,6 +449,7 @@ class Worker:
             claim_end=lambda: journal.claim_end,
             feed=self.feed,
             objects=self.objects,
+            flows=self._flows,
         )
 
     async def _record_rule_decision(self, decision: Decision) -> None:

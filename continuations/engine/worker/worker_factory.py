@@ -65,9 +65,10 @@ class WorkerFactory:
         """Return the first state of a new run; raises `InvalidInput`, `InvalidId`."""
         if run_id is not None:
             new_run.check_new_run_id(run_id)
-        root = self.root_agent(agent)
+        bound = getattr(agent_input, "workflow", None)
+        root = self.root_agent(agent or (None if bound is None else bound.name))
         check_context(context, root, self._options.context_type)
-        messages = new_run.parse_input(agent_input)
+        messages = new_run.first_messages(root, agent_input, self._ports)
         state = await new_run.first_state(
             root,
             messages,

@@ -1,0 +1,1 @@
+"""Workflows: the declaration, what their code calls, and the loop that it runs on."""

@@ -1,0 +1,483 @@
+"""One replay of a workflow: its code runs on a loop of its own, fed by the history.
+
+A drive lives as long as its worker. It first takes the history, entry by entry, and
+compares each call of the code with the recorded one. Then each step gives it new
+outcomes and the time, and returns what the code did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+from continuations.authoring.errors import ArgumentsInvalid, ResultNotSerializable
+from continuations.authoring.workflow.flow import Flow, FlowCall, Restart
+from continuations.authoring.workflow.flow_loop import FlowLoop
+from continuations.core import jsontext
+from continuations.core.messages import ToolCallRequest
+from continuations.core.rows.calls import Errored, Returned
+from continuations.core.rows.workflow_history import (
+    BY_WORKFLOW,
+    MANY_ENTRIES,
+    MAX_ENTRIES,
+    WAIT_TOOLS,
+    CommandsEntry,
+    InvalidEntry,
+    OutcomeEntry,
+    PatchEntry,
+    StartEntry,
+    TimeEntry,
+    entry_of,
+)
+from continuations.errors import (
+    CallCancelled,
+    CallDenied,
+    CallError,
+    CallExpired,
+    CallFailed,
+    InvalidInput,
+)
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from continuations.authoring.tool_waits import ToolWait
+    from continuations.authoring.workflow.workflow import Workflow
+    from continuations.core.messages import Message
+    from continuations.core.rows.workflow_history import Entry
+
+_log = logging.getLogger("continuations")
+_SLOW_SECONDS = 1.0
+_ERRORS: dict[str, type[CallError]] = {
+    "failed": CallFailed,
+    "denied": CallDenied,
+    "expired": CallExpired,
+    "cancelled": CallCancelled,
+}
+
+
+class HistoryDiffers(Exception):  # noqa: N818 - the engine turns it into an error
+    """The code of this process does not do what the history says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowStep:
+    """What the code did in one step.
+
+    Attributes:
+        entries: The new entries of the history.
+        cancelled: The ids of the open calls that the code cancelled.
+        alarm: When the earliest timer is due, in milliseconds, or `None`.
+        end: The end of the function, or `None`.
+        restart: The arguments with which the code begins anew, or `None`.
+    """
+
+    entries: tuple[Entry, ...]
+    cancelled: tuple[str, ...] = ()
+    alarm: int | None = None
+    end: Returned | Errored | None = None
+    restart: str | None = None
+
+
+class FlowDrive:
+    """Runs the code of one frame of a workflow.
+
+    Attributes:
+        workflow: The workflow.
+        loop: The loop on which its code runs.
+        seed: The seed of its randomness.
+        entry_count: How many entries of the history the code has seen.
+        log_id: The id of the log of the history.
+    """
+
+    def __init__(
+        self,
+        workflow: Workflow[Any, Any],
+        log_id: int,
+        newest_name: Callable[[str], str] = str,
+    ) -> None:
+        self.workflow = workflow
+        self.loop = FlowLoop()
+        self.loop.coroutine_of = self.make_wait
+        self.seed = ""
+        self.log_id = log_id
+        self.entry_count = 0
+        self._newest_name = newest_name
+        self._flow = Flow(self)
+        self._main: asyncio.Task[Any] | None = None
+        # The calls that the history does not have yet, and those without an outcome.
+        self._made: list[FlowCall] = []
+        self._unbound: list[FlowCall] = []
+        self._open: dict[str, FlowCall] = {}
+        self._recorded_patches: frozenset[str] = frozenset()
+        self._patches: dict[str, bool] = {}
+        self._new_patches: list[str] = []
+        self._is_replaying = False
+        self._has_ended = False
+        self._restart: str | None = None
+        self._end: Returned | Errored | None = None
+
+    # Replay ------------------------------------------------------------------------
+
+    def replay(self, messages: Sequence[Message]) -> None:
+        """Give the history to the code; raises `HistoryDiffers`."""
+        try:
+            entries = [entry_of(message) for message in messages]
+        except InvalidEntry as error:
+            raise HistoryDiffers(str(error)) from None
+        self._recorded_patches = frozenset(
+            each.name for each in entries if isinstance(each, PatchEntry)
+        )
+        last = max(
+            number
+            for number, each in enumerate(entries)
+            if not isinstance(each, PatchEntry)
+        )
+        for number, entry in enumerate(entries):
+            self._is_replaying = number < last
+            self._take(entry)
+        self._is_replaying = False
+        self.entry_count = len(entries)
+
+    def _take(self, entry: Entry) -> None:
+        match entry:
+            case StartEntry():
+                self._start(entry)
+            case CommandsEntry(calls):
+                self._compare(calls)
+            case OutcomeEntry():
+                self._check_no_other_call()
+                self._deliver(entry)
+            case TimeEntry(at):
+                self._check_no_other_call()
+                self._run(lambda: self.loop.advance(at))
+            case PatchEntry():
+                pass
+
+    def _start(self, entry: StartEntry) -> None:
+        self.seed = entry.seed
+        self.loop.set_time(entry.at)
+        try:
+            coro = self.workflow.coroutine(self._flow, entry.arguments)
+        except ArgumentsInvalid as error:
+            msg = f"its arguments do not fit the function any more: {error}"
+            raise HistoryDiffers(msg) from None
+        context = contextvars.Context()
+        self._main = self.loop.create_task(coro, context=context)
+        self._run(self.loop.run_ready)
+
+    def _compare(self, calls: Sequence[ToolCallRequest]) -> None:
+        for number, recorded in enumerate(calls):
+            if number >= len(self._made):
+                raise HistoryDiffers(
+                    f"the history has a call of {recorded.tool} where the code makes "
+                    "none"
+                )
+            made = self._made[number]
+            if self._newest_name(recorded.tool) != self._newest_name(made.tool):
+                raise HistoryDiffers(
+                    f"the history has a call of {recorded.tool} where the code calls "
+                    f"{made.tool}"
+                )
+            if recorded.arguments != made.arguments:
+                names = ", ".join(_other_arguments(recorded.arguments, made.arguments))
+                raise HistoryDiffers(
+                    f"the code calls {made.tool} with other arguments than the history "
+                    f"({names})"
+                )
+            self._bind(made, recorded.tool_call_id)
+        self._check_no_other_call(len(calls))
+        self._made.clear()
+
+    def _check_no_other_call(self, after: int = 0) -> None:
+        if len(self._made) > after:
+            made = self._made[after]
+            raise HistoryDiffers(
+                f"the code makes a call of {made.tool} that the history does not have"
+            )
+
+    def check_at_end(self, *, ends: bool, waits: bool) -> None:
+        """Raise `HistoryDiffers` unless the code stands where the history ends."""
+        if not self._new_patches:
+            self._check_no_other_call()
+        if waits and self._has_ended and not self._new_patches:
+            msg = "the code ends where the history waits"
+            raise HistoryDiffers(msg)
+        if ends and not self._has_ended:
+            msg = "the code goes on where the history ends"
+            raise HistoryDiffers(msg)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the code asked for a patch that the history does not have."""
+        return bool(self._new_patches)
+
+    @property
+    def alarm(self) -> int | None:
+        """When the earliest timer is due, in milliseconds, or `None`."""
+        return None if self._has_ended else self.loop.next_timer
+
+    def close(self) -> None:
+        """Close the code, because the worker stops."""
+        self.loop.put_aside()
+
+    # Steps -------------------------------------------------------------------------
+
+    def step(
+        self, outcomes: Sequence[OutcomeEntry], now: int, start: Message | None = None
+    ) -> FlowStep:
+        """Give outcomes and the time to the code, and return what it did.
+
+        Args:
+            outcomes: The outcomes of calls, in their order.
+            now: The time, in milliseconds.
+            start: The first entry of a history whose code never ran.
+        """
+        began = time.monotonic()
+        entries: list[Entry] = []
+        if start is not None:
+            self._take(entry_of(start))
+            self.entry_count += 1
+        self._add_news(entries)
+        for outcome in outcomes:
+            entries.append(self._fitting(outcome))
+            self._deliver(outcome)
+            self._add_news(entries)
+        due = self.loop.next_timer
+        if due is not None and due <= now:
+            entries.append(TimeEntry(now))
+            self._run(lambda: self.loop.advance(now))
+            self._add_news(entries)
+        self.entry_count += len(entries)
+        if time.monotonic() - began > _SLOW_SECONDS:
+            _log.warning(
+                "workflow %s: a step took %.1f s, in which nothing else ran. Move the "
+                "work to a tool.",
+                self.workflow.name,
+                time.monotonic() - began,
+            )
+        self._check_size()
+        return FlowStep(
+            entries=tuple(entries),
+            cancelled=self._cancelled_ids(),
+            alarm=self.alarm,
+            end=None if self._restart is not None else self._end,
+            restart=self._restart if self._has_ended else None,
+        )
+
+    def _check_size(self) -> None:
+        if self.entry_count >= MAX_ENTRIES and not self._has_ended:
+            self._has_ended = True
+            self._end = Errored(
+                "entries",
+                f"the history has {MAX_ENTRIES:,} entries. Begin it anew with "
+                "flow.restart(...) from time to time.",
+            )
+        elif self.entry_count >= MANY_ENTRIES and not self._has_ended:
+            _log.warning(
+                "workflow %s: the history has %s entries, and at %s the workflow fails."
+                " Begin it anew with flow.restart(...).",
+                self.workflow.name,
+                self.entry_count,
+                MAX_ENTRIES,
+            )
+
+    def bind(self, messages: Sequence[Message]) -> None:
+        """Give the new calls the ids that they have in the history."""
+        for message in messages:
+            entry = entry_of(message)
+            if isinstance(entry, CommandsEntry):
+                for request in entry.calls:
+                    self._bind(self._unbound.pop(0), request.tool_call_id)
+
+    def _bind(self, call: FlowCall, call_id: str) -> None:
+        call.call_id = call_id
+        self._open[call_id] = call
+
+    def asked(self, call_id: str) -> ToolWait[Any] | None:
+        """Return the wait of a call with which the workflow itself waits."""
+        return self._open[call_id].asked
+
+    def _add_news(self, entries: list[Entry]) -> None:
+        entries += [PatchEntry(name) for name in self._new_patches]
+        self._new_patches.clear()
+        if self._made:
+            entries.append(
+                CommandsEntry(
+                    tuple(
+                        ToolCallRequest("", made.tool, made.arguments)
+                        for made in self._made
+                    )
+                )
+            )
+            self._unbound += self._made
+            self._made.clear()
+
+    def _fitting(self, outcome: OutcomeEntry) -> OutcomeEntry:
+        """Return an outcome, as failed if its value does not fit its type."""
+        if outcome.end != "returned":
+            return outcome
+        try:
+            self._open[outcome.call_id].value_of(outcome)
+        except ValueError as error:
+            text = f"the result does not fit its type: {error}"
+            return outcome._replace(end="failed", code="result", content=text)
+        return outcome
+
+    def _deliver(self, outcome: OutcomeEntry) -> None:
+        self._run(lambda: self.loop.advance(outcome.at))
+        call = self._open.pop(outcome.call_id)
+        future = call.future
+        assert future is not None  # noqa: S101 - a recorded call has begun
+        if outcome.by == BY_WORKFLOW and not future.done():
+            msg = f"the history cancels a call of {call.tool}, and the code does not"
+            raise HistoryDiffers(msg)
+        if future.done():
+            return
+        outcome = self._fitting_or_differs(call, outcome)
+        if outcome.end == "returned":
+            future.set_result(call.value_of(outcome))
+        else:
+            future.set_exception(_error_of(call, outcome))
+        self._run(self.loop.run_ready)
+
+    def _fitting_or_differs(
+        self, call: FlowCall, outcome: OutcomeEntry
+    ) -> OutcomeEntry:
+        self._open[outcome.call_id] = call
+        try:
+            fitting = self._fitting(outcome)
+        finally:
+            del self._open[outcome.call_id]
+        if self._is_replaying and fitting is not outcome:
+            msg = f"the recorded result of {call.tool} does not fit its type any more"
+            raise HistoryDiffers(msg)
+        return fitting
+
+    def _cancelled_ids(self) -> tuple[str, ...]:
+        return tuple(
+            call_id
+            for call_id, call in self._open.items()
+            if call.future is not None and call.future.cancelled()
+        )
+
+    def _run(self, function: Callable[[], None]) -> None:
+        function()
+        main = self._main
+        if main is None or not main.done() or self._has_ended:
+            return
+        self._has_ended = True
+        self._end = self._end_of(main)
+        # As `asyncio.run` does at its end.
+        for task in [*self.loop.tasks]:
+            task.cancel()
+        self.loop.create_task(self.loop.shutdown_asyncgens())
+        self.loop.run_ready()
+        for call in self._open.values():
+            if call.future is not None and not call.future.done():
+                call.future.cancel()
+
+    def _end_of(self, main: asyncio.Task[Any]) -> Returned | Errored:
+        if main.cancelled():
+            return Errored("exception", "CancelledError: the workflow cancelled itself")
+        error = main.exception()
+        if error is None:
+            try:
+                return Returned(self.workflow.output_text(main.result()))
+            except ResultNotSerializable as problem:
+                return Errored("result", f"the result cannot be stored: {problem}.")
+        if not isinstance(error, Restart):
+            self._restart = None
+        if isinstance(error, CallError):
+            return Errored("call", f"{type(error).__name__}: {error}")
+        return Errored("exception", f"{type(error).__name__}: {error}".rstrip(": "))
+
+    # What the code calls -------------------------------------------------------------
+
+    def make_call(self, target: Any, args: Any, kwargs: Any) -> FlowCall:
+        """Return a call; raises `InvalidInput`."""
+        self._check_running(f"flow.call({getattr(target, 'name', target)!s})")
+        declared = self.workflow.declared(target)
+        arguments = declared.arguments_json(args, kwargs)
+        if not self._is_replaying:
+            declared.check_arguments(arguments)
+        return FlowCall(self, declared.name, arguments, declared.value_of)
+
+    def make_wait(self, awaited: Any) -> Any:
+        """Return the coroutine of a wait such as `ask(...)`, or what was given."""
+        from continuations.authoring.tool_waits import is_tool_wait  # noqa: PLC0415 - circular
+
+        if not is_tool_wait(awaited):
+            return awaited
+        self._check_running(f"{awaited.kind}")
+        if awaited.kind == "timer":
+            return self._sleep(awaited)
+        arguments = {
+            "question": {"question": awaited.question},
+            "event": {"event": awaited.event, "key": awaited.key},
+            "external": {"job": awaited.question},
+        }[awaited.kind]
+        return FlowCall(
+            self,
+            WAIT_TOOLS[awaited.kind],
+            jsontext.canonical(arguments),
+            lambda outcome: self.workflow.answer_of(awaited, outcome),
+            awaited,
+        )
+
+    async def _sleep(self, awaited: ToolWait[Any]) -> str:
+        if awaited.until is not None:
+            now = self.loop.time()
+            await asyncio.sleep(max(0.0, awaited.until.timestamp() - now))
+        elif awaited.within is not None:
+            await asyncio.sleep(awaited.within.total_seconds())
+        return "The time has come."
+
+    def begin(self, call: FlowCall) -> asyncio.Future[Any]:
+        """Add a call to those that the history gets next."""
+        self._check_running(f"a call of {call.tool}")
+        self._made.append(call)
+        return self.loop.create_future()
+
+    def _check_running(self, what: str) -> None:
+        if self.loop.is_closed():
+            msg = f"{what}: the worker has stopped, so nothing is recorded"
+            raise RuntimeError(msg)
+        if not self.loop.is_running():
+            msg = f"{what}: only the code of the workflow may do this, in its own loop."
+            raise InvalidInput(msg)
+
+    def is_patched(self, name: str) -> bool:
+        """Return whether the code after a change runs."""
+        if not isinstance(name, str) or not name:
+            msg = f"flow.patched(...) takes the name of a change, got {name!r}."
+            raise InvalidInput(msg)
+        if name not in self._patches:
+            is_recorded = name in self._recorded_patches
+            self._patches[name] = is_recorded or not self._is_replaying
+            if self._patches[name] and not is_recorded:
+                self._new_patches.append(name)
+        return self._patches[name]
+
+    def ask_restart(self, args: Any, kwargs: Any) -> None:
+        """Keep the arguments with which the code begins anew."""
+        self._restart = self.workflow.arguments_json(args, kwargs)
+
+
+def _error_of(call: FlowCall, outcome: OutcomeEntry) -> CallError:
+    kind = _ERRORS[outcome.end]
+    text = outcome.content.removeprefix("ERROR: ")
+    return kind(text, call=outcome.call_id, tool=call.tool, code=outcome.code)
+
+
+def _other_arguments(recorded: str, made: str) -> list[str]:
+    """Return the names of the arguments that differ, and never a value."""
+    old = jsontext.as_object(jsontext.parse(recorded)) or {}
+    new = jsontext.as_object(jsontext.parse(made)) or {}
+    missing = object()
+    names = {*old, *new}
+    return sorted(n for n in names if old.get(n, missing) != new.get(n, missing))

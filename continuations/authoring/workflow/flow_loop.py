@@ -1,0 +1,292 @@
+"""The event loop on which the code of a workflow runs.
+
+It takes callbacks in the order in which they came. It has no clock, no sockets and no
+threads: its time is what the history says. So a replay runs the same callbacks in the
+same order. `asyncio` itself is unchanged: `gather`, `TaskGroup`, `timeout`, `Queue` and
+the others only need a loop with these methods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+import math
+import sys
+from collections import deque
+from collections.abc import Coroutine
+from contextlib import contextmanager, suppress
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator
+    from contextvars import Context
+
+_log = logging.getLogger("continuations")
+_MS = 1000
+_TASKS_FILE = asyncio.tasks.__file__
+# The functions of asyncio that start awaitables in the order of a set.
+_UNORDERED = frozenset({"as_completed", "_AsCompletedIterator.__init__"})
+# `create_task`, the check, `ensure_future`, perhaps a comprehension, `as_completed`.
+_LOOKED_AT_FRAMES = 6
+
+
+class _Future(asyncio.Future[Any]):
+    """A future whose place in a set follows from its number."""
+
+    def __init__(self, number: int, loop: FlowLoop) -> None:
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class FlowTask(asyncio.Task[Any]):
+    """A task whose place in a set follows from its number."""
+
+    def __init__(self, number: int, coro: Any, **options: Any) -> None:
+        self._number = number  # a task is hashed when it is made
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class FlowLoop(asyncio.AbstractEventLoop):
+    """A loop that runs only in `run_ready` and `advance`."""
+
+    def __init__(self) -> None:
+        self._ready: deque[asyncio.Handle] = deque()
+        self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
+        self._number = 0
+        self._now = 0
+        self._is_closed = False
+        self.tasks: dict[FlowTask, None] = {}
+        self._generators: list[AsyncGenerator[Any, Any]] = []
+        # Where `create_task` gets a coroutine for another awaitable, such as `ask(...)`.
+        self.coroutine_of: Callable[[Any], Any] = lambda awaitable: awaitable
+
+    # Time ------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """Return the time of the history, in seconds."""
+        return self._now / _MS
+
+    @property
+    def now(self) -> int:
+        """The time of the history, in milliseconds."""
+        return self._now
+
+    def set_time(self, now: int) -> None:
+        """Set the time; it never goes back."""
+        self._now = max(self._now, now)
+
+    @property
+    def next_timer(self) -> int | None:
+        """The time of the earliest timer in milliseconds, or `None`."""
+        while self._timers and self._timers[0][2].cancelled():
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def advance(self, now: int) -> None:
+        """Fire the timers up to a time, each at its own time, and set the time."""
+        while (due := self.next_timer) is not None and due <= now:
+            self.set_time(due)
+            self._ready.append(heapq.heappop(self._timers)[2])
+            self.run_ready()
+        self.set_time(now)
+
+    def run_ready(self) -> None:
+        """Run callbacks until none is ready."""
+        with self._as_running():
+            while self._ready:
+                handle = self._ready.popleft()
+                if not handle.cancelled():
+                    # A task that exits keeps the exception, like every other one.
+                    with suppress(SystemExit):
+                        handle._run()  # noqa: SLF001 - what each loop of asyncio calls
+
+    @contextmanager
+    def _as_running(self) -> Iterator[None]:
+        outer = asyncio._get_running_loop()
+        hooks = sys.get_asyncgen_hooks()
+        task = _put_aside_task(outer)
+        asyncio._set_running_loop(self)
+        sys.set_asyncgen_hooks(firstiter=self._generators.append, finalizer=None)
+        try:
+            yield
+        finally:
+            sys.set_asyncgen_hooks(*hooks)
+            asyncio._set_running_loop(outer)
+            _restore_task(outer, task)
+
+    # What asyncio calls ------------------------------------------------------------
+
+    def next_number(self) -> int:
+        """Return a number that no task, future or call of the loop has."""
+        self._number += 1
+        return self._number
+
+    def call_soon(
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        """Run a callback after those that are ready."""
+        handle = asyncio.Handle(callback, args, self, context)
+        if not self._is_closed:
+            self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Run a callback after some seconds of the history."""
+        return self.call_at(self.time() + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Run a callback at a time of the history."""
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        if not self._is_closed and not math.isinf(when):
+            due = max(math.ceil(when * _MS - 1e-3), self._now)
+            heapq.heappush(self._timers, (due, self.next_number(), handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Do nothing: a cancelled timer is left out when its time comes."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Make a future with a number."""
+        return _Future(self.next_number(), self)
+
+    def create_task(
+        self,
+        coro: Any,
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+        **options: Any,
+    ) -> asyncio.Task[Any]:
+        """Make a task with a number; raises `RuntimeError` for an order by address."""
+        if type(coro) is CoroutineType:
+            _check_order(coro)
+        elif not isinstance(coro, Coroutine):
+            coro = self.coroutine_of(coro)
+        options.pop("eager_start", None)
+        number = self.next_number()
+        task = FlowTask(number, coro, loop=self, name=name, context=context)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self.tasks[task] = None
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.pop(task, None)  # type: ignore[call-overload]
+
+    def is_running(self) -> bool:
+        """Return whether the code of the workflow runs now."""
+        return asyncio._get_running_loop() is self
+
+    def is_closed(self) -> bool:
+        """Return whether the worker has stopped."""
+        return self._is_closed
+
+    def get_debug(self) -> bool:
+        """Return `False`: the debug mode of asyncio reads clocks."""
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Log what asyncio reports, such as an exception that nobody reads."""
+        if not self._is_closed:
+            message = context.get("message") or "an exception in a workflow"
+            _log.error("workflow: %s", message, exc_info=context.get("exception"))
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        """Log what asyncio reports."""
+        self.call_exception_handler(context)
+
+    async def shutdown_asyncgens(self) -> None:
+        """Close the asynchronous generators in the order in which they began."""
+        generators, self._generators[:] = list(self._generators), []
+        for generator in generators:
+            await generator.aclose()
+
+    def put_aside(self) -> None:
+        """Close all coroutines, because the worker stops; the rest of them is lost."""
+        self._is_closed = True
+        self._ready.clear()
+        self._timers.clear()
+        tasks = [*self.tasks]
+        with self._as_running():
+            for task in tasks:
+                coro: Any = task.get_coro()
+                # It awaits in `finally`, or raises: nothing is recorded now.
+                with suppress(BaseException):
+                    coro.close()
+        self.tasks.clear()
+        self._ready.clear()
+
+
+def _refuse(name: str) -> Callable[..., NoReturn]:
+    def refuse(*args: Any, **options: Any) -> NoReturn:
+        del args, options
+        msg = (
+            f"loop.{name}() was called in a workflow: it would not be the same in a "
+            "replay. Do this work in a tool, and await flow.call(tool, ...)."
+        )
+        raise RuntimeError(msg)
+
+    return refuse
+
+
+for _name in vars(asyncio.AbstractEventLoop):
+    if not _name.startswith("_") and _name not in vars(FlowLoop):
+        setattr(FlowLoop, _name, _refuse(_name))
+FlowLoop.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+
+
+def _check_order(coro: Any) -> None:
+    """Raise `RuntimeError` if `as_completed` starts coroutines in the order of a set."""
+    frame = sys._getframe(1)  # noqa: SLF001 - no other way to know the caller
+    for _ in range(_LOOKED_AT_FRAMES):
+        found = frame.f_back
+        if found is None:
+            return
+        frame = found
+        code = frame.f_code
+        if code.co_filename == _TASKS_FILE and code.co_qualname in _UNORDERED:
+            coro.close()
+            msg = (
+                "as_completed() got coroutines in a workflow: it starts them in the "
+                "order of their addresses. Make tasks first: "
+                "as_completed([asyncio.create_task(each) for each in ...])."
+            )
+            raise RuntimeError(msg)
+
+
+# Since Python 3.14, a thread has one current task, not one for each loop.
+_ONE_TASK_FOR_EACH_THREAD = sys.version_info >= (3, 14)
+
+
+def _put_aside_task(outer: asyncio.AbstractEventLoop | None) -> Any:
+    if not _ONE_TASK_FOR_EACH_THREAD or outer is None:
+        return None
+    return asyncio.tasks._swap_current_task(outer, None)  # type: ignore[attr-defined]
+
+
+def _restore_task(outer: asyncio.AbstractEventLoop | None, task: Any) -> None:
+    if task is not None and outer is not None:
+        asyncio.tasks._swap_current_task(outer, task)  # type: ignore[attr-defined]

@@ -1,0 +1,493 @@
+"""Workflows: agents whose next step is chosen by Python code instead of a model."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import typing
+from functools import cached_property, update_wrapper
+from types import FunctionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    overload,
+)
+
+from continuations.authoring import callables
+from continuations.authoring.agent.agent import Agent, AgentTool
+from continuations.authoring.arguments import answer_types
+from continuations.authoring.errors import (
+    ArgumentsInvalid,
+    OutputInvalid,
+    ResultNotSerializable,
+)
+from continuations.authoring.tool.tool import enclosing_locals
+from continuations.authoring.tool.tool_parameters import FunctionParameters
+from continuations.core import jsontext
+from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from continuations.authoring.agent.agent_options import ToolLike
+    from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.readings import Reading, Summary
+    from continuations.authoring.tool.tool_options import EnabledCondition
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
+    from continuations.authoring.tool_waits import ToolWait
+    from continuations.authoring.workflow.flow import Flow
+    from continuations.core.rows.workflow_history import OutcomeEntry
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_PLAIN = (str, int, float, bool, type(None))
+
+
+class Workflow(Agent[R], Generic[P, R]):
+    """A function that calls agents and tools, and that survives every stop.
+
+    `workflow` makes one. It stands wherever an agent may stand.
+    """
+
+    function: Callable[Concatenate[Flow, P], Coroutine[Any, Any, R]]
+    is_workflow = True
+
+    def __init__(
+        self,
+        function: Callable[Concatenate[Flow, P], Coroutine[Any, Any, R]],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        tools: Sequence[ToolLike] | Callable[[], Sequence[ToolLike]] = (),
+        agents: Sequence[Agent[Any]] = (),
+        approval: bool | Condition | ApprovalPolicy | None = None,
+        scope: Mapping[str, Any] | None = None,
+    ) -> None:
+        check_function(function)
+        self._scope = scope
+        self._of_function = FunctionParameters(
+            _without_flow(function), function.__name__, scope
+        )
+        listed: Any = (*tools, *agents) if not callable(tools) else tools
+        super().__init__(
+            function.__name__ if name is None else name,
+            instructions="",
+            tools=listed,
+            description=description or self._of_function.description or None,
+            approval=approval,
+            max_turns=None,
+            max_denials=None,
+        )
+        object.__setattr__(self, "function", function)
+        update_wrapper(self, function, updated=())
+
+    def __repr__(self) -> str:
+        return f"<Workflow {self.name}>"
+
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+        """Raise `InvalidInput`: a workflow needs a run."""
+        del args, kwargs
+        msg = (
+            f"workflow {self.name} was called like a function. Start a run: "
+            f"runner.start({self.name}.bind(...)). In a workflow, await "
+            f"flow.call({self.name}, ...)."
+        )
+        raise InvalidInput(msg)
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> BoundWorkflow[R]:
+        """Return the workflow with its arguments, for `start` and `run`.
+
+        Args:
+            *args: The arguments of the function, without the `Flow`.
+            **kwargs: Its arguments by name.
+
+        Returns:
+            The value for `runner.start(...)` and `run(...)`.
+
+        Raises:
+            InvalidInput: The arguments do not fit the function.
+        """
+        return BoundWorkflow(self, self.arguments_json(args, kwargs))
+
+    # As an agent -------------------------------------------------------------------
+
+    def as_tool(
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        approval: bool | Condition | ApprovalPolicy | None = None,
+        is_enabled: bool | EnabledCondition = True,
+        summary: Summary | None = None,
+    ) -> AgentTool:
+        """Make a tool that calls this workflow; see `Agent.as_tool`."""
+        return WorkflowTool(
+            self,
+            name=name,
+            description=description,
+            approval=approval,
+            is_enabled=is_enabled,
+            summary=summary,
+        )
+
+    def first_user_message(self, arguments_json: str) -> str:
+        """Return the arguments of a call, with which the code starts."""
+        return arguments_json
+
+    @cached_property
+    def result_type(self) -> Any:
+        """The return type of the function; any type if it declares none."""
+        hints = _hints(self.function, self._scope)
+        return hints.get("return", Any)
+
+    @property
+    def has_text_output(self) -> bool:
+        """Whether the output is a text, and not JSON."""
+        return self.result_type is str
+
+    def parse_output(self, text: str) -> Any:
+        """Return the output of a run of the workflow; raises `OutputInvalid`."""
+        if self.has_text_output:
+            return text
+        try:
+            return typed_value(text, self.result_type)
+        except ValueError as error:
+            raise OutputInvalid(str(error)) from None
+
+    def output_text(self, value: object) -> str:
+        """Return the result of the function as text; raises `ResultNotSerializable`."""
+        if self.has_text_output and isinstance(value, str):
+            return str.__str__(value)
+        text = json_of(value)
+        try:
+            self.parse_output(text)
+        except OutputInvalid as error:
+            raise ResultNotSerializable(str(error)) from None
+        return text
+
+    # Its code ------------------------------------------------------------------------
+
+    def arguments_json(self, args: Any, kwargs: Any) -> str:
+        """Return arguments of the function as effective JSON; raises `InvalidInput`."""
+        values = _bound(self.name, self._signature, args, kwargs)
+        try:
+            return self._of_function.effective_arguments(json_of(values))
+        except (ArgumentsInvalid, ResultNotSerializable) as error:
+            raise _wrong_arguments(self.name, error) from None
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(_without_flow(self.function))
+
+    def coroutine(self, flow: Flow, arguments_json: str) -> Coroutine[Any, Any, Any]:
+        """Return the coroutine of the function; raises `ArgumentsInvalid`."""
+        values = self._of_function.values_by_name(arguments_json)
+        function: Any = self.function
+        coro: Coroutine[Any, Any, Any] = function(flow, **values)
+        return coro
+
+    @cached_property
+    def _declared(self) -> dict[str, DeclaredCall]:
+        return {name: DeclaredCall(tool) for name, tool in self.tools_by_name.items()}
+
+    def declared(self, target: Any) -> DeclaredCall:
+        """Return what the workflow lists; raises `InvalidInput`."""
+        name = getattr(target, "name", None) or getattr(target, "__name__", None)
+        found = self._declared.get(str(name))
+        if found is not None and found.is_of(target):
+            return found
+        known = ", ".join(self._declared) or "none"
+        msg = (
+            f"workflow {self.name} does not list {name or target!r} (it lists: {known})"
+            f". Write @workflow(tools=[...], agents=[...]) with it."
+        )
+        raise InvalidInput(msg)
+
+    @staticmethod
+    def answer_of(asked: ToolWait[Any], outcome: OutcomeEntry) -> Any:
+        """Return the value of an answer; raises `ValueError`."""
+        text = outcome.content
+        if not outcome.is_json:
+            text = jsontext.canonical(text)
+        wanted = Any if asked.answer_type is None else asked.answer_type
+        try:
+            return answer_types.typed_value(text, wanted)
+        except ArgumentsInvalid as error:
+            raise ValueError(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundWorkflow(Generic[R]):
+    """A workflow with its arguments; `Workflow.bind` makes it."""
+
+    workflow: Workflow[Any, R]
+    arguments_json: str
+
+
+class WorkflowTool(AgentTool):
+    """A tool whose call starts a workflow. Its parameters are those of the function."""
+
+    def __init__(self, flow: Workflow[Any, Any], **options: Any) -> None:
+        self._workflow = flow
+        super().__init__(flow, **options)
+
+    @property
+    def _parameters(self) -> Any:
+        return self._workflow._of_function  # noqa: SLF001 - of the same module
+
+    @property
+    def _readings(self) -> Mapping[str, Reading]:
+        return self._workflow._of_function.readings  # noqa: SLF001 - of the same module
+
+
+class DeclaredCall:
+    """Something that a workflow lists, and how it is called."""
+
+    def __init__(self, tool: ToolProtocol) -> None:
+        self.name = tool.name
+        self._tool = tool
+
+    def is_of(self, target: Any) -> bool:
+        """Return whether it was made from a tool, a function or an agent."""
+        tool: Any = self._tool
+        if target is tool or (tool.sub_agent is not None and target is tool.sub_agent):
+            return True
+        function = getattr(tool, "function", None)
+        wanted = getattr(target, "function", target)
+        return function is not None and function == wanted
+
+    @cached_property
+    def _signature(self) -> inspect.Signature | None:
+        """The parameters without contexts; `None` for an agent with a text."""
+        tool: Any = self._tool
+        agent = tool.sub_agent
+        if isinstance(agent, Workflow):
+            return agent._signature  # noqa: SLF001 - of the same module
+        if agent is not None or not hasattr(tool, "function"):
+            return None
+        signature = inspect.signature(tool.function)
+        hints = _hints(tool.function, None)
+        parameters = [
+            each
+            for name, each in signature.parameters.items()
+            if not callables.is_context_type(hints.get(name, each.annotation))
+            and str(each.annotation).rpartition(".")[2] != "ToolContext"
+        ]
+        return signature.replace(parameters=parameters)
+
+    @cached_property
+    def _result_type(self) -> Any:
+        tool: Any = self._tool
+        if not hasattr(tool, "function"):
+            return Any
+        found = _hints(tool.function, None).get("return", Any)
+        return Any if _is_wait_type(found) else found
+
+    def arguments_json(self, args: Any, kwargs: Any) -> str:
+        """Return the arguments as the code gave them; raises `InvalidInput`."""
+        signature = self._signature
+        if signature is None:
+            values = self._agent_values(args, kwargs)
+        else:
+            values = _bound(self.name, signature, args, kwargs)
+        try:
+            return json_of(values)
+        except ResultNotSerializable as error:
+            raise _wrong_arguments(self.name, error) from None
+
+    def _agent_values(self, args: Any, kwargs: Any) -> Any:
+        agent: Any = self._tool.sub_agent
+        if len(args) > 1 or (args and kwargs):
+            msg = f"flow.call({self.name}, ...): pass one input, or arguments by name."
+            raise InvalidInput(msg)
+        if not args:
+            return kwargs
+        has_text = agent is None or agent.input_type in (None, str)
+        return {"input": args[0]} if has_text else args[0]
+
+    def check_arguments(self, arguments_json: str) -> None:
+        """Raise `InvalidInput` unless the arguments fit."""
+        try:
+            self._tool.effective_arguments(arguments_json)
+        except ArgumentsInvalid as error:
+            raise _wrong_arguments(self.name, error) from None
+
+    def value_of(self, outcome: OutcomeEntry) -> Any:
+        """Return the value of an outcome; raises `ValueError`."""
+        agent = self._tool.sub_agent
+        if outcome.is_json:
+            wanted = self._result_type
+            if isinstance(agent, Workflow):
+                wanted = agent.result_type
+            elif agent is not None:
+                value = jsontext.parse(outcome.content)
+                text = value if isinstance(value, str) else outcome.content
+                return _agent_output(agent, text)
+            return typed_value(outcome.content, wanted)
+        if agent is not None:
+            return _agent_output(agent, outcome.content)
+        return outcome.content
+
+
+def _agent_output(agent: Any, text: str) -> Any:
+    try:
+        return agent.parse_output(text)
+    except OutputInvalid as error:
+        raise ValueError(str(error)) from None
+
+
+@overload
+def workflow(
+    function: Callable[Concatenate[Flow, P], Coroutine[Any, Any, R]], /
+) -> Workflow[P, R]: ...
+@overload
+def workflow(
+    *,
+    name: str | None = ...,
+    description: str | None = ...,
+    tools: Sequence[ToolLike] | Callable[[], Sequence[ToolLike]] = ...,
+    agents: Sequence[Agent[Any]] = ...,
+    approval: bool | Condition | ApprovalPolicy | None = ...,
+) -> Callable[
+    [Callable[Concatenate[Flow, P], Coroutine[Any, Any, R]]], Workflow[P, R]
+]: ...
+def workflow(function: Any = None, /, **options: Any) -> Any:
+    """Make a workflow from a coroutine function whose first parameter is a `Flow`.
+
+    The function may stop at every `await`, for months, and goes on in another process.
+    Its code is replayed with the recorded results of its calls. So it does nothing
+    itself that has an effect: tools do.
+
+    Args:
+        function: The function.
+        name: The name. Default: that of the function.
+        description: The description for the model of a calling agent. Default: the
+            docstring.
+        tools: The tools that the function calls, as for an `Agent`.
+        agents: The agents and workflows that it calls.
+        approval: The approval policy of every tool without its own, as for an `Agent`.
+
+    Returns:
+        The workflow, or the decorator that makes it.
+
+    Raises:
+        InvalidInput: The function cannot be a workflow, or an option is invalid.
+    """
+    scope = enclosing_locals(function, sys._getframe(1)) if function else None  # noqa: SLF001 - as for `tool`
+    if function is not None:
+        return Workflow(function, scope=scope, **options)
+    frame = sys._getframe(1)  # noqa: SLF001 - as for `tool`
+
+    def decorate(function: Any) -> Workflow[Any, Any]:
+        return Workflow(function, scope=enclosing_locals(function, frame), **options)
+
+    return decorate
+
+
+def check_function(function: Any) -> None:
+    """Raise `InvalidInput` for a function that cannot be a workflow."""
+    if not inspect.iscoroutinefunction(function):
+        got = getattr(function, "__name__", repr(function)[:60])
+        msg = (
+            f"@workflow: {got} is no coroutine function. Write async def, with the "
+            "Flow as the first parameter."
+        )
+        raise InvalidInput(msg)
+    if not inspect.signature(function).parameters:
+        msg = (
+            f"@workflow: {function.__name__} has no parameter for the Flow. Write async"
+            f" def {function.__name__}(flow: Flow)."
+        )
+        raise InvalidInput(msg)
+
+
+def _without_flow(function: Any) -> Any:
+    """Return a function that shows the parameters after the first one."""
+
+    def carrier() -> None:
+        """Carry the signature; it is never called."""
+
+    signature = inspect.signature(function)
+    first, *rest = signature.parameters.values()
+    made: Any = FunctionType(carrier.__code__, function.__globals__, function.__name__)
+    made.__signature__ = signature.replace(parameters=rest)
+    made.__annotations__ = {
+        name: each for name, each in function.__annotations__.items() if name != first.name
+    }
+    made.__doc__ = function.__doc__
+    made.__wrapped__ = function
+    made.__module__, made.__qualname__ = function.__module__, function.__qualname__
+    return made
+
+
+def _bound(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
+    try:
+        return signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        raise _wrong_arguments(name, error) from None
+
+
+def _wrong_arguments(name: str, error: object) -> InvalidInput:
+    return InvalidInput(f"the arguments of {name} do not fit: {error}.".replace("..", "."))
+
+
+def json_of(value: Any) -> str:
+    """Return a value as canonical JSON; raises `ResultNotSerializable`."""
+    if _is_plain(value):
+        try:
+            return jsontext.canonical(value)
+        except jsontext.NotJson as error:
+            raise ResultNotSerializable(str(error)) from None
+    from continuations.authoring.tool.tool_results import to_json_text  # noqa: PLC0415 - slow to import
+
+    return jsontext.canonical(jsontext.parse(to_json_text(value)))
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) is dict:
+        return all(type(k) is str for k in value) and all(map(_is_plain, value.values()))
+    if type(value) is list:
+        return all(map(_is_plain, value))
+    return type(value) in _PLAIN
+
+
+def typed_value(text: str, wanted: Any) -> Any:
+    """Return JSON as a value of a type; raises `ValueError`."""
+    if wanted in _PLAIN or wanted is None or wanted is Any:
+        value = jsontext.parse(text)
+        if wanted is Any or type(value) is wanted or (wanted is None and value is None):
+            return value
+    try:
+        return answer_types.typed_value(text, wanted)
+    except ArgumentsInvalid as error:
+        raise ValueError(str(error)) from None
+
+
+def _is_wait_type(type_: Any) -> bool:
+    from continuations.authoring.tool_waits import ToolWait  # noqa: PLC0415 - circular
+
+    return (typing.get_origin(type_) or type_) is ToolWait
+
+
+def _hints(function: Any, scope: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the types of a function, as far as they can be read."""
+    hints: dict[str, Any] = {}
+    origin = inspect.unwrap(function)
+    names = getattr(origin, "__globals__", {})
+    for name, annotation in getattr(origin, "__annotations__", {}).items():
+
+        def carrier() -> None:
+            """Carry one annotation, so that the others cannot spoil it."""
+
+        carrier.__annotations__ = {name: annotation}
+        try:
+            found = typing.get_type_hints(carrier, names, dict(scope or {}))
+        except Exception:  # noqa: BLE001, S112 - an annotation may raise anything
+            continue
+        hints[name] = found[name]
+    return hints

@@ -1,0 +1,252 @@
+"""The history of a workflow: what its code did, and what came back.
+
+The log of the frame of a workflow has entries in place of a conversation. Each is a
+message with metadata, which no provider gets:
+
+| entry | role | content | metadata |
+|---|---|---|---|
+| start | `user` | the arguments as JSON | `at`, `seed` |
+| commands | `assistant` | the new calls, whose ids are our call ids | |
+| outcome | `tool` | the value or the error of a call | `at`, `end`, and the rest |
+| time | `developer` | | `at` |
+| patch | `developer` | | `patched` |
+
+A replay gives the entries to the code in their order. `at` is in milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from continuations.core import jsontext
+from continuations.core.messages import Message, ToolCallRequest, tool_message
+from continuations.core.rows.calls import CLOSED_STATES, Errored, Refused, Returned
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from continuations.core.rows.calls import CallRow
+
+# The reason of a call that the code of its workflow cancelled.
+CANCELLED_BY_WORKFLOW = "The workflow cancelled it."
+BY_WORKFLOW = "workflow"
+# How a call ended, in an outcome.
+OUTCOME_ENDS = frozenset({"returned", "failed", "denied", "expired", "cancelled"})
+# More entries are not replayed: the frame fails with the code `entries`.
+MAX_ENTRIES = 20_000
+MANY_ENTRIES = 5_000
+# The calls with which a workflow itself waits; no declared tool has such a name.
+WAIT_TOOLS = {"question": ".ask", "event": ".wait_for", "external": ".external"}
+
+
+class StartEntry(NamedTuple):
+    """The code starts with arguments, at a time, with a seed for its randomness."""
+
+    arguments: str
+    at: int
+    seed: str
+
+
+class CommandsEntry(NamedTuple):
+    """The calls that the code made between two outcomes."""
+
+    calls: tuple[ToolCallRequest, ...]
+
+
+class OutcomeEntry(NamedTuple):
+    """A call ended.
+
+    Attributes:
+        call_id: The call.
+        content: Its value or its error.
+        at: When it ended, in milliseconds.
+        end: One of `OUTCOME_ENDS`.
+        code: The code of an error or a refusal.
+        by: `"workflow"` if the code cancelled the call.
+        edited: Whether a person changed the arguments.
+        is_json: Whether the content is the JSON of the value.
+    """
+
+    call_id: str
+    content: str
+    at: int
+    end: str
+    code: str = ""
+    by: str = ""
+    edited: bool = False
+    is_json: bool = False
+
+
+class TimeEntry(NamedTuple):
+    """Timers up to a time are due."""
+
+    at: int
+
+
+class PatchEntry(NamedTuple):
+    """The code asked for a patch, and gets it from now on."""
+
+    name: str
+
+
+Entry: TypeAlias = StartEntry | CommandsEntry | OutcomeEntry | TimeEntry | PatchEntry
+
+
+class InvalidEntry(ValueError):
+    """A message is no entry of a history."""
+
+
+def message_of(entry: Entry) -> Message:
+    """Return the message that stores an entry."""
+    match entry:
+        case StartEntry(arguments, at, seed):
+            message = Message.from_mapping({"role": "user", "content": arguments})
+            return message.with_metadata(jsontext.canonical({"at": at, "seed": seed}))
+        case CommandsEntry(calls):
+            return Message.from_mapping(
+                {
+                    "role": "assistant",
+                    "tool_calls": [
+                        {
+                            "id": call.tool_call_id,
+                            "type": "function",
+                            "function": {
+                                "name": call.tool,
+                                "arguments": call.arguments,
+                            },
+                        }
+                        for call in calls
+                    ],
+                }
+            )
+        case OutcomeEntry():
+            facts: dict[str, Any] = {"at": entry.at, "end": entry.end}
+            facts |= {"code": entry.code} if entry.code else {}
+            facts |= {"by": entry.by} if entry.by else {}
+            facts |= {"edited": True} if entry.edited else {}
+            facts |= {"json": True} if entry.is_json else {}
+            message = tool_message(entry.call_id, entry.content)
+            return message.with_metadata(jsontext.canonical(facts))
+        case TimeEntry(at):
+            return _note({"at": at})
+        case PatchEntry(name):
+            return _note({"patched": name})
+
+
+def _note(facts: dict[str, Any]) -> Message:
+    message = Message.from_mapping({"role": "developer", "content": ""})
+    return message.with_metadata(jsontext.canonical(facts))
+
+
+def entry_of(message: Message) -> Entry:
+    """Return the entry that a message stores; raises `InvalidEntry`."""
+    facts = message.metadata or {}
+    try:
+        match message.role:
+            case "user":
+                return StartEntry(message.content, _at(facts), _text(facts, "seed"))
+            case "assistant" if message.tool_call_ids:
+                return CommandsEntry(message.tool_calls)
+            case "tool":
+                return _outcome(message, facts)
+            case "developer" if "patched" in facts:
+                return PatchEntry(_text(facts, "patched"))
+            case "developer":
+                return TimeEntry(_at(facts))
+            case role:
+                raise InvalidEntry(f"a message of role {role} is no entry")
+    except (KeyError, TypeError) as error:
+        msg = f"an entry lacks {error}"
+        raise InvalidEntry(msg) from None
+
+
+def _outcome(message: Message, facts: dict[str, Any]) -> OutcomeEntry:
+    end = _text(facts, "end")
+    if end not in OUTCOME_ENDS:
+        msg = "an outcome has an unknown end"
+        raise InvalidEntry(msg)
+    return OutcomeEntry(
+        message.answered_call_id or "",
+        message.content,
+        _at(facts),
+        end,
+        str(facts.get("code", "")),
+        str(facts.get("by", "")),
+        edited=facts.get("edited") is True,
+        is_json=facts.get("json") is True,
+    )
+
+
+def _at(facts: dict[str, Any]) -> int:
+    at = facts["at"]
+    if type(at) is not int or at < 0:
+        msg = "the time of an entry is no number of milliseconds"
+        raise InvalidEntry(msg)
+    return at
+
+
+def _text(facts: dict[str, Any], name: str) -> str:
+    text = facts[name]
+    if type(text) is not str or not text:
+        msg = f"{name} of an entry is no text"
+        raise InvalidEntry(msg)
+    return text
+
+
+def outcome_of(call: CallRow, at: int) -> OutcomeEntry:
+    """Return the outcome of a call that has ended."""
+    state = call.state
+    assert isinstance(state, CLOSED_STATES)  # noqa: S101 - for the type checkers
+    by = BY_WORKFLOW if call.cancelled == CANCELLED_BY_WORKFLOW else ""
+    edited = call.original_arguments is not None
+    if isinstance(state, Returned):
+        return OutcomeEntry(
+            *(call.id, state.content, at, "returned", "", by),
+            edited=edited,
+            is_json=state.is_json,
+        )
+    end = "failed"
+    if isinstance(state, Refused):
+        end = state.code if state.code in OUTCOME_ENDS else "denied"
+    assert isinstance(state, Errored | Refused)  # noqa: S101 - for the type checkers
+    return OutcomeEntry(call.id, state.content, at, end, state.code, by, edited=edited)
+
+
+def find_violation(
+    messages: Sequence[Message], open_call_ids: Collection[str]
+) -> str | None:
+    """Return what is wrong with a history, or `None`.
+
+    Each outcome has a command before it, and one at most. The calls that are open have
+    a command and no outcome.
+    """
+    try:
+        entries = [entry_of(message) for message in messages]
+    except InvalidEntry as error:
+        return str(error)
+    if not entries or not isinstance(entries[0], StartEntry):
+        return "a history has no start"
+    waiting: set[str] = set()
+    seen: set[str] = set()
+    last = 0
+    for entry in entries[1:]:
+        match entry:
+            case StartEntry():
+                return "a history starts twice"
+            case CommandsEntry(calls):
+                ids = [call.tool_call_id for call in calls]
+                if len(set(ids)) != len(ids) or seen.intersection(ids):
+                    return "a history has two calls with one id"
+                seen.update(ids)
+                waiting.update(ids)
+            case OutcomeEntry(call_id=call_id):
+                if call_id not in waiting:
+                    return "a history has an outcome without its call"
+                waiting.remove(call_id)
+        at = entry.at if isinstance(entry, OutcomeEntry | TimeEntry) else last
+        if at < last:
+            return "the times of a history go back"
+        last = at
+    if waiting != set(open_call_ids):
+        return "the calls of a history without an outcome are not the open ones"
+    return None

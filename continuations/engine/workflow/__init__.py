@@ -1,0 +1,1 @@
+"""Workflows in the engine: the replay before the claim, and the steps after it."""

@@ -1,0 +1,264 @@
+"""The running code of the workflows of one run, in one worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from continuations.authoring.workflow.drive import FlowDrive, HistoryDiffers
+from continuations.authoring.workflow.workflow import Workflow
+from continuations.core.changes.call_events import CallInvalid, CallParked, CallRaised
+from continuations.core.changes.events import WorkflowDue, WorkflowStepped
+from continuations.core.changes.reducer import advance
+from continuations.core.rows.calls import CLOSED_STATES
+from continuations.core.rows.state import frame_path
+from continuations.core.rows.waits import Wait, frame_digest
+from continuations.core.rows.workflow_history import (
+    OutcomeEntry,
+    StartEntry,
+    TimeEntry,
+    entry_of,
+    outcome_of,
+)
+from continuations.engine.calls import parked_calls
+from continuations.errors import AgentChanged, WorkflowChanged
+from continuations.ledger import layout
+from continuations.value_class import replace
+from continuations.wire.fields import to_milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.core.changes.call_events import CallEvent
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.state import RunState
+    from continuations.engine.ports import Ports
+    from continuations.engine.stack.stack_binding import StackBinding
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _WaitingWorkflow(NamedTuple):
+    """What a wait asks of its tool, for a workflow that waits by itself."""
+
+    schema_json: str = "{}"
+    continues: bool = False
+    cancels: bool = False
+
+    def display_call(self, arguments_json: str) -> None:
+        """Return nothing: the question says everything."""
+        del arguments_json
+
+
+@dataclass(slots=True)
+class FlowDrives:
+    """Replays the workflows of a run, and lets them make steps."""
+
+    stack_binding: StackBinding
+    ports: Ports
+    _drives: dict[str, FlowDrive] = field(default_factory=dict[str, FlowDrive])
+
+    def replayed(self, state: RunState) -> RunState:
+        """Return the run in which each workflow that can go on is due.
+
+        Raises `AgentChanged` if the code does not do what a history says.
+        """
+        for frame in list(state.frames.values()):
+            agent = self.stack_binding.find_agent(state, frame.id)
+            if agent is not None:
+                _check_kind(state, frame, agent)
+            if agent is None or not frame.step or frame.step == "new":
+                continue
+            drive = self._drive(state, frame)
+            alarm = _alarm_of(state, frame.id)
+            due = None if alarm is None else _milliseconds(alarm.deadline)
+            is_waiting = frame.step == "waits"
+            if is_waiting and (drive.has_news or drive.alarm != due):
+                state = advance(state, WorkflowDue(frame_id=frame.id))
+        return state
+
+    def _drive(self, state: RunState, frame: FrameRow) -> FlowDrive:
+        """Return the running code of a frame, after a replay if it does not run yet."""
+        log = state.logs[frame.id]
+        drive = self._drives.get(frame.id)
+        count = len(log.messages)
+        if drive is not None:
+            if (drive.log_id, drive.entry_count) == (log.id, count):
+                return drive
+            drive.close()
+        agent = self.stack_binding.agent(state, frame.id)
+        renames = self.stack_binding.renames
+        drive = FlowDrive(
+            cast("Workflow[Any, Any]", agent),
+            log.id,
+            str if renames is None else renames.newest_name,
+        )
+        self._drives[frame.id] = drive
+        if frame.step == "new":
+            return drive
+        try:
+            drive.replay(log.messages)
+            drive.check_at_end(ends=frame.step == "ends", waits=frame.step == "waits")
+        except HistoryDiffers as error:
+            raise _changed(state, frame, error) from None
+        return drive
+
+    def step(self, state: RunState, frame_id: str) -> WorkflowStepped:
+        """Return what the code of a frame does now."""
+        frame, now = state.frames[frame_id], self.ports.clock.now()
+        drive = self._drive(state, frame)
+        log = state.logs[frame_id]
+        start = log.messages[0] if frame.step == "new" else None
+        last = _last_time(state, frame_id)
+        try:
+            made = drive.step(
+                _outcomes(state, frame, now, last), max(_milliseconds(now), last), start
+            )
+        except HistoryDiffers as error:
+            raise _changed(state, frame, error) from None
+        restart = None
+        if made.restart is not None:
+            restart = StartEntry(
+                made.restart, max(_milliseconds(now), last), self.ports.ids.new_ulid(now)
+            )
+        alarm = self._alarm(state, frame, made.alarm, now)
+        return WorkflowStepped(
+            frame_id=frame_id,
+            entries=made.entries,
+            cancelled=made.cancelled,
+            alarm=alarm,
+            end=made.end,
+            restart=restart,
+        )
+
+    def applied(self, before: RunState, after: RunState, frame_id: str) -> None:
+        """Tell the code which ids its new calls got."""
+        drive = self._drives[frame_id]
+        old, new = before.logs[frame_id], after.logs.get(frame_id)
+        if new is None or new.id != old.id:
+            self._drives.pop(frame_id).close()
+            return
+        drive.bind(new.messages[len(old.messages) :])
+
+    def _alarm(
+        self, state: RunState, frame: FrameRow, due: int | None, now: datetime
+    ) -> Wait | None:
+        if due is None:
+            return None
+        old = _alarm_of(state, frame.id)
+        deadline = _EPOCH + timedelta(milliseconds=due)
+        if old is not None and old.deadline == deadline:
+            return old
+        wait_id = layout.build_wait_id("alarm", self.ports.ids.new_ulid(now), state.run.id)
+        return Wait(
+            id=wait_id,
+            run_id=state.run.id,
+            frame_id=frame.id,
+            kind="alarm",
+            path=frame_path(state, frame.id),
+            tool=frame.agent,
+            arguments_json="{}",
+            schema_json="{}",
+            digest=frame_digest(
+                run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=frame.id
+            ),
+            created_at=now,
+            deadline=deadline,
+        )
+
+    def parked(self, state: RunState, call: CallRow) -> CallEvent:
+        """Return the event of a call with which a workflow itself waits."""
+        drive = self._drive(state, state.frames[call.frame_id])
+        asked = drive.asked(call.id)
+        assert asked is not None  # noqa: S101 - such a call is made from a wait
+        now = self.ports.clock.now()
+        tool: Any = _WaitingWorkflow()
+        event = parked_calls.park(
+            *(state, call, tool, asked),
+            now=now,
+            ulid=self.ports.ids.new_ulid(now),
+            agent=None,
+        )
+        if isinstance(event, CallRaised):
+            return CallInvalid(call_id=call.id, code=event.code, content=event.content)
+        assert isinstance(event, CallParked)  # noqa: S101 - the other event of `park`
+        path = frame_path(state, call.frame_id)
+        return replace(event, wait=replace(event.wait, path=path, tool=path[-1]))
+
+    def close(self) -> None:
+        """Close the code of all workflows, because the worker stops."""
+        for drive in self._drives.values():
+            drive.close()
+        self._drives.clear()
+
+
+def _check_kind(state: RunState, frame: FrameRow, agent: Any) -> None:
+    if agent.is_workflow == bool(frame.step):
+        return
+    stored, here = "a workflow", "an agent"
+    if agent.is_workflow:
+        stored, here = here, stored
+    msg = (
+        f"run {state.run.id} was not resumed: {frame.agent} was {stored} when the run "
+        f"came there, and is {here} in this process. Nothing was written. Resume with "
+        "the code of the run, or give the new code another name."
+    )
+    path = frame_path(state, frame.id)
+    raise AgentChanged(msg, run_id=state.run.id, change="kind", path=path)
+
+
+def _changed(state: RunState, frame: FrameRow, error: object) -> WorkflowChanged:
+    msg = (
+        f"run {state.run.id} was not resumed: the code of workflow {frame.agent} has "
+        f"changed: {error}. Nothing was written. Resume with the code of the run, or "
+        'let new code run for new runs only: if flow.patched("name").'
+    )
+    path = frame_path(state, frame.id)
+    return WorkflowChanged(msg, run_id=state.run.id, change="workflow", path=path)
+
+
+def _alarm_of(state: RunState, frame_id: str) -> Wait | None:
+    for wait in state.waits.values():
+        if wait.frame_id == frame_id and not wait.rules.suspends:
+            return wait
+    return None
+
+
+def _milliseconds(moment: datetime | None) -> int | None | Any:
+    return None if moment is None else to_milliseconds(moment)
+
+
+def _last_time(state: RunState, frame_id: str) -> int:
+    for message in reversed(state.logs[frame_id].messages):
+        entry = entry_of(message)
+        if isinstance(entry, StartEntry | OutcomeEntry | TimeEntry):
+            return entry.at
+    return 0
+
+
+def _outcomes(
+    state: RunState, frame: FrameRow, now: datetime, last: int
+) -> list[OutcomeEntry]:
+    """Return the outcomes that the code has not seen, in their order."""
+    calls = [state.calls[each] for each in frame.open_call_ids]
+    ended = [call for call in calls if isinstance(call.state, CLOSED_STATES)]
+    ended.sort(key=lambda call: (call.ended_at or now, int(call.id[1:])))
+    outcomes: list[OutcomeEntry] = []
+    for call in ended:
+        last = max(last, to_milliseconds(call.ended_at or now))
+        outcomes.append(outcome_of(call, last))
+    return outcomes
+
+
+def waits_below(state: RunState, call_ids: Mapping[str, object]) -> list[Wait]:
+    """Return the waits of some calls, and of the frames below them."""
+    frames = {
+        frame.id for frame in state.frames.values() if frame.parent_call_id in call_ids
+    }
+    return [
+        wait
+        for wait in state.waits.values()
+        if wait.call_id in call_ids or wait.frame_id in frames
+    ]
