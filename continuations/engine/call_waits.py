@@ -130,7 +130,19 @@ def new_wait(  # noqa: PLR0913 - one parameter for each part of a wait
         remind_after=policy.reminder_seconds if policy else 0,
         form_schema_json=policy.form_schema_json if policy else None,
         editable_json=_editable_json(policy),
+        answer_schema_json=_result_schema(state, call, tool),
     )
+
+
+def _result_schema(
+    state: RunState, call: CallRow, tool: ToolProtocol | None
+) -> str | None:
+    """Return the schema of an answer: the code of a workflow needs the result type."""
+    if tool is None or not state.frames[call.frame_id].step:
+        return None
+    from continuations.authoring.workflow.workflow import result_schema_json  # noqa: PLC0415 - few runs have a workflow
+
+    return result_schema_json(tool)
 
 
 def _editable_json(policy: ApprovalPolicy | None) -> str | None:

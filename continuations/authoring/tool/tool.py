@@ -6,6 +6,7 @@ so that importing an application's agents does not import pydantic.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from dataclasses import dataclass
 from datetime import date
@@ -68,6 +69,16 @@ R = TypeVar("R")
 
 
 CONTEXT_PARAMETER = "ctx"
+
+
+def refuse_in_workflow(name: str) -> None:
+    """Raise `InvalidInput` if the code of a workflow calls a tool like a function."""
+    if hasattr(asyncio._get_running_loop(), "coroutine_of"):
+        msg = (
+            f"tool {name} was called in a workflow, which would call it again in each "
+            f"replay. Write: await flow.call({name}, ...)."
+        )
+        raise InvalidInput(msg)
 
 
 @dataclass(frozen=True)
@@ -283,6 +294,7 @@ class Tool(BaseTool, Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the wrapped function directly, without validation and approval."""
+        refuse_in_workflow(self.name)
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:

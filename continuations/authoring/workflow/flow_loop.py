@@ -30,6 +30,8 @@ _TASKS_FILE = asyncio.tasks.__file__
 _UNORDERED = frozenset({"as_completed", "_AsCompletedIterator.__init__"})
 # `create_task`, the check, `ensure_future`, perhaps a comprehension, `as_completed`.
 _LOOKED_AT_FRAMES = 6
+# How many times the cleanup of a coroutine may await before it is left.
+_CLOSING_ATTEMPTS = 100
 
 
 class _Future(asyncio.Future[Any]):
@@ -232,12 +234,23 @@ class FlowLoop(asyncio.AbstractEventLoop):
         tasks = [*self.tasks]
         with self._as_running():
             for task in tasks:
-                coro: Any = task.get_coro()
-                # It awaits in `finally`, or raises: nothing is recorded now.
-                with suppress(BaseException):
-                    coro.close()
+                _close(task.get_coro())
         self.tasks.clear()
         self._ready.clear()
+
+
+def _close(coro: Any) -> None:
+    """Close a coroutine; each `await` in its cleanup needs one more attempt."""
+    for _ in range(_CLOSING_ATTEMPTS):
+        try:
+            coro.close()
+        except RuntimeError as error:
+            if "ignored GeneratorExit" not in str(error):
+                return
+        except BaseException:  # noqa: BLE001 - the code may raise anything
+            return
+        else:
+            return
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:

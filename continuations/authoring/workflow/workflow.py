@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import typing
 from functools import cached_property, update_wrapper
 from types import FunctionType
@@ -114,6 +113,24 @@ class Workflow(Agent[R], Generic[P, R]):
             InvalidInput: The arguments do not fit the function.
         """
         return BoundWorkflow(self, self.arguments_json(args, kwargs))
+
+    def bind_arguments(self, arguments: Mapping[str, Any]) -> BoundWorkflow[R]:
+        """Return the workflow with arguments that came as JSON values.
+
+        Args:
+            arguments: The arguments by name.
+
+        Returns:
+            The value for `runner.start(...)` and `run(...)`.
+
+        Raises:
+            InvalidInput: The arguments do not fit the function.
+        """
+        try:
+            text = jsontext.canonical(dict(arguments))
+            return BoundWorkflow(self, self._of_function.effective_arguments(text))
+        except (ArgumentsInvalid, jsontext.NotJson) as error:
+            raise _wrong_arguments(self.name, error) from None
 
     # As an agent -------------------------------------------------------------------
 
@@ -271,7 +288,7 @@ class DeclaredCall:
         if agent is not None or not hasattr(tool, "function"):
             return None
         signature = inspect.signature(tool.function)
-        hints = _hints(tool.function, None)
+        hints = _hints(tool.function, _scope_of(tool))
         parameters = [
             each
             for name, each in signature.parameters.items()
@@ -281,11 +298,17 @@ class DeclaredCall:
         return signature.replace(parameters=parameters)
 
     @cached_property
-    def _result_type(self) -> Any:
+    def result_type(self) -> Any:
+        """The type of the result; any type if nothing declares one."""
         tool: Any = self._tool
+        agent = tool.sub_agent
+        if isinstance(agent, Workflow):
+            return agent.result_type
+        if agent is not None:
+            return str if agent.output_type is None else agent.output_type
         if not hasattr(tool, "function"):
             return Any
-        found = _hints(tool.function, None).get("return", Any)
+        found = _hints(tool.function, _scope_of(tool)).get("return", Any)
         return Any if _is_wait_type(found) else found
 
     def arguments_json(self, args: Any, kwargs: Any) -> str:
@@ -321,17 +344,19 @@ class DeclaredCall:
         """Return the value of an outcome; raises `ValueError`."""
         agent = self._tool.sub_agent
         if outcome.is_json:
-            wanted = self._result_type
-            if isinstance(agent, Workflow):
-                wanted = agent.result_type
-            elif agent is not None:
-                value = jsontext.parse(outcome.content)
-                text = value if isinstance(value, str) else outcome.content
-                return _agent_output(agent, text)
-            return typed_value(outcome.content, wanted)
+            return typed_value(outcome.content, self.result_type)
         if agent is not None:
             return _agent_output(agent, outcome.content)
         return outcome.content
+
+
+def result_schema_json(tool: ToolProtocol) -> str | None:
+    """Return the JSON Schema of the result of a tool; `None` for any JSON value."""
+    type_ = DeclaredCall(tool).result_type
+    try:
+        return None if type_ is Any else answer_types.schema_json_of(type_)
+    except InvalidInput:
+        return None
 
 
 def _agent_output(agent: Any, text: str) -> Any:
@@ -378,13 +403,13 @@ def workflow(function: Any = None, /, **options: Any) -> Any:
     Raises:
         InvalidInput: The function cannot be a workflow, or an option is invalid.
     """
-    scope = enclosing_locals(function, sys._getframe(1)) if function else None  # noqa: SLF001 - as for `tool`
     if function is not None:
+        scope = enclosing_locals(function, inspect.currentframe())
         return Workflow(function, scope=scope, **options)
-    frame = sys._getframe(1)  # noqa: SLF001 - as for `tool`
 
     def decorate(function: Any) -> Workflow[Any, Any]:
-        return Workflow(function, scope=enclosing_locals(function, frame), **options)
+        scope = enclosing_locals(function, inspect.currentframe())
+        return Workflow(function, scope=scope, **options)
 
     return decorate
 
@@ -466,6 +491,11 @@ def typed_value(text: str, wanted: Any) -> Any:
         return answer_types.typed_value(text, wanted)
     except ArgumentsInvalid as error:
         raise ValueError(str(error)) from None
+
+
+def _scope_of(tool: Any) -> Mapping[str, Any] | None:
+    parameters = getattr(tool, "_of_function", None)
+    return getattr(parameters, "_scope", None)
 
 
 def _is_wait_type(type_: Any) -> bool:

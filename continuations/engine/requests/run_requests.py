@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.rows.decisions import Decision
 from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.engine.journal.job_cancellation import jobs_to_cancel
 from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.journal.publishing import Publisher
@@ -73,7 +74,9 @@ class RunRequests:
         user_message, by = parse_user_message(text), checked_person("by", by)
         message_id = checked_id(message_id)
         own_id = None if message_id is None else f"{_OWN_ID}{message_id}"
-        run = await self._newest_run()
+        state = (await self._versions.load_newest()).state
+        run = state.run
+        _check_reads_messages(state)
         is_repeat = (
             run.status in ENDED_STATUSES
             and own_id is not None
@@ -292,6 +295,17 @@ def _may_wake(state: RunState, wait: Wait) -> bool:
         return False
     # One early attempt in a period may fail. A poll without a reply does not count.
     return state.frames[wait.frame_id].woken_until is None
+
+
+def _check_reads_messages(state: RunState) -> None:
+    if state.frames[ROOT_FRAME_ID].step:
+        run_id = state.run.id
+        msg = (
+            f"run {run_id} did not get the message: {state.run.agent} is a workflow, "
+            "and its code reads no messages. Let it await wait_for(name), and call "
+            f"signal({run_id!r}, name, data)."
+        )
+        raise InvalidInput(msg, run_id=run_id)
 
 
 def _check_accepts_message(run: RunRow, message_number: int) -> None:

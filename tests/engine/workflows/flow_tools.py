@@ -1,0 +1,62 @@
+"""Tools and runners of the tests of workflows. Each effect is a line of a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, ApprovalPolicy, Runner, ToolContext, tool
+from continuations.models.scripted import ScriptedModel
+from continuations_storage import MemoryStore
+from tests import effect_log
+from tests.clocks import ManualClock
+
+if TYPE_CHECKING:
+    from continuations import Suspended
+    from continuations_storage import Store
+
+RUN = "r1"
+
+
+@tool
+def add(first: int, second: int, ctx: ToolContext) -> int:
+    """Add two numbers."""
+    effect_log.record(effect_log.Effect.of("add", f"{first}+{second}", ctx))
+    return first + second
+
+
+@tool(approval=True)
+def pay(cents: int, ctx: ToolContext) -> str:
+    """Pay."""
+    effect_log.record(effect_log.Effect.of("pay", cents, ctx))
+    return f"paid {cents}"
+
+
+@tool(approval=ApprovalPolicy(expires_after=3600))
+def order(what: str, ctx: ToolContext) -> str:
+    """Order something."""
+    effect_log.record(effect_log.Effect.of("order", what, ctx))
+    return f"ordered {what}"
+
+
+@tool
+def fail(text: str) -> int:
+    """Fail."""
+    raise ValueError(text)
+
+
+def clerk(replies: int = 50) -> Agent[str]:
+    """Return an agent that answers with a text."""
+    return Agent("clerk", model=ScriptedModel(["hello"] * replies))
+
+
+def make_runner(*agents: Any, store: Store | None = None, **options: Any) -> Runner:
+    """Return the runner of a new process."""
+    options.setdefault("clock", ManualClock())
+    return Runner([*agents], store=store or MemoryStore(), **options)
+
+
+def the_wait(outcome: Any, kind: str = "approval") -> str:
+    """Return the id of the only wait of a kind."""
+    suspended: Suspended = outcome
+    (found,) = [wait.id for wait in suspended.waits if wait.kind == kind]
+    return found

@@ -1,0 +1,345 @@
+"""Replays: the same code goes on, and other code is refused before anything runs."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    Answer,
+    Approve,
+    Finished,
+    Flow,
+    Suspended,
+    ask,
+    sleep,
+    workflow,
+)
+from continuations.errors import AgentChanged, InvalidInput, WorkflowChanged
+from continuations.models.scripted import ScriptedModel
+from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
+from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.run_environment import RunEnvironment
+
+
+
+def program(*steps: Any, name: str = "flow") -> Any:
+    """Return a workflow that makes some steps: numbers to add, and then pays."""
+
+    @workflow(tools=[add, pay], name=name)
+    async def code(flow: Flow) -> str:
+        total = 0
+        for step in steps:
+            match step:
+                case int():
+                    total = await flow.call(add, total, step)
+                case "pay":
+                    await flow.call(pay, total)
+                case "ask":
+                    total += len(await ask("How?"))
+                case ("both", first, second):
+                    sums = await asyncio.gather(
+                        flow.call(add, total, first), flow.call(add, total, second)
+                    )
+                    total = sum(sums)
+                case ("sleep", seconds):
+                    await sleep(timedelta(seconds=seconds))
+                case ("patched", patch, step):
+                    if flow.patched(patch):
+                        total = await flow.call(add, total, step)
+        return str(total)
+
+    return code
+
+
+CHANGED: Sequence[tuple[str, tuple[Any, ...], str]] = (
+    ("another argument", (1, 3, "pay"), "with other arguments than the history"),
+    ("a call more", (1, 2, 4, "pay"), "the history has a call of pay"),
+    ("a call more at the end", (1, 2, "pay", 4), ""),
+    ("a call less", (1, "pay"), "the history has a call of add"),
+    ("another tool", (1, 2, 3, "pay"), "the history has a call of pay"),
+    ("an end too early", (1, 2), "the history has a call of pay"),
+    ("at the same time", (("both", 1, 2), "pay"), "the history does not have"),
+)
+
+
+@pytest.mark.parametrize(("_what", "steps", "text"), CHANGED, ids=lambda each: each)
+def test_code_that_differs_is_refused_and_changes_nothing(
+    _what: str, steps: tuple[Any, ...], text: str, environment: RunEnvironment
+) -> None:
+    store = MemoryStore()
+    old, new = program(1, 2, "pay"), program(*steps)
+    waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
+    make_runner(old, store=store).decide(the_wait(waiting), Approve(by="kim"))
+    before = dict(store._bodies)
+
+    runner = make_runner(new, store=store)
+    (row,) = runner.drift()
+    if not text:  # the history does not come to the change
+        assert "accept" == row.verdict
+        return
+    assert ("refuse", "workflow") == (row.verdict, row.why[0].change)
+    with pytest.raises(WorkflowChanged, match=text) as caught:
+        runner.resume(RUN)
+
+    assert ("workflow", ("flow",)) == (caught.value.change, caught.value.path)
+    assert before == store._bodies
+    assert ["add 0+1", "add 1+2"] == environment.effect_names()
+    assert isinstance(make_runner(old, store=store).resume(RUN), Finished)
+
+
+def test_random_changes_are_refused_or_make_the_same_calls(
+    environment: RunEnvironment,
+) -> None:
+    """No changed program runs a call that the history does not have in that place."""
+    rng = Random(5)  # noqa: S311 - repeatable
+    refused = accepted = 0
+    for number in range(40):
+        steps: list[Any] = [rng.randrange(3) for _ in range(rng.randrange(1, 5))]
+        steps.insert(rng.randrange(len(steps) + 1), "pay")
+        changed = list(steps)
+        place = rng.randrange(len(changed))
+        match rng.randrange(3):
+            case 0:
+                changed[place] = rng.choice([0, 1, 2, 9, "pay"])
+            case 1:
+                changed.insert(place, rng.choice([0, 1, "pay"]))
+            case _:
+                del changed[place]
+        store = MemoryStore()
+        old, new = program(*steps), program(*changed)
+        waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
+        assert isinstance(waiting, Suspended), number
+        effects = len(environment.effects())
+        runner = make_runner(new, store=store)
+        runner.decide(the_wait(waiting), Approve(by="kim"))
+        done = steps[: steps.index("pay") + 1]
+        (row,) = runner.drift()
+        try:
+            runner.resume(RUN)
+        except WorkflowChanged:
+            refused += 1
+            assert "refuse" == row.verdict
+            assert effects == len(environment.effects())
+        else:
+            accepted += 1
+            assert "accept" == row.verdict
+            assert done == changed[: len(done)]
+
+    assert refused > 10
+    assert accepted > 5
+
+
+# Patches -----------------------------------------------------------------------------------
+
+
+def test_patch_runs_in_new_places_only(environment: RunEnvironment) -> None:
+    store = MemoryStore()
+    old = program(1, "pay", 5)
+    new = program(1, ("patched", "more", 3), "pay", 5)
+    late = program(1, "pay", ("patched", "more", 3), 5)
+    waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
+
+    # Before the wait, the history goes past the change.
+    assert isinstance(make_runner(new, store=store).resume(RUN), Suspended)
+    make_runner(new, store=store).decide(the_wait(waiting), Approve(by="kim"))
+    assert "6" == make_runner(new, store=store).resume(RUN).result()
+    assert ["add 0+1", "pay 1", "add 1+5"] == environment.effect_names()
+
+    # After the wait, the code comes there for the first time. A later process without
+    # the condition goes on with the same history.
+    waiting = make_runner(old, store=store).start(old.bind(), run_id="r2")
+    make_runner(late, store=store).decide(the_wait(waiting), Approve(by="kim"))
+    assert "9" == make_runner(late, store=store).resume("r2").result()
+
+
+def test_answer_to_a_patch_stays(environment: RunEnvironment) -> None:
+    store = MemoryStore()
+    patched = program(("patched", "more", 3), "pay")
+    waiting = make_runner(patched, store=store).start(patched.bind(), run_id=RUN)
+
+    assert isinstance(make_runner(patched, store=store).resume(RUN), Suspended)
+    unconditional = program(3, "pay")
+    runner = make_runner(unconditional, store=store)
+    runner.decide(the_wait(waiting), Approve(by="kim"))
+
+    assert "3" == runner.resume(RUN).result()
+    assert ["add 0+3", "pay 3"] == environment.effect_names()
+
+
+# Timers and restarts -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seconds", "due"), [(30, 30), (600, 600)])
+def test_length_of_a_sleep_may_change(seconds: int, due: int) -> None:
+    store, clock = MemoryStore(), ManualClock()
+    old, new = program(("sleep", 60), 1), program(("sleep", seconds), 1)
+    make_runner(old, store=store, clock=clock).start(old.bind(), run_id=RUN)
+
+    waiting = make_runner(new, store=store, clock=clock).resume(RUN)
+
+    assert isinstance(waiting, Suspended)
+    (wait,) = waiting.waits
+    assert clock.now() + timedelta(seconds=due) == wait.deadline
+    clock.seconds = due
+    assert isinstance(
+        make_runner(new, store=store, clock=clock).resume(RUN), Suspended
+    )
+    clock.seconds = due + 1
+    assert "1" == make_runner(new, store=store, clock=clock).resume(RUN).result()
+
+
+def test_idle_resume_writes_nothing() -> None:
+    store = MemoryStore()
+    code = program(1, "ask")
+    make_runner(code, store=store).start(code.bind(), run_id=RUN)
+    before = dict(store._bodies)
+
+    assert isinstance(make_runner(code, store=store).resume(RUN), Suspended)
+
+    assert before == store._bodies
+
+
+def test_loop_over_months_keeps_a_short_history(environment: RunEnvironment) -> None:
+    @workflow(tools=[add])
+    async def months(flow: Flow, month: int, total: int = 0) -> int:
+        total = await flow.call(add, total, month)
+        await sleep(timedelta(days=30))
+        if month < 5:
+            flow.restart(month + 1, total=total)
+        return total
+
+    clock, store = ManualClock(), MemoryStore()
+    outcome = make_runner(months, store=store, clock=clock).start(
+        months.bind(1), run_id=RUN
+    )
+    seen: list[int] = []
+    while isinstance(outcome, Suspended):
+        seen.append(len(outcome.continuation.root.messages))
+        clock.seconds += 30 * 86_400 + 1
+        outcome = make_runner(months, store=store, clock=clock).resume(RUN)
+
+    assert 15 == outcome.result()
+    assert 1 == len(set(seen))
+    assert 5 == len(environment.effects())
+
+
+def test_restart_checks_its_arguments() -> None:
+    @workflow
+    async def wrong(flow: Flow, month: int) -> None:
+        flow.restart("x" * month)
+
+    ended = make_runner(wrong).start(wrong.bind(1), run_id=RUN)
+
+    assert "the arguments of wrong do not fit" in str(ended.error.message)
+
+
+# Kinds, randomness and the end of a worker ---------------------------------------------------
+
+
+def test_agent_in_place_of_a_workflow_is_refused_and_the_reverse() -> None:
+    store = MemoryStore()
+    code = program("ask", name="one")
+    agent = Agent("one", model=ScriptedModel(["x"] * 3), tools=[pay])
+    make_runner(code, store=store).start(code.bind(), run_id=RUN)
+    with pytest.raises(AgentChanged, match="was a workflow") as caught:
+        make_runner(agent, store=store).resume(RUN)
+    assert "kind" == caught.value.change
+
+    from continuations.models.scripted import ToolCall
+
+    model = ScriptedModel([ToolCall("pay", {"cents": 1}), "x"])
+    waits = Agent("one", model=model, tools=[pay])
+    make_runner(waits, store=store).start("go", run_id="r2")
+    with pytest.raises(AgentChanged, match="was an agent"):
+        make_runner(code, store=store).resume("r2")
+
+
+def test_randomness_and_time_are_the_same_in_every_replay() -> None:
+    seen: list[tuple[str, float, str]] = []
+
+    @workflow
+    async def rolls(flow: Flow) -> str:
+        now = flow.now().isoformat()
+        seen.append((str(flow.uuid()), flow.random.random(), now))
+        return await ask("Well?")
+
+    store, clock = MemoryStore(), ManualClock()
+    make_runner(rolls, store=store, clock=clock).start(rolls.bind(), run_id=RUN)
+    clock.seconds = 100
+    make_runner(rolls, store=store, clock=clock).resume(RUN)
+
+    assert 2 == len(seen)
+    assert seen[0] == seen[1]
+    make_runner(rolls, store=store, clock=clock).start(rolls.bind(), run_id="r2")
+    assert seen[2] != seen[0]
+
+
+def test_cleanup_of_a_stopped_worker_records_nothing(
+    environment: RunEnvironment,
+) -> None:
+    problems: list[str] = []
+
+    @workflow(tools=[add])
+    async def cleans(flow: Flow) -> str:
+        try:
+            return await ask("Well?")
+        finally:
+            try:
+                await flow.call(add, 1, 1)
+            except RuntimeError as error:
+                problems.append(str(error))
+                raise
+
+    store = MemoryStore()
+    waiting = make_runner(cleans, store=store).start(cleans.bind(), run_id=RUN)
+    assert 1 == len(problems)
+    assert "the worker has stopped" in problems[0]
+    assert [] == environment.effects()
+
+    runner = make_runner(cleans, store=store)
+    runner.decide(the_wait(waiting, "question"), Answer("yes"))
+    assert "yes" == runner.resume(RUN).result()
+    assert ["add 1+1"] == environment.effect_names()
+
+
+def test_arguments_that_do_not_fit_any_more_are_refused() -> None:
+    store = MemoryStore()
+
+    def make(second: Any) -> Any:
+        @workflow(name="one")
+        async def one(_flow: Flow, first: second) -> str:
+            del first
+            return await ask("Well?")
+
+        return one
+
+    old, new = make(str), make(int)
+    make_runner(old, store=store).start(old.bind("x"), run_id=RUN)
+
+    with pytest.raises(WorkflowChanged, match="its arguments do not fit"):
+        make_runner(new, store=store).resume(RUN)
+
+
+def test_call_outside_the_code_is_refused() -> None:
+    kept: list[Flow] = []
+
+    @workflow(tools=[add])
+    async def leaks(flow: Flow) -> str:
+        kept.append(flow)
+        return "done"
+
+    make_runner(leaks).start(leaks.bind(), run_id=RUN)
+
+    with pytest.raises((InvalidInput, RuntimeError)):
+        kept[0].call(add, 1, 1)

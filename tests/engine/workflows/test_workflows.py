@@ -1,0 +1,575 @@
+"""What a workflow does: its calls, waits, timers, errors and results."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Agent,
+    Answer,
+    Approve,
+    Deny,
+    Fail,
+    Failed,
+    Finished,
+    Flow,
+    Suspended,
+    ask,
+    external,
+    resume,
+    run,
+    sleep,
+    sleep_until,
+    tool,
+    wait_for,
+    workflow,
+)
+from continuations.errors import (
+    CallCancelled,
+    CallDenied,
+    CallError,
+    CallExpired,
+    CallFailed,
+    DecisionRefused,
+    InvalidInput,
+)
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
+from tests.engine.workflows.flow_tools import (
+    RUN,
+    add,
+    clerk,
+    fail,
+    make_runner,
+    order,
+    pay,
+    the_wait,
+)
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+
+
+
+# One after another, and at the same time ------------------------------------------------
+
+
+def test_calls_run_once_over_a_suspension(environment: RunEnvironment) -> None:
+    @workflow(tools=[add, pay])
+    async def bill(flow: Flow, items: int) -> str:
+        total = 0
+        for item in range(items):
+            total = await flow.call(add, total, second=item)
+        return await flow.call(pay, total)
+
+    store = MemoryStore()
+    waiting = make_runner(bill, store=store).start(bill.bind(3), run_id=RUN)
+    make_runner(bill, store=store).decide(the_wait(waiting), Approve(by="kim"))
+
+    ended = make_runner(bill, store=store).resume(RUN)
+
+    assert isinstance(ended, Finished)
+    assert "paid 3" == ended.output
+    assert ["add 0+0", "add 0+1", "add 1+2", "pay 3"] == environment.effect_names()
+
+
+def test_branches_wait_at_the_same_time(environment: RunEnvironment) -> None:
+    @workflow(tools=[pay])
+    async def both(flow: Flow) -> list[str]:
+        async with asyncio.TaskGroup() as group:
+            paid = [group.create_task(flow.call(pay, cents)) for cents in (1, 2)]
+        return [task.result() for task in paid]
+
+    runner = make_runner(both)
+    waiting = runner.start(both.bind(), run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    assert 2 == len(waiting.waits)
+
+    runner.decide(waiting.waits[1].id, Approve(by="kim"))
+    assert isinstance(runner.resume(RUN), Suspended)
+    assert ["pay 2"] == environment.effect_names()
+
+    runner.decide(waiting.waits[0].id, Approve(by="kim"))
+    assert ["paid 1", "paid 2"] == runner.resume(RUN).result()
+
+
+def test_agents_and_workflows_are_called_like_tools() -> None:
+    @workflow(tools=[add])
+    async def sum_up(flow: Flow, numbers: list[int]) -> dict[str, int]:
+        total = 0
+        for number in numbers:
+            total = await flow.call(add, total, number)
+        return {"total": total}
+
+    @workflow(agents=[clerk(), sum_up])
+    async def report(flow: Flow) -> str:
+        text, sums = await asyncio.gather(
+            flow.call(report.tools_by_name["clerk"].sub_agent, "go"),
+            flow.call(sum_up, [1, 2, 3]),
+        )
+        return f"{text}: {sums['total']}"
+
+    assert "hello: 6" == run(report.bind()).result()
+
+
+def test_workflow_is_a_tool_of_an_agent() -> None:
+    @workflow(tools=[pay])
+    async def payroll(flow: Flow, cents: int) -> dict[str, str]:
+        """Pay everybody."""
+        return {"receipt": await flow.call(pay, cents)}
+
+    model = ScriptedModel([ToolCall("payroll", {"cents": 7}), "done"])
+    boss = Agent("boss", tools=[payroll], model=model)
+    runner = make_runner(boss)
+
+    waiting = runner.start("go", run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    assert ("boss", "payroll", "pay") == waiting.waits[0].path
+    runner.decide(waiting.waits[0].id, Approve(by="kim"))
+
+    assert "done" == runner.resume(RUN).result()
+    messages = runner.look(RUN).root.messages
+    assert '{"receipt":"paid 7"}' in [each.get("content") for each in messages]
+    offered = payroll.as_tool()
+    assert "Pay everybody." == offered.description
+    assert ["cents"] == list(offered.parameters["properties"])
+
+
+def test_first_of_several_cancels_the_others() -> None:
+    @workflow
+    async def first(_flow: Flow) -> str:
+        asked = {asyncio.create_task(ask(text)) for text in ("A?", "B?", "C?")}
+        done, pending = await asyncio.wait(
+            asked, return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in pending:
+            task.cancel()
+        (answer,) = done
+        return answer.result()
+
+    runner = make_runner(first)
+    waiting = runner.start(first.bind(), run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    by_text = {wait.question: wait.id for wait in waiting.waits}
+
+    runner.decide(by_text["B?"], Answer("b"))
+
+    assert "b" == runner.resume(RUN).result()
+    assert [] == list(runner.waiting())
+    with pytest.raises(Exception, match="cancel"):
+        runner.decide(by_text["A?"], Answer("a"))
+
+
+def test_outcomes_come_in_the_order_of_their_decisions() -> None:
+    """Not in the order in which the waits were opened."""
+
+    @workflow
+    async def race(_flow: Flow) -> list[str]:
+        tasks = [asyncio.create_task(ask(text)) for text in ("A?", "B?")]
+        return [await each for each in asyncio.as_completed(tasks)]
+
+    clock = ManualClock()
+    runner = make_runner(race, clock=clock)
+    waiting = runner.start(race.bind(), run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    for wait in reversed(waiting.waits):
+        clock.seconds += 1
+        runner.decide(wait.id, Answer(f"to {wait.question}"))
+
+    assert ["to B?", "to A?"] == runner.resume(RUN).result()
+
+
+# Waits and time --------------------------------------------------------------------------
+
+
+def test_every_wait_is_awaited() -> None:
+    @workflow
+    async def waits(_flow: Flow) -> list[Any]:
+        return [
+            await ask("How many?", int),
+            await wait_for("receipt", dict[str, int], key="o-1"),
+            await external("render"),
+        ]
+
+    runner = make_runner(waits)
+    outcome = runner.start(waits.bind(), run_id=RUN)
+
+    question = the_wait(outcome, "question")
+    assert ("waits",) == runner.wait(question).path
+    with pytest.raises(DecisionRefused):
+        runner.decide(question, Answer("many"))
+    runner.decide(question, Answer(3))
+    outcome = runner.resume(RUN)
+    runner.publish("receipt", {"cents": 5}, key="o-1")
+    outcome = runner.resume(RUN)
+    runner.decide(the_wait(outcome, "external"), Answer(["a.png"]))
+
+    assert [3, {"cents": 5}, ["a.png"]] == runner.resume(RUN).result()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "error"),
+    [
+        (Deny(by="kim", reason="no"), CallDenied),
+        (None, CallExpired),
+    ],
+)
+def test_refused_wait_raises_where_it_is_awaited(
+    verdict: Deny | None, error: type[CallError]
+) -> None:
+    @workflow
+    async def asks(_flow: Flow) -> str:
+        try:
+            return await ask("Well?", within=60)
+        except CallError as caught:
+            return f"{type(caught).__name__} {caught.tool} {caught.call}"
+
+    clock = ManualClock()
+    runner = make_runner(asks, clock=clock)
+    waiting = runner.start(asks.bind(), run_id=RUN)
+    if verdict is not None:
+        runner.decide(the_wait(waiting, "question"), verdict)
+    clock.seconds = 61
+
+    call_id = runner.look(RUN).waits[0].call_id
+    assert f"{error.__name__} .ask {call_id}" == runner.resume(RUN).result()
+
+
+def test_failed_job_raises_with_its_error() -> None:
+    @workflow
+    async def renders(_flow: Flow) -> str:
+        try:
+            return str(await external("render"))
+        except CallFailed as caught:
+            return f"{caught.code}: {caught.text}"
+
+    runner = make_runner(renders)
+    waiting = runner.start(renders.bind(), run_id=RUN)
+    runner.decide(the_wait(waiting, "external"), Fail("no paper"))
+
+    assert "failed: no paper" == runner.resume(RUN).result()
+
+
+def test_sleeping_workflow_costs_nothing_and_goes_on_at_its_time() -> None:
+    moment = datetime(2026, 1, 3, tzinfo=UTC)
+
+    @workflow
+    async def sleeps(flow: Flow) -> list[str]:
+        seen = [flow.now().isoformat()]
+        await sleep(timedelta(hours=1))
+        seen.append(flow.now().isoformat())
+        await asyncio.sleep(0.25)
+        seen.append(flow.now().isoformat())
+        await sleep_until(moment)
+        return [*seen, flow.now().isoformat()]
+
+    clock = ManualClock()
+    runner = make_runner(sleeps, clock=clock)
+    outcome = runner.start(sleeps.bind(), run_id=RUN)
+    for seconds in (3601, 2 * 86_400 + 5):
+        assert isinstance(outcome, Suspended)
+        assert ["alarm"] == [wait.kind for wait in outcome.waits]
+        assert isinstance(runner.resume(RUN), Suspended)
+        clock.seconds = seconds
+        swept = runner.sweep()
+        (outcome,) = swept.resumed
+
+    assert [
+        "2026-01-01T00:00:00+00:00",
+        "2026-01-01T01:00:00+00:00",
+        "2026-01-01T01:00:00.250000+00:00",
+        "2026-01-03T00:00:00+00:00",
+    ] == outcome.result()
+
+
+def test_limit_of_time_ends_an_approval_that_nobody_gives(
+    environment: RunEnvironment,
+) -> None:
+    @workflow(tools=[pay, add])
+    async def limited(flow: Flow) -> str:
+        try:
+            async with asyncio.timeout(60):
+                return await flow.call(pay, 5)
+        except TimeoutError:
+            return str(await flow.call(add, 1, 1))
+
+    clock = ManualClock()
+    runner = make_runner(limited, clock=clock)
+    waiting = runner.start(limited.bind(), run_id=RUN)
+    wait_id = the_wait(waiting)
+    clock.seconds = 61
+
+    assert "2" == runner.resume(RUN).result()
+    assert ["add 1+1"] == environment.effect_names()
+    with pytest.raises(Exception, match="cancel"):
+        runner.decide(wait_id, Approve(by="kim"))
+
+
+def test_answer_that_comes_after_the_timer_is_late() -> None:
+    """The code saw the timer first, also if nobody looked in between."""
+
+    @workflow
+    async def limited(_flow: Flow) -> str:
+        try:
+            async with asyncio.timeout(60):
+                return await ask("A?")
+        except TimeoutError:
+            return "late"
+
+    clock = ManualClock()
+    runner = make_runner(limited, clock=clock)
+    waiting = runner.start(limited.bind(), run_id=RUN)
+    clock.seconds = 100
+    runner.decide(the_wait(waiting, "question"), Answer("a"))
+
+    assert "late" == runner.resume(RUN).result()
+
+
+# Errors and results ----------------------------------------------------------------------
+
+
+def test_errors_of_calls_are_exceptions(caplog: pytest.LogCaptureFixture) -> None:
+    @workflow(tools=[fail, pay, order])
+    async def tries(flow: Flow) -> list[str]:
+        seen: list[str] = []
+        for made in (flow.call(fail, "no"), flow.call(pay, 1), flow.call(order, "x")):
+            try:
+                await made
+            except CallError as error:
+                seen.append(f"{type(error).__name__} {error.tool} {error.code}")
+        return seen
+
+    clock = ManualClock()
+    runner = make_runner(tries, clock=clock)
+    with caplog.at_level(logging.CRITICAL):
+        waiting = runner.start(tries.bind(), run_id=RUN)
+    runner.decide(the_wait(waiting), Deny(by="kim"))
+    runner.resume(RUN)
+    clock.seconds = 3601
+
+    assert [
+        "CallFailed fail exception",
+        "CallDenied pay denied",
+        "CallExpired order expired",
+    ] == runner.resume(RUN).result()
+
+
+@pytest.mark.parametrize("catches", [True, False])
+def test_operator_cancels_one_call(catches: bool) -> None:  # noqa: FBT001
+    @workflow(tools=[pay])
+    async def pays(flow: Flow) -> str:
+        try:
+            return await flow.call(pay, 1)
+        except CallCancelled as error:
+            if catches:
+                return error.code
+            raise
+
+    runner = make_runner(pays)
+    runner.start(pays.bind(), run_id=RUN)
+    runner.cancel(RUN, call="pays/pay")
+
+    ended = runner.resume(RUN)
+
+    if catches:
+        assert "cancelled" == ended.result()
+    else:
+        assert isinstance(ended, Failed)
+        assert "call" == ended.error.code
+
+
+def test_exception_of_the_code_fails_the_run_and_is_not_retried() -> None:
+    seen: list[int] = []
+
+    @workflow
+    async def breaks(_flow: Flow) -> None:
+        seen.append(1)
+        raise LookupError("nothing there")
+
+    runner = make_runner(breaks)
+    ended = runner.start(breaks.bind(), run_id=RUN)
+
+    assert isinstance(ended, Failed)
+    assert ("exception", "LookupError: nothing there") == (
+        ended.error.code,
+        ended.error.message,
+    )
+    assert isinstance(runner.resume(RUN), Failed)
+    assert [1] == seen
+
+
+def test_exit_of_the_code_fails_the_run() -> None:
+    @workflow
+    async def leaves(_flow: Flow) -> None:
+        raise SystemExit(3)
+
+    ended = make_runner(leaves).start(leaves.bind(), run_id=RUN)
+
+    assert isinstance(ended, Failed)
+    assert "SystemExit: 3" == ended.error.message
+
+
+@tool
+def text_or_number(text: str) -> str | int:
+    """Return a text that looks like a number."""
+    return text
+
+
+@tool
+def anything(flag: bool) -> object:  # noqa: FBT001 - the argument of a model
+    """Return a text or a truth value."""
+    return "true" if flag else True
+
+
+def test_results_keep_their_types() -> None:
+    """A text that looks like JSON stays a text."""
+
+    @workflow(tools=[text_or_number, anything])
+    async def types(flow: Flow) -> list[Any]:
+        return [
+            await flow.call(text_or_number, "5"),
+            await flow.call(anything, flag=True),
+            await flow.call(anything, flag=False),
+        ]
+
+    assert ["5", "true", True] == run(types.bind()).result()
+
+
+def test_answer_instead_of_a_call_has_its_type(environment: RunEnvironment) -> None:
+    @tool(approval=True)
+    def count(what: str) -> int:
+        """Count."""
+        return len(what)
+
+    @workflow(tools=[count])
+    async def counts(flow: Flow) -> int:
+        return 1 + await flow.call(count, "abc")
+
+    runner = make_runner(counts)
+    wait_id = the_wait(runner.start(counts.bind(), run_id=RUN))
+    with pytest.raises(DecisionRefused):
+        runner.decide(wait_id, Answer("many"))
+    runner.decide(wait_id, Answer(41))
+
+    assert 42 == runner.resume(RUN).result()
+    assert [] == environment.effects()
+
+
+def test_result_without_json_fails_the_run() -> None:
+    @workflow
+    async def returns(_flow: Flow) -> Any:
+        return object()
+
+    ended = make_runner(returns).start(returns.bind(), run_id=RUN)
+
+    assert isinstance(ended, Failed)
+    assert "result" == ended.error.code
+
+
+# Mistakes ----------------------------------------------------------------------------------
+
+
+def test_what_the_decorator_does_not_list_is_refused() -> None:
+    @workflow(tools=[add])
+    async def forgets(flow: Flow) -> None:
+        await flow.call(pay, 1)
+
+    ended = make_runner(forgets).start(forgets.bind(), run_id=RUN)
+
+    assert isinstance(ended, Failed)
+    assert "does not list 'pay' (it lists: add)" in ended.error.message
+
+
+def test_tool_is_not_called_like_a_function() -> None:
+    @workflow(tools=[add])
+    async def calls(_flow: Flow) -> None:
+        add(1, 2, None)  # type: ignore[arg-type]
+
+    ended = make_runner(calls).start(calls.bind(), run_id=RUN)
+
+    assert isinstance(ended, Failed)
+    assert "await flow.call(add, ...)" in ended.error.message
+
+
+def test_arguments_are_checked_where_they_are_given() -> None:
+    @workflow(tools=[add])
+    async def sums(flow: Flow, first: int) -> int:
+        return await flow.call(add, first, "x")  # type: ignore[arg-type]
+
+    with pytest.raises(InvalidInput, match="the arguments of sums do not fit"):
+        sums.bind("x")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="missing a required argument"):
+        sums.bind()  # type: ignore[call-arg]
+    ended = make_runner(sums).start(sums.bind(1), run_id=RUN)
+    assert isinstance(ended, Failed)
+    assert "the arguments of add do not fit" in ended.error.message
+
+
+def test_workflow_needs_its_arguments_and_takes_no_messages() -> None:
+    @workflow
+    async def waits(_flow: Flow) -> str:
+        return await ask("Well?")
+
+    runner = make_runner(waits)
+    with pytest.raises(InvalidInput, match=r"Pass waits\.bind\(\.\.\.\)"):
+        runner.start("go")
+    with pytest.raises(InvalidInput, match=r"runner\.start\(waits\.bind"):
+        waits()
+    with pytest.raises(InvalidInput, match="reads no messages"):
+        runner.thread(key="k")
+    runner.start(waits.bind(), run_id=RUN)
+    with pytest.raises(InvalidInput, match="signal"):
+        runner.send(RUN, "hello")
+
+
+def test_function_must_be_a_coroutine_function_with_a_flow() -> None:
+    with pytest.raises(InvalidInput, match="no coroutine function"):
+        workflow(lambda flow: flow)  # type: ignore[call-overload]
+
+    async def nothing() -> None:
+        """Do nothing."""
+
+    with pytest.raises(InvalidInput, match="has no parameter for the Flow"):
+        workflow(nothing)  # type: ignore[arg-type, type-var]
+
+
+def test_call_is_awaited_once() -> None:
+    @workflow(tools=[add])
+    async def twice(flow: Flow) -> None:
+        made = flow.call(add, 1, 1)
+        await made
+        await made
+
+    ended = make_runner(twice).start(twice.bind(), run_id=RUN)
+
+    assert isinstance(ended, Failed)
+    assert "awaited twice" in ended.error.message
+
+
+# Without a store ---------------------------------------------------------------------------
+
+
+def test_workflow_runs_without_a_store(environment: RunEnvironment) -> None:
+    @workflow(tools=[pay])
+    async def pays(flow: Flow, cents: int) -> str:
+        receipt = await flow.call(pay, cents)
+        await sleep(60)
+        return receipt
+
+    clock = ManualClock()
+    waiting = run(pays.bind(5), clock=clock)
+    answers = {the_wait(waiting): Approve(by="kim")}
+    slept = resume(waiting.continuation.to_bytes(), pays, answers=answers, clock=clock)
+    assert isinstance(slept, Suspended)
+    clock.seconds = 61
+
+    ended = resume(slept.continuation.to_bytes(), pays, clock=clock)
+
+    assert "paid 5" == ended.result()
+    assert ["pay 5"] == environment.effect_names()
