@@ -149,7 +149,7 @@ def tool_message_parts(row: CallRow, parts_json: str) -> list[Any]:
 def refused_state(row: CallRow, decision: Decision) -> Refused:
     """Return the state of a call that was denied or that expired."""
     if isinstance(row.state, Parked):
-        return _refused_wait(decision)
+        return _refused_wait(row, decision)
     if decision.kind == "expire":
         content = "EXPIRED: this call was not approved in time. It was not executed."
         return Refused("expired", content)
@@ -174,18 +174,24 @@ def refused_state(row: CallRow, decision: Decision) -> Refused:
     return Refused(code, content)
 
 
-def _refused_wait(decision: Decision) -> Refused:
-    """Return the state of a call whose tool ran and got no answer."""
+def _refused_wait(row: CallRow, decision: Decision) -> Refused:
+    """Return the state of a call that waited and got no answer."""
+    who = "the tool" if _has_tool(row) else "the workflow"
     if decision.kind == "expire":
-        content = "EXPIRED: the tool waited, and its deadline passed without an answer."
+        content = f"EXPIRED: {who} waited, and its deadline passed without an answer."
         code = "expired"
     else:
-        content = "DENIED: the tool asked a person, who declined to answer."
+        content = f"DENIED: {who} asked a person, who declined to answer."
         code = "denied"
-    content += " Effects of the tool remain."
+    content += " Effects of the tool remain." if _has_tool(row) else ""
     if decision.reason:
         content += f" Reason: {decision.reason}"
     return Refused(code, content)
+
+
+def _has_tool(row: CallRow) -> bool:
+    """Return whether a tool ran before the wait; a workflow also waits by itself."""
+    return not row.tool.startswith(".")
 
 
 def cancelled_state(row: CallRow, reason: str, *, never_began: bool = False) -> Refused:
@@ -194,6 +200,8 @@ def cancelled_state(row: CallRow, reason: str, *, never_began: bool = False) -> 
     began = row.attempts if isinstance(row.state, Ready) else began
     if isinstance(row.state, Nested):
         content = f"CANCELLED while it ran; effects of its tools remain. {reason}"
+    elif isinstance(row.state, Parked) and not _has_tool(row):
+        content = f"CANCELLED while it waited. {reason}"
     elif isinstance(row.state, Parked) or row.stage:
         content = f"CANCELLED while it waited; effects of the tool remain. {reason}"
     elif isinstance(row.state, Unknown) or began:

@@ -62,13 +62,17 @@ def findings(
             results.append((message.answered_call_id or "", _result_text(message)))
         elif message.role == "assistant" and results:
             calls = {each.tool_call_id: each for each in message.tool_calls}
+            # In a workflow, results of several messages may come in any order.
+            later = [each for each in results if each[0] not in calls]
             for call_id, content in results:
-                if len(newest) < MAX_FINDINGS:
-                    call = calls.get(call_id)
-                    name = "" if call is None else call.tool
-                    text = scrubbed(content, call)
-                    newest.append(_finding(name, text, by_agent=name in agents))
-            results = []
+                call = calls.get(call_id)
+                if call is not None and len(newest) < MAX_FINDINGS:
+                    text, name = scrubbed(content, call), call.tool
+                    found = _finding(name.lstrip("."), text, by_agent=name in agents)
+                    newest.append(found)
+            results = later
+    for _call_id, content in results[: MAX_FINDINGS - len(newest)]:
+        newest.append(_finding("", scrubbed(content, None), by_agent=False))
     return tuple(reversed(newest))
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.registry import AgentRegistry
     from continuations.core.rows.decisions import Decision, Door, Verdict
+    from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
@@ -298,6 +299,8 @@ def with_messages(state: RunState, messages: Mapping[str, Any]) -> RunState:
     draft = Draft(state)
     for frame_id, value in messages.items():
         frame = draft.frame(frame_id)
+        if frame.step:
+            raise _history_error(frame)
         old = draft.log(frame_id).messages
         if isinstance(value, str):
             if frame.open_call_ids:
@@ -319,6 +322,14 @@ def with_messages(state: RunState, messages: Mapping[str, Any]) -> RunState:
         )
         draft.put_frame(changed)
     return draft.to_run_state()
+
+
+def _history_error(frame: FrameRow) -> InvalidInput:
+    msg = (
+        f"messages of frame {frame.id} cannot be changed: {frame.agent} is a workflow, "
+        "and they are its history. Fork from an earlier version, or give results."
+    )
+    return InvalidInput(msg)
 
 
 def _open_calls_error(frame_id: str) -> InvalidInput:
@@ -376,12 +387,21 @@ def with_results(state: RunState, results: Mapping[str, Any]) -> RunState:
         row = state.calls.get(call_id)
         if row is None:
             continue
+        # The code of a workflow gets the value, and not its text for a model.
+        is_json = bool(state.frames[row.frame_id].step) and not isinstance(
+            row.state, Nested
+        )
+        if is_json:
+            texts[call_id] = jsontext.canonical(results[call_id])
         if isinstance(row.state, CLOSED_STATES):
-            changed = replace(row, state=Returned(texts[call_id]))
+            changed = replace(row, state=Returned(texts[call_id], is_json))
             state = state.with_rows(calls={**state.calls, call_id: changed})
             continue
         state = _without_what_is_below(state, call_id)
-        state = advance(state, CallReturned(call_id=call_id, content=texts[call_id]))
+        returned = CallReturned(
+            call_id=call_id, content=texts[call_id], is_json=is_json
+        )
+        state = advance(state, returned)
     return state
 
 
