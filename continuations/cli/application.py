@@ -7,19 +7,17 @@ need the code, and only they import its module.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import continuations
 from continuations.cli.options import UsageError
-from continuations.core.visible_text import escape_invisible
 from continuations.engine.loading import load_object, load_or_call
-from continuations.errors import ContinuationsError, InvalidInput
+from continuations.errors import InvalidInput
 from continuations.ledger.objects import check_folder_exists, open_store
 from continuations_storage import FileStore, MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from continuations import Agent, AsyncRunner, Runner
     from continuations.engine.ports import Groups
@@ -51,25 +49,6 @@ def runner_with_agents(
         "set CONTINUATIONS_APP. NAME must be a Runner, an AsyncRunner or an Agent."
     )
     raise UsageError(msg)
-
-
-def missing_code(app: str | None, store: str | None, run_id: str) -> Iterator[str]:
-    """Yield which tool or agent of a run the application lacks, or how to find out.
-
-    A worker without them leaves the run to others, and stores nothing about it.
-    """
-    if app is None:
-        yield (
-            "if no worker goes on: continuations drift --app APP says which tool or "
-            "agent its code lacks"
-        )
-        return
-    with suppress(ContinuationsError):
-        code = runner_with_agents(app, store, command="show")
-        for row in code.drift(run=run_id):
-            for reason in row.why:
-                if reason.verdict == "refuse":
-                    yield escape_invisible(f"{app} does not continue it: {reason.text}")
 
 
 def runner_without_agents(
