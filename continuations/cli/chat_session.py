@@ -11,7 +11,6 @@ import glob
 import shlex
 import sys
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +30,10 @@ from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.event_reading import MAX_ORDINAL
 from continuations.engine.outcomes import Failed, Queued, Replied, Suspended
+from continuations.engine.ports import SystemClock
 from continuations.engine.sync import portal
 from continuations.errors import InvalidInput, RunErased
-from continuations.present.json_forms import reply_json
+from continuations.serve.run_responses import reply_response
 
 if TYPE_CHECKING:
     import signal
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from continuations.engine.ports import OnEvent
     from continuations.engine.start.new_run import UserText
     from continuations.engine.threads.async_ticket import AsyncTicket
-    from continuations.threads import AsyncThread, Thread
+    from continuations.threads import Thread
 
 
 class ChatSession:
@@ -64,7 +64,7 @@ class ChatSession:
         self, runner: Runner, thread: Thread[Any], actor: Actor, context: object
     ) -> None:
         self._runner = runner
-        self._thread: AsyncThread[Any] = thread.async_thread
+        self._thread = thread
         self._actor = actor
         self._context = context
         self._cursor = ""
@@ -89,7 +89,7 @@ class ChatSession:
     def look(self) -> Continuation | None:
         """Return the newest state of the open conversation."""
         try:
-            state = portal.run_until_complete(self._thread.look())
+            state = self._thread.look()
         except RunErased:
             return None
         is_over = state is None or state.status in ENDED_STATUSES
@@ -103,7 +103,7 @@ class ChatSession:
         when_busy: WhenBusy = "queue",
     ) -> AsyncTicket[Any]:
         """Store a message; nothing works on it yet."""
-        posted = self._thread.post(
+        posted = self._thread.async_thread.post(
             text,
             by=self._actor.name,
             id=own_id,
@@ -125,7 +125,7 @@ class ChatSession:
         run_id = self._find_run()
         if run_id is None:
             return None
-        found = self._thread.ticket(self.next_number, run_id=run_id)
+        found = self._thread.async_thread.ticket(self.next_number, run_id=run_id)
         ticket = portal.run_until_complete(found)
         if ticket is None or portal.run_until_complete(ticket.look()) is None:
             return None
@@ -205,16 +205,13 @@ class ChatSession:
 
     def stop(self, reason: str | None) -> None:
         """Ask that the present turn ends."""
-        portal.run_until_complete(
-            self._thread.stop_turn(
-                by=self._actor.name, reason=reason, door=self._actor.door
-            )
+        self._thread.stop_turn(
+            by=self._actor.name, reason=reason, door=self._actor.door
         )
 
     def close(self) -> None:
         """Close the conversation after the messages before."""
-        closing = self._thread.close(by=self._actor.name, context=self._context)
-        portal.run_until_complete(closing)
+        self._thread.close(by=self._actor.name, context=self._context)
 
 
 def _place(cursor: str) -> tuple[int, int]:
@@ -354,19 +351,10 @@ class ChatPipe:
         return code
 
     def _write(self, ticket: AsyncTicket[Any], result: SendResult[Any]) -> None:
-        state: Continuation | None = getattr(result, "continuation", None)
         if self._as_json:
-            decided = state and recorded_decisions(self._runner.store, state)
-            write_json(
-                reply_json(
-                    result,
-                    run_id=ticket.run_id,
-                    number=ticket.number,
-                    now=datetime.now(UTC),
-                    decided=decided or (),
-                    detail="texts",
-                )
-            )
+            store = self._runner.store
+            shown = reply_response(store, SystemClock(), result, ticket.number, "texts")
+            write_json(portal.run_until_complete(shown))
             sys.stdout.flush()  # a program that reads the lines waits for each
             return
         # A repeated command asks for a reply that was given before.

@@ -2,6 +2,9 @@
 
 A command of this form is a function whose first argument is a `Command`. The decorator
 `with_common_options` gives it the options `--json`, `--app` and `--store`.
+
+Deciding and inspecting need a store and no application code. Starting and resuming
+need the code, and only they import its module.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from functools import update_wrapper
 from os import environ
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec
 
-from continuations.cli import application
-from continuations.cli.options import App, Json, StoreUrl, check_run_id
+import continuations
+from continuations.cli.application import groups_of, load_runner
+from continuations.cli.options import App, Json, StoreUrl, UsageError, check_run_id
 from continuations.cli.output import write_json, write_lines
+from continuations.ledger.objects import check_folder_exists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -44,16 +49,52 @@ class Command(NamedTuple):
         return cls(name, values["app"], values["store"], values["json"])
 
     def runner_without_agents(self, *, may_be_first: bool = False) -> Runner:
-        """Return a runner that inspects and decides."""
-        return application.runner_without_agents(
-            self.app, self.store, may_be_first=may_be_first
-        )
+        """Return a runner that inspects and decides.
+
+        With a store, the application is imported only if it must tell groups of a
+        person.
+
+        Args:
+            may_be_first: Whether the command may make the folder of a `file:` store.
+
+        Raises:
+            UsageError: There is no store.
+            StoreUnavailable: The folder does not exist, and the command does not make
+                it.
+        """
+        if self.store is not None:
+            groups = None if self.app is None else groups_of(self.app)
+            runner = continuations.Runner([], store=self.store, groups=groups)
+        elif self.app is not None:
+            runner = load_runner(self.app, None)
+        else:
+            msg = (
+                "--store is missing. Pass --store URL (file:PATH or "
+                "s3://BUCKET/PREFIX) or set CONTINUATIONS_STORE."
+            )
+            raise UsageError(msg)
+        return _checked(runner, may_be_first=may_be_first)
 
     def runner_with_agents(self, *, may_be_first: bool = False) -> Runner:
-        """Return the runner of the application; raise `UsageError` without `--app`."""
-        return application.runner_with_agents(
-            self.app, self.store, command=self.name, may_be_first=may_be_first
-        )
+        """Return the runner of the application.
+
+        Args:
+            may_be_first: Whether the command may make the folder of a `file:` store.
+
+        Raises:
+            UsageError: There is no application, or it cannot be loaded.
+            StoreUnavailable: The folder does not exist, and the command does not make
+                it.
+        """
+        if self.app is None:
+            msg = (
+                f"--app is missing: `{self.name}` runs your agents. Pass --app "
+                "MODULE:NAME or set CONTINUATIONS_APP. NAME must be a Runner, an "
+                "AsyncRunner or an Agent."
+            )
+            raise UsageError(msg)
+        runner = load_runner(self.app, self.store)
+        return _checked(runner, may_be_first=may_be_first)
 
     def runner(self, *, may_be_first: bool = False) -> Runner:
         """Return a runner with the agents of `--app`, or without agents."""
@@ -86,6 +127,12 @@ class Command(NamedTuple):
             write_json(form())
         else:
             write_lines(lines)
+
+
+def _checked(runner: Runner, *, may_be_first: bool) -> Runner:
+    if not may_be_first:
+        check_folder_exists(runner.store)
+    return runner
 
 
 _COMMON: dict[str, tuple[Any, object]] = {

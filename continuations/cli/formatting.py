@@ -240,8 +240,8 @@ def decided_lines(wait: Wait | None, decided: Decision | Vote) -> Iterator[str]:
 def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
     """Yield a table of waits, one per line, the id first."""
     # Not rich's table: it takes two seconds for 10,000 waits and cuts wide cells.
-    rows: list[tuple[str, ...]] = [("WAIT", "RUN", "KIND", "OPENED", "STATE")]
-    rows += [
+    head = ("WAIT", "RUN", "KIND", "OPENED", "STATE")
+    rows = [
         (
             wait.id,
             wait.run_id,
@@ -251,13 +251,13 @@ def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
         )
         for wait in waits
     ]
-    return _table_lines(rows)
+    return _table_lines(head, rows)
 
 
 def worklist_lines(rows: Sequence[ListedWait]) -> Iterator[str]:
     """Yield a table of waits with their tools and deadlines, the id first."""
-    table: list[tuple[str, ...]] = [("WAIT", "KIND", "TOOL", "DEADLINE", "STATE")]
-    table += [
+    head = ("WAIT", "KIND", "TOOL", "DEADLINE", "STATE")
+    table = [
         (
             row.wait.id,
             row.wait.kind,
@@ -267,7 +267,7 @@ def worklist_lines(rows: Sequence[ListedWait]) -> Iterator[str]:
         )
         for row in rows
     ]
-    return _table_lines(table)
+    return _table_lines(head, table)
 
 
 def run_table_lines(runs: Sequence[RunSummary]) -> Iterator[str]:
@@ -276,10 +276,8 @@ def run_table_lines(runs: Sequence[RunSummary]) -> Iterator[str]:
     some_threads = any(run.thread is not None for run in runs)
     thread_columns = ("THREAD", "MESSAGES") if some_threads else ()
     columns = ("STARTED", "UPDATED", "TITLE", "LABELS")
-    rows: list[tuple[str, ...]] = [
-        ("RUN", "STATUS", "AGENT", *thread_columns, *columns)
-    ]
-    rows += [
+    head = ("RUN", "STATUS", "AGENT", *thread_columns, *columns)
+    rows = [
         (
             run.run_id,
             run.status,
@@ -292,15 +290,17 @@ def run_table_lines(runs: Sequence[RunSummary]) -> Iterator[str]:
         )
         for run in runs
     ]
-    return _table_lines(rows)
+    return _table_lines(head, rows)
 
 
 def _thread_cells(run: RunSummary) -> tuple[str, str]:
     return ("", "") if run.thread is None else (run.thread, str(run.messages))
 
 
-def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    escaped = [tuple(escape_invisible(cell) for cell in row) for row in rows]
+def _table_lines(
+    head: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+) -> Iterator[str]:
+    escaped = [tuple(escape_invisible(cell) for cell in row) for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*escaped, strict=True)]
     for row in escaped:
         cells = zip(row, widths, strict=True)

@@ -24,7 +24,6 @@ from continuations.cli.options import (
 from continuations.cli.output import (
     detail_of,
     recorded_decisions,
-    run_form,
     with_places,
     write_json,
     write_lines,
@@ -41,10 +40,7 @@ from continuations.ledger.arrivals.arrival_logs import MESSAGES
 from continuations.ledger.decisions.worklist import MAX_PAGE
 from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, gather_all
-from continuations.present.json_forms import (
-    listed_wait_json,
-    wait_json,
-)
+from continuations.present.json_forms import listed_wait_json, run_json, wait_json
 from continuations.present.times import counted
 from continuations.present.wait_words import agent_state, awaiting_models_line
 from continuations.serve.pages import inbox_view
@@ -392,7 +388,13 @@ def show(
     elif command.as_json:
         run = runner.look(name, version=version)
         detail = detail_of(transcript=transcript)
-        form = run_form(runner.store, run, with_stack=True, detail=detail)
+        form = run_json(
+            run,
+            decided=recorded_decisions(runner.store, run),
+            now=datetime.now(UTC),
+            with_stack=True,
+            detail=detail,
+        )
         unread = _unread_messages(runner.store, run, version)
         write_json(form | {"unread": _unread_json(unread)} if unread else form)
     else:

@@ -41,14 +41,15 @@ from continuations.cli.options import (
     resolve_actor,
     write_actor_note,
 )
-from continuations.cli.output import outcome_form, write_note
+from continuations.cli.output import write_note
 from continuations.core.visible_text import escape_invisible
-from continuations.engine.ports import Ports
+from continuations.engine.ports import Ports, SystemClock
 from continuations.engine.sync import portal
 from continuations.errors import AlreadyDecided, ContinuationsError, RunBusy, StaleRun
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.present.json_forms import sweep_result_json
 from continuations.present.times import counted
+from continuations.serve.run_responses import outcome_response
 from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json
 
@@ -348,9 +349,7 @@ def adopt(
         paused = None
         runner = command.runner(may_be_first=True)
         outcome = runner.adopt(_read_bytes(file), run_id=run_id, by=by)
-    command.write(
-        partial(outcome_form, runner.store, outcome), formatting.outcome_lines(outcome)
-    )
+    _write_outcome(command, runner, outcome)
     if decisions and paused is not None:
         _approve(runner, paused, outcome.continuation.waits, approved_by)
     if isinstance(outcome, continuations.Failed):
@@ -436,7 +435,7 @@ class _Advance:
                 if self.printer is not None:
                     self.printer.end()
             if outcome is not None:
-                self._write_outcome(outcome)
+                self._write(outcome)
             if switch.is_set():
                 self._write_stopped()
                 raise typer.Exit(switch.exit_code)
@@ -468,14 +467,13 @@ class _Advance:
             write_note=write_note,
         )
 
-    def _write_outcome(self, outcome: Outcome) -> None:
+    def _write(self, outcome: Outcome) -> None:
         for change in outcome.code_changes:
             write_note(
                 f"note: the code changed since the run started: {change.where}: "
                 f"{change.what} ({change.kind})"
             )
-        form = partial(outcome_form, self.runner.store, outcome)
-        self.command.write(form, formatting.outcome_lines(outcome))
+        _write_outcome(self.command, self.runner, outcome)
 
     def _write_stopped(self) -> None:
         """Say what a signal left behind."""
@@ -491,6 +489,14 @@ class _Advance:
                 "tool of this process was in progress, its outcome may be unknown"
             )
         write_note(f"stopped: run {self.run_id} {text}")
+
+
+def _write_outcome(command: Command, runner: Runner, outcome: Outcome) -> None:
+    def form() -> object:
+        shown = outcome_response(runner.store, SystemClock(), outcome, "texts")
+        return portal.run_until_complete(shown)
+
+    command.write(form, formatting.outcome_lines(outcome))
 
 
 # Seconds between two attempts. An attempt on a busy run costs one listing and one read.
