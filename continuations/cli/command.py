@@ -10,7 +10,7 @@ need the code, and only they import its module.
 from __future__ import annotations
 
 import inspect
-from functools import update_wrapper
+from inspect import Parameter, Signature
 from os import environ
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec
 
@@ -21,7 +21,7 @@ from continuations.cli.output import write_json, write_lines
 from continuations.ledger.objects import check_folder_exists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from continuations import Runner
 
@@ -42,11 +42,6 @@ class Command(NamedTuple):
     app: str | None
     store: str | None
     as_json: bool = False
-
-    @classmethod
-    def of(cls, name: str, values: Mapping[str, Any]) -> Command:
-        """Return the call of a command, from its arguments and options."""
-        return cls(name, values["app"], values["store"], values["json"])
 
     def runner_without_agents(self, *, may_be_first: bool = False) -> Runner:
         """Return a runner that inspects and decides.
@@ -142,54 +137,69 @@ _COMMON: dict[str, tuple[Any, object]] = {
 }
 
 
-def common_parameters() -> list[inspect.Parameter]:
-    """Return the common options, as typer reads them from a signature."""
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(name, kind, default=default, annotation=annotation)
-        for name, (annotation, default) in _COMMON.items()
-    ]
+class CommandFunction:
+    """The function of a command, as typer reads and calls it: with the common options.
 
-
-class _WithCommonOptions:
-    """The function of a command, as typer reads and calls it.
-
-    Its signature has the parameters of the function, and then the common options. It is
-    made when typer reads it: a process builds one command, and evaluating the
-    annotations of all commands would double its start.
+    The signature is made when typer reads it. A process builds one command, and the
+    annotations of all of them would take longer than its start.
     """
 
-    def __init__(self, function: Callable[..., None]) -> None:
-        self._function = function
-        update_wrapper(self, function)
+    def __init__(
+        self,
+        name: str,
+        help_text: str | None,
+        run: Callable[..., None],
+        own_parameters: Callable[[], list[Parameter]],
+    ) -> None:
+        """Make the function of a command.
+
+        Args:
+            name: The name of the command.
+            help_text: Its help.
+            run: Called with a `Command`, and the values of its own parameters by name.
+            own_parameters: Returns its arguments and options without the common ones,
+                unless a common one has another place or other words in the help.
+        """
+        self.__name__ = name
+        self.__doc__ = help_text
+        self.__annotations__ = {}
+        self._run = run
+        self._own_parameters = own_parameters
 
     @property
-    def __signature__(self) -> inspect.Signature:
+    def __signature__(self) -> Signature:
         """The signature that typer reads."""
-        read = inspect.signature(self._function, eval_str=True)
-        _, *own = read.parameters.values()
-        # The help of some commands shows --json earlier, so their functions have it.
-        own_names = {each.name for each in own}
-        common = [each for each in common_parameters() if each.name not in own_names]
-        return read.replace(parameters=[*own, *common])
+        own = self._own_parameters()
+        names = {each.name for each in own}
+        common = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for name, (kind, default) in _COMMON.items()
+            if name not in names
+        ]
+        return Signature([*own, *common])
 
     def __call__(self, **values: Any) -> None:
         """Run the command; raise `UsageError` if RUN is the id of a wait."""
-        name = self._function.__name__
-        if "run" in values:
+        name, names = self.__name__, {each.name for each in self._own_parameters()}
+        if "run" in names:
             check_run_id(values["run"], command=name)
-        own_names = inspect.signature(self._function).parameters
-        command = Command.of(name, values)
-        own = {name: value for name, value in values.items() if name in own_names}
-        self._function(command, **own)
+        command = Command(name, values["app"], values["store"], values["json"])
+        self._run(command, **{each: values[each] for each in names})
 
 
 def with_common_options(
     function: Callable[Concatenate[Command, Parameters], None],
-) -> Callable[..., None]:
+) -> CommandFunction:
     """Give a command the options `--json`, `--app` and `--store`, and check its RUN.
 
     Args:
-        function: The function. Its other parameters are arguments and options.
+        function: The function. Its name is that of the command, and its parameters
+            after the first are the command's own arguments and options.
     """
-    return _WithCommonOptions(function)
+
+    def own_parameters() -> list[Parameter]:
+        read = inspect.signature(function, eval_str=True)
+        return list(read.parameters.values())[1:]
+
+    name = function.__name__
+    return CommandFunction(name, function.__doc__, function, own_parameters)

@@ -1,4 +1,4 @@
-"""The commands that read a store: waiting, runs, show, audit, doctor."""
+"""The commands that read a store: waiting, inbox, runs, show, audit."""
 
 from __future__ import annotations
 
@@ -317,9 +317,7 @@ def runs(
         int, typer.Option(min=1, metavar="N", help="List at most N runs.")
     ] = 100,
     json: Json = False,
-    ids: Annotated[
-        bool, typer.Option("--ids", help="Print only the ids, one per line.")
-    ] = False,
+    ids: IdsOnly = False,
 ) -> None:
     """List the runs of a store. Needs no agent code."""
     runner = command.runner_without_agents()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from continuations.cli import FAILED
-from continuations.cli.command import Command, common_parameters
+from continuations.cli.command import Command, CommandFunction
 from continuations.cli.options import (
     By,
     Files,
@@ -291,25 +291,21 @@ def _words_of(method: str, parameter: str) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-def _common_parameters(operation: Operation) -> Iterator[Parameter]:
-    if operation.sender:
-        yield _option("by", By)
-    yield from common_parameters()
-
-
 def _option(name: str, annotation: Any, *, default: Any = None) -> Parameter:
     kind = Parameter.KEYWORD_ONLY
     return Parameter(name, kind, default=default, annotation=annotation)
 
 
-def _signature(operation: Operation) -> inspect.Signature:
+def _parameters(operation: Operation) -> list[Parameter]:
+    """Return the arguments and options of a command, without the common ones."""
     parameters: list[Parameter] = []
     for own in _own_parameters(operation).values():
         parameters.append(_command_parameter(operation, own))
         if own.annotation == _WITH_FILES:
             parameters.append(_option("file", Files))
-    parameters += _common_parameters(operation)
-    return inspect.Signature(parameters)
+    if operation.sender:
+        parameters.append(_option("by", By))
+    return parameters
 
 
 # The command --------------------------------------------------------------------
@@ -341,9 +337,8 @@ def _given(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _run(operation: Operation, values: Mapping[str, Any]) -> None:
+def _run(operation: Operation, command: Command, **values: Any) -> None:
     """Make the call of an operation, and print its result."""
-    command = Command.of(operation.command, values)
     check_run_id(values["run_id"], command=command.name)
     given = _given(operation, values)
     actor = resolve_actor(values["by"]) if operation.sender else None
@@ -376,25 +371,17 @@ def _member_lines(form: Callable[[], Any]) -> Iterator[str]:
         yield f"{name}: {escape_invisible(jsontext.dump(value))}"
 
 
-def command_of(operation: Operation) -> Callable[..., None]:
-    """Return the function of a command, with the signature that typer reads."""
-
-    def run(**values: Any) -> None:
-        _run(operation, values)
-
+def command_of(operation: Operation) -> CommandFunction:
+    """Return the function of a command; its parameters are those of the method."""
     text = _TEXTS.get(operation.call)
-    run.__doc__ = f"{operation.summary}. Needs no agent code."
-    if text is not None:
-        run.__doc__ = text.__doc__
-    signature = _signature(operation)
-    run.__dict__["__signature__"] = signature
-    run.__annotations__ = {
-        each.name: each.annotation for each in signature.parameters.values()
-    }
-    return run
+    words = (
+        f"{operation.summary}. Needs no agent code." if text is None else text.__doc__
+    )
+    run, parameters = partial(_run, operation), partial(_parameters, operation)
+    return CommandFunction(operation.command, words, run, parameters)
 
 
-COMMANDS: Mapping[str, Callable[..., None]] = {
+COMMANDS: Mapping[str, CommandFunction] = {
     each.command: command_of(each) for each in OPERATIONS if each.command
 }
 """The commands by their names."""

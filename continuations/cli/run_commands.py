@@ -54,7 +54,7 @@ from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from continuations import Outcome, Runner, Wait
     from continuations.authoring.manifest import ManifestChange
@@ -109,16 +109,14 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "title": title,
         "by": by,
         "settings": parse_settings(setting or []),
+        "on_event": _printer(command, is_wanted=stream),
     }
 
-    printer = _printer(command, is_wanted=stream)
-    advance = _Advance(command, runner, name, options["context"], printer)
-
     def attempt(should_pause: Any) -> Any:
-        return runner.async_runner.start(
-            should_pause=should_pause, on_event=advance.printer, **options
-        )
+        return runner.async_runner.start(should_pause=should_pause, **options)
 
+    given, printer = options["context"], options["on_event"]
+    advance = _Advance(command, runner, name, given, printer)
     advance.run(attempt, wait_if_busy=wait_if_busy, timeout=timeout)
 
 
@@ -325,12 +323,7 @@ def adopt(
             "nothing. Default: an id that follows from the file.",
         ),
     ] = None,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="The root agent, if the runner has more than one."
-        ),
-    ] = None,
+    agent: RootAgent = None,
     by: Requester = None,
     decisions: Decisions = False,
     approved_by: ApprovedBy = None,
@@ -397,6 +390,10 @@ def _printer(command: Command, *, is_wanted: bool) -> EventPrinter | None:
     return EventPrinter(as_json=command.as_json)
 
 
+# Seconds between two attempts. An attempt on a busy run costs one listing and one read.
+_FIRST_DELAY, _MAX_DELAY = 0.1, 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class _Advance:
     """Works on one run until it ends, waits, or a signal stops the command."""
@@ -427,7 +424,11 @@ class _Advance:
             raise UsageError(msg)
         with stopped_by_signals() as switch:
             try:
-                outcome = self._outcome(attempt, switch, timeout, wait=wait_if_busy)
+                outcome = (
+                    self._wait_until_free(attempt, switch, timeout)
+                    if wait_if_busy
+                    else self._attempt(attempt, switch)
+                )
             except KeyboardInterrupt:
                 self._write_stopped()
                 raise typer.Exit(switch.exit_code) from None
@@ -442,30 +443,37 @@ class _Advance:
         if isinstance(outcome, continuations.Failed):
             raise typer.Exit(FAILED)
 
-    def _outcome(
-        self,
-        attempt: Attempt,
-        switch: StopSwitch,
-        timeout: float | None,
-        *,
-        wait: bool,
-    ) -> Outcome | None:
-        def run(attempt: Attempt) -> Outcome | None:
-            return portal.run_until_complete(
-                advance_until_stopped(
-                    self.runner.async_runner, self.run_id, attempt, switch
-                )
+    def _attempt(self, attempt: Attempt, switch: StopSwitch) -> Outcome | None:
+        return portal.run_until_complete(
+            advance_until_stopped(
+                self.runner.async_runner, self.run_id, attempt, switch
             )
-
-        if not wait:
-            return run(attempt)
-        return _wait_until_free(
-            partial(run, attempt),
-            partial(run, self.resume),
-            timeout=timeout,
-            is_stopped=switch.is_set,
-            write_note=write_note,
         )
+
+    def _wait_until_free(
+        self, attempt: Attempt, switch: StopSwitch, timeout: float | None
+    ) -> Outcome | None:
+        """Return the outcome of an attempt, and resume the run while it is busy.
+
+        A claim ends when its process commits the last version, or at its deadline if
+        the process died. Raises `RunBusy` or `StaleRun` after `timeout` seconds.
+        Returns `None` after a signal.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        delay = _FIRST_DELAY
+        while not switch.is_set():
+            try:
+                return self._attempt(attempt, switch)
+            except (RunBusy, StaleRun) as error:
+                time_left = _MAX_DELAY if end is None else end - time.monotonic()
+                if time_left <= 0:
+                    raise
+                if delay == _FIRST_DELAY:
+                    write_note(f"waiting: {error}")
+                attempt = self.resume
+            time.sleep(min(delay, time_left))
+            delay = min(delay * 2, _MAX_DELAY)
+        return None
 
     def _write(self, outcome: Outcome) -> None:
         for change in outcome.code_changes:
@@ -497,38 +505,3 @@ def _write_outcome(command: Command, runner: Runner, outcome: Outcome) -> None:
         return portal.run_until_complete(shown)
 
     command.write(form, formatting.outcome_lines(outcome))
-
-
-# Seconds between two attempts. An attempt on a busy run costs one listing and one read.
-_FIRST_DELAY, _MAX_DELAY = 0.1, 1.0
-
-
-def _wait_until_free(
-    attempt: Callable[[], Outcome | None],
-    resume: Callable[[], Outcome | None],
-    *,
-    timeout: float | None,
-    is_stopped: Callable[[], bool],
-    write_note: Callable[[str], None],
-) -> Outcome | None:
-    """Return the outcome of an attempt, and resume the run while it is busy.
-
-    A claim ends when its process commits the last version, or at its deadline if the
-    process died. Raises `RunBusy` or `StaleRun` after `timeout` seconds. Returns `None`
-    once `is_stopped` is true.
-    """
-    end = None if timeout is None else time.monotonic() + timeout
-    delay = _FIRST_DELAY
-    while not is_stopped():
-        try:
-            return attempt()
-        except (RunBusy, StaleRun) as error:
-            time_left = _MAX_DELAY if end is None else end - time.monotonic()
-            if time_left <= 0:
-                raise
-            if delay == _FIRST_DELAY:
-                write_note(f"waiting: {error}")
-            attempt = resume
-        time.sleep(min(delay, time_left))
-        delay = min(delay * 2, _MAX_DELAY)
-    return None

@@ -86,7 +86,7 @@ _REASONS: dict[str, str] = {
         ledger/store_clock.py StoreClock.check_free
     """,
     """The create of a marker tells the store's time, which replaces this one.""": """
-        cli/doctor.py repair_run
+        cli/store_commands.py _repair
         engine/runner/async_runner.py AsyncRunner.decide
         engine/past/forking.py Forker._decide
         ledger/published_events.py EventDelivery._end
@@ -134,12 +134,10 @@ _REASONS: dict[str, str] = {
         engine/threads/async_thread.py ThreadPosts.new_message
     """,
     """Only for what a person or a program reads. Nothing is written.""": """
-        cli/chat_pipe.py ChatPipe._write
-        cli/inbox_command.py inbox
+        cli/inspect_commands.py inbox
         cli/inspect_commands.py _show_wait
         cli/inspect_commands.py _show_run
-        cli/output.py run_form
-        cli/output.py outcome_form
+        cli/inspect_commands.py show
         engine/past/drift.py _Prediction._of_open_wait
         ledger/markers.py list_expired
         ledger/decisions/worklist.py read_worklist
