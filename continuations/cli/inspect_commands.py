@@ -261,11 +261,8 @@ def _others(runner: Runner) -> str:
     """Return how many waits need no person, in words; empty for none."""
     parts: list[str] = []
     for kind, noun in COUNTED_KINDS.items():
-        count = 0
-        for _ in runner.waiting(kinds=[kind]):
-            count += 1
-            if count > _MAX_COUNTED:
-                break
+        found = islice(runner.waiting(kinds=[kind]), _MAX_COUNTED + 1)
+        count = sum(1 for _ in found)
         if count:
             more = "more than " if count > _MAX_COUNTED else ""
             parts.append(more + counted(min(count, _MAX_COUNTED), noun))
