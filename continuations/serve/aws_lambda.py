@@ -86,13 +86,13 @@ from continuations.serve.aws.lambda_runner import LambdaRunner, TimeLeft
 from continuations.serve.dispatch import InlineDispatcher
 from continuations.serve.http import problems
 from continuations.serve.http.api import HttpApi
-from continuations.serve.option_checks import check_dispatcher, check_type
-from continuations.serve.run_responses import (
+from continuations.serve.operation_calls import (
     outcome_response,
     reply_response,
     run_response,
     sweep_response,
 )
+from continuations.serve.option_checks import check_dispatcher, check_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

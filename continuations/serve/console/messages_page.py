@@ -13,7 +13,7 @@ from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
 from continuations.serve.http.file_routes import file_response
-from continuations.serve.pages.attachment_view import (
+from continuations.serve.pages.chat_view import (
     AttachmentView,
     attachment_views,
     without_attachments,

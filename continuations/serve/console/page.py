@@ -1,6 +1,6 @@
 """One request for a page of the console, and everything that its handler needs.
 
-A page module exports `ROUTES: tuple[PageRoute, ...]`, and `page_table` collects them:
+A page module exports `ROUTES: tuple[PageRoute, ...]`, and `console` collects them:
 
     async def show(page: Page) -> Response:
         wait = await page.runner.wait(page.params["wait"])

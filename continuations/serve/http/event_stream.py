@@ -31,7 +31,7 @@ from continuations.ledger import thread_ids
 from continuations.present.json_forms import event_json
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
-from continuations.serve.run_responses import outcome_response
+from continuations.serve.operation_calls import outcome_response
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

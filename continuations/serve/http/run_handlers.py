@@ -14,7 +14,7 @@ from continuations.present.requests import MAX_DECISIONS
 from continuations.serve.http import decision_bodies, problems, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
-from continuations.serve.run_responses import outcome_response, sweep_response
+from continuations.serve.operation_calls import outcome_response, sweep_response
 from continuations.wire.report import to_json
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from continuations.present import json_forms
 from continuations.serve.http import event_stream, problems, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
-from continuations.serve.run_responses import reply_response, thread_response
+from continuations.serve.operation_calls import reply_response, thread_response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
