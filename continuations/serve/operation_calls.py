@@ -192,6 +192,10 @@ def _of_run(name: str) -> Render:
     return render
 
 
+async def _plain(_: Viewer, __: str, result: Any) -> Any:
+    return to_json(result)
+
+
 async def _revoked(viewer: Viewer, run_id: str, _: None) -> Any:
     grant = viewer.path_params["grant"]
     return {"run_id": run_id, "grant": grant, "revoked": True}
@@ -219,6 +223,7 @@ async def _difference(viewer: Viewer, run_id: str, difference: RunDifference) ->
 FORMS: Mapping[str, Render] = {
     "audit": _of_run("lines"),
     "dropped_signals": _of_run("dropped"),
+    "erased_run": _plain,
     "grant_list": _of_run("grants"),
     "revoked_grant": _revoked,
     "rewind_plan": _rewind,

@@ -170,6 +170,7 @@ _RUNS = (
         *("DELETE", _RUN, "erase", "erase"),
         "Erase a run; a repeated request returns an empty receipt",
         *("erased_run", "The run is erased."),
+        call="erase",
         problems=(400, 404, 409, 503),
     ),
     Operation(

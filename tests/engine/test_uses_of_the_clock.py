@@ -151,7 +151,7 @@ _REASONS: dict[str, str] = {
         serve/console/run_page.py show
         serve/console/runs_page.py list_page
         serve/console/threads_page.py show
-        serve/console/versions_page.py show
+        serve/console/past_pages.py show_versions
         serve/console/wait_pages.py show_answer
         serve/console/wait_edits.py _review
         serve/console/wait_grants.py _form

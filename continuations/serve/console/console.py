@@ -37,16 +37,14 @@ from continuations.serve.console import (
     decided_page,
     drift_page,
     error_pages,
-    fork_page,
     grants_page,
     inbox_page,
     messages_page,
-    rewind_page,
+    past_pages,
     run_acts_page,
     run_page,
     runs_page,
     threads_page,
-    versions_page,
     wait_edits,
     wait_grants,
     wait_pages,
@@ -215,7 +213,7 @@ class LastViews:
         while len(self.views) > MAX_VIEWS:
             self.views.popitem(last=False)
 
-    def forget(self, _: str = "") -> None:
+    def forget(self) -> None:
         """Forget all pages, because a run was erased: a list may name it too."""
         self.views.clear()
 
@@ -368,10 +366,8 @@ PAGES: tuple[PageRoute, ...] = (
     *run_page.ROUTES,
     *run_acts_page.ROUTES,
     *messages_page.ROUTES,
-    *versions_page.ROUTES,
+    *past_pages.ROUTES,
     *threads_page.ROUTES,
-    *fork_page.ROUTES,
-    *rewind_page.ROUTES,
     *drift_page.ROUTES,
     *grants_page.ROUTES,
     *wait_pages.ROUTES,
@@ -524,7 +520,7 @@ class Console:
         found = None if _wants_json(request) else _find_page(request)
         if found is None:
             if _is_api_path(request):
-                return await self.api.handle(request)
+                return await self._answer_program(request)
             unknown = problems.no_such_path()
             if _wants_json(request):
                 return unknown.response()
@@ -555,6 +551,13 @@ class Console:
             return error_pages.error_page(
                 error, shell=shell, now=self.clock.now(), operation=operation
             )
+        return response
+
+    async def _answer_program(self, request: Request) -> Response:
+        """Answer a request of the HTTP API; an erasure that failed may be half done."""
+        response = await self.api.handle(request)
+        if request.method == "DELETE":
+            self.last_views.forget()
         return response
 
     @property
@@ -652,7 +655,7 @@ def make_console(  # noqa: PLR0913 - one parameter for each option
     _check_live(live)
     if secret is not None:
         api.cursor_secret = secret.encode()
-    console = Console(
+    return Console(
         runner=runner,
         api=api,
         verify=verify,
@@ -663,8 +666,6 @@ def make_console(  # noqa: PLR0913 - one parameter for each option
         clock=clock or SystemClock(),
         live=LivePages.of_runner(runner, live),
     )
-    api.when_erased.append(console.last_views.forget)
-    return console
 
 
 def _check_origin(origin: object) -> None:

@@ -119,8 +119,6 @@ class HttpApi:
         self.max_body_bytes = max_body_bytes
         # A console with a secret of its own sets it.
         self.cursor_secret: bytes | None = None
-        # Called with the id of a run that this API has erased.
-        self.when_erased: list[Callable[[str], None]] = []
         self._runner = runner
         self._verify = verify
         self._rights = None if can is None else Rights(can)
@@ -226,7 +224,6 @@ class HttpApi:
             clock=self._clock,
             rights=self._rights,
             cursors=self.cursors,
-            when_erased=tuple(self.when_erased),
         )
         handler = handler_of(operation)
         if self._rights is None or operation.is_public:

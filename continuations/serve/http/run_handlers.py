@@ -1,4 +1,4 @@
-"""Operations that start, resume, copy or erase runs, and those for several at once."""
+"""Operations that start, resume or copy runs, and those for several at once."""
 
 from __future__ import annotations
 
@@ -75,17 +75,6 @@ async def _outcome(
     store, clock = context.runner.store, context.clock
     form = await outcome_response(store, clock, outcome, detail)
     return json_response(form, status)
-
-
-async def erase(context: RequestContext) -> Response:
-    """Delete everything that the store holds of a run, except a tombstone."""
-    run_id = context.path_params["run_id"]
-    try:
-        receipt = await context.runner.erase(run_id)
-    finally:  # an erasure that failed may have deleted some objects
-        for tell in context.when_erased:
-            tell(run_id)
-    return json_response(to_json(receipt))
 
 
 def new_fork_id(run_id: str) -> str:
@@ -238,7 +227,6 @@ def _result_json(
 
 HANDLERS: Mapping[str, RouteHandler] = {
     "decideAll": decide_all,
-    "erase": erase,
     "fork": fork,
     "publish": publish,
     "resume": resume,
