@@ -15,7 +15,6 @@ The application's rights are asked by the handlers, for the run that they concer
 from __future__ import annotations
 
 import hmac
-import inspect
 import logging
 import os
 import re
@@ -23,7 +22,7 @@ from collections import Counter, OrderedDict
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from continuations.core.identity import Identity
@@ -34,7 +33,6 @@ from continuations.ledger.objects import check_folder_exists
 from continuations.present.problems import find_problem_type
 from continuations.present.times import time_view
 from continuations.serve.console import (
-    decided_page,
     drift_page,
     error_pages,
     grants_page,
@@ -46,13 +44,13 @@ from continuations.serve.console import (
     runs_page,
     threads_page,
     wait_edits,
-    wait_grants,
     wait_pages,
 )
 from continuations.serve.console.identities import LocalIdentity
 from continuations.serve.console.live_pages import LIVE_MODES, LivePages
 from continuations.serve.console.page import Page
 from continuations.serve.http import problems
+from continuations.serve.http.api import identify
 from continuations.serve.http.request_fields import JSON_TYPE
 from continuations.serve.http.request_response import Response
 from continuations.serve.http.routes import find_route, match_path
@@ -361,7 +359,6 @@ def _is_own_origin(request: Request, origin: str, own_origin: str | None) -> boo
 
 PAGES: tuple[PageRoute, ...] = (
     *inbox_page.ROUTES,
-    *decided_page.ROUTES,
     *runs_page.ROUTES,
     *run_page.ROUTES,
     *run_acts_page.ROUTES,
@@ -372,7 +369,6 @@ PAGES: tuple[PageRoute, ...] = (
     *grants_page.ROUTES,
     *wait_pages.ROUTES,
     *wait_edits.ROUTES,
-    *wait_grants.ROUTES,
 )
 """All pages of the console: each module of pages has a table of routes."""
 
@@ -467,22 +463,8 @@ class Console:
         Raises:
             TypeError: The verifier returned something else.
         """
-        if self.verify is None:
-            return None
-        known: Any = self.verify(request)
-        if inspect.isawaitable(known):
-            known = await known
-        if known is None or known == "":
-            return None
-        if type(known) is str:
-            return Identity(known)
-        if type(known) is not Identity:
-            msg = (
-                "verify must return a name, an Identity or None, got "
-                f"{type(known).__name__}. Return the name of the identity."
-            )
-            raise TypeError(msg)
-        return known
+        known = await identify(self.verify, request)
+        return Identity(known) if isinstance(known, str) else known
 
     async def _answer(self, request: Request, shell: Shell) -> Response:
         if request.path.startswith(_ASSETS):

@@ -170,13 +170,10 @@ async def resume(page: Page) -> Response:
 async def recorded(page: Page) -> Response:
     """Say to a person who may not view a run that the request is recorded."""
     run_id = layout.check_run_id(page.query.get("run", ""))
-    return page.render(
-        "message.html",
-        title="Your request is recorded",
-        text=f"A worker carries it out. You have no right to view the run {run_id}.",
-        facts=(),
-        values={},
-        links={page.url("/inbox"): "Inbox"},
+    return page.message(
+        "Your request is recorded",
+        f"A worker carries it out. You have no right to view the run {run_id}.",
+        {page.url("/inbox"): "Inbox"},
     )
 
 

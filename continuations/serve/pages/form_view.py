@@ -158,18 +158,6 @@ class FormFields:
         """Return the fields of the value, filled with a value if there is one."""
         return (self._part(self.schema, label, "", is_required=True, value=value),)
 
-    def part(
-        self,
-        given: Mapping[str, Any],
-        label: str,
-        pointer: str,
-        *,
-        is_required: bool,
-        value: object = _ABSENT,
-    ) -> FieldView:
-        """Return the field of one part of the value."""
-        return self._part(given, label, pointer, is_required=is_required, value=value)
-
     def _part(
         self,
         given: Mapping[str, Any],
