@@ -18,9 +18,14 @@ from continuations.errors import ContinuationsError, DecisionRefused, InvalidInp
 from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations.present.times import moment_text
-from continuations.present.wait_view import value_text, wait_view
+from continuations.present.wait_view import value_text
 from continuations.serve.console.page import Page, PageRoute
-from continuations.serve.console.wait_pages import WaitList, decider, record, wait_page
+from continuations.serve.console.wait_pages import (
+    decider,
+    record,
+    side_page,
+    wait_page,
+)
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.form_view import FieldView, OptionView
@@ -109,7 +114,6 @@ def grant_row(
 
 # Giving a grant ------------------------------------------------------------------
 
-_REFUSED = 422
 _RULE, _UNTIL = "rule:", "until"
 _ENDS: Mapping[str, tuple[str, timedelta | None]] = {
     "hour": ("in one hour", timedelta(hours=1)),
@@ -173,12 +177,9 @@ async def _form(
         form_view(wait, "approve", person, page.clock.now()), "Approve and remember"
     )
     own = (*_rule_fields(wait, texts or {}), _end_field(texts or {}))
-    return page.render(
-        "wait_remember.html",
-        status=_REFUSED if error else 200,
-        wait=wait_view(wait),
-        form=replace(form, fields=(*own, *form.fields)),
-        back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
+    form = replace(form, fields=(*own, *form.fields))
+    return side_page(
+        page, "wait_remember.html", wait, is_refused=bool(error), form=form
     )
 
 

@@ -189,7 +189,6 @@ async def actions(page: Page) -> Response:
         "run_actions.html",
         here=page.addresses(),
         title=run_title(state),
-        run_id=run_id,
         may_resume=may_message,
         may_wake=may_message and any(w.rules.may_wake for w in state.waits.values()),
         may_pause=may_cancel,

@@ -12,9 +12,14 @@ from continuations.core import jsontext
 from continuations.core.rows.decisions import Approve
 from continuations.core.rows.waits import withheld
 from continuations.ledger.edits import find_fixed_problem, find_problem
-from continuations.present.wait_view import argument_views, wait_view
+from continuations.present.wait_view import argument_views
 from continuations.serve.console.page import PageRoute
-from continuations.serve.console.wait_pages import WaitList, decider, record, wait_page
+from continuations.serve.console.wait_pages import (
+    decider,
+    record,
+    side_page,
+    wait_page,
+)
 from continuations.serve.http import answer_forms, decision_bodies, problems
 from continuations.serve.http.answer_forms import typed_fields, value_errors
 from continuations.serve.pages.decision_view import form_view, labelled
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
     from continuations.serve.console.page import Page
     from continuations.serve.http.request_response import Response
 
-_REFUSED = 422
 _LABEL = "Arguments"
 
 
@@ -89,13 +93,13 @@ async def _form(
         schema=schema, texts=texts or {}, errors=errors or {}, max_chars=0
     )
     fields = form.fields(_LABEL, value)
-    return page.render(
+    return side_page(
+        page,
         "wait_edit.html",
-        status=_REFUSED if errors else 200,
-        wait=wait_view(wait),
+        wait,
+        is_refused=bool(errors),
         fields=fields,
         errors=field_errors_of(fields, errors or {}),
-        back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
     )
 
 
@@ -114,15 +118,16 @@ async def _review(
     if error:
         person = person.with_errors(fields or {}, {"": error})
     form = form_view(wait, "approve", person, page.clock.now())
-    return page.render(
+    return side_page(
+        page,
         "wait_review.html",
-        status=_REFUSED if error else 200,
-        wait=wait_view(wait),
+        wait,
+        is_refused=bool(error),
+        back_to="/edit",
         title=title or f"Run {wait.tool} with other arguments",
         arguments=argument_views(edited, before=wait.arguments),
         form=labelled(form, f"Approve: {title or f'run {wait.tool} as changed'}"),
         hidden={"arguments": text},
-        back=page.url(f"/waits/{wait.id}/edit{WaitList.of(page).query}"),
     )
 
 

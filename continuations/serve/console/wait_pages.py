@@ -283,11 +283,35 @@ async def show_answer(page: Page) -> Response:
     person = await decider(page, wait)
     if "answer" not in person.verdicts:
         return await wait_page(page, wait, person)
+    form = form_view(wait, "answer", person, page.clock.now())
+    return side_page(page, "wait_answer.html", wait, form=form)
+
+
+def side_page(
+    page: Page,
+    template: str,
+    wait: Wait,
+    *,
+    is_refused: bool = False,
+    back_to: str = "",
+    **context: object,
+) -> Response:
+    """Return the page of a rare way to decide: the whole call, and one form.
+
+    Args:
+        page: The request.
+        template: The name of the template.
+        wait: The wait.
+        is_refused: Whether the posted form was refused (status 422).
+        back_to: The part of the address of the page before, after that of the wait.
+        **context: The further views that the template names.
+    """
     return page.render(
-        "wait_answer.html",
+        template,
+        status=_REFUSED if is_refused else 200,
         wait=wait_view(wait),
-        form=form_view(wait, "answer", person, page.clock.now()),
-        back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
+        back=page.url(f"/waits/{wait.id}{back_to}{WaitList.of(page).query}"),
+        **context,
     )
 
 
