@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
     from continuations.serve.operations import Actor, Operation
     from continuations.wire.continuation import Continuation
-    from continuations_storage import Store
 
 _log = logging.getLogger("continuations")
 _PATH_NAME = re.compile(r"\{(\w+)\}")
@@ -85,74 +84,11 @@ def goes_on(result: Any) -> bool:
     return getattr(result, "status", "suspended") == "suspended" and bool(result)
 
 
-# Forms of runs, outcomes and threads ---------------------------------------------
-
-# AWS Lambda has these too. A version may contain waits that are decided since, so each
-# report of a run with waits costs one listing of its decisions.
-
-
-async def run_response(
-    store: Store, clock: Clock, run: Continuation, detail: Detail
-) -> dict[str, Any]:
-    """Return a run as JSON values (`run`)."""
-    decided = await decided_wait_ids(store, run)
-    return json_forms.run_json(run, decided=decided, now=clock.now(), detail=detail)
-
-
-async def outcome_response(
-    store: Store, clock: Clock, outcome: Outcome, detail: Detail
-) -> dict[str, Any]:
-    """Return the outcome of a start or resume as JSON values (`outcome`)."""
-    decided = await decided_wait_ids(store, outcome.continuation)
-    return json_forms.outcome_json(
-        outcome, decided=decided, now=clock.now(), detail=detail
-    )
-
-
-async def reply_response(
-    store: Store,
-    clock: Clock,
-    result: SendResult[Any],
-    number: int,
-    detail: Detail,
-) -> dict[str, Any]:
-    """Return the result of a message as JSON values (`thread_reply`)."""
-    run: Continuation | None = getattr(result, "continuation", None)
-    decided = () if run is None else await decided_wait_ids(store, run)
-    return json_forms.reply_json(
-        result,
-        run_id=result.run_id,
-        number=number,
-        now=clock.now(),
-        decided=decided,
-        detail=detail,
-    )
-
-
-async def thread_response(
-    store: Store, clock: Clock, run: Continuation, detail: Detail
-) -> dict[str, Any]:
-    """Return a thread as JSON values (`thread`)."""
-    decided = await decided_wait_ids(store, run)
-    return json_forms.thread_json(run, decided=decided, now=clock.now(), detail=detail)
-
-
-def sweep_response(result: SweepResult) -> dict[str, Any]:
-    """Return the result of a sweep as JSON values (`sweep_result`); log its errors.
-
-    The form has only the name of each problem. The text of an error may name keys,
-    buckets and machines, so it goes to the log.
-    """
-    for run_id, error in result.errors.items():
-        _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)
-    return json_forms.sweep_result_json(result)
-
-
 # Forms --------------------------------------------------------------------------
 
 
 class Viewer(Protocol):
-    """The reader of a form: an HTTP request, or a command."""
+    """The reader of a form: an HTTP request, a command, or an event of AWS Lambda."""
 
     @property
     def runner(self) -> AsyncRunner:
@@ -178,9 +114,69 @@ Render: TypeAlias = "Callable[[Viewer, str, Any], Coroutine[Any, Any, dict[str, 
 """Returns the JSON form of a result; the text is the id of the run."""
 
 
-async def _run(viewer: Viewer, run_id: str, run: Continuation) -> Any:
-    detail = await viewer.detail(run_id)
-    return await run_response(viewer.runner.store, viewer.clock, run, detail)
+# A version may contain waits that are decided since, so each report of a run with waits
+# costs one listing of its decisions.
+
+
+async def run_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
+    """Return a run as JSON values (`run`)."""
+    return json_forms.run_json(
+        run,
+        decided=await decided_wait_ids(viewer.runner.store, run),
+        now=viewer.clock.now(),
+        detail=await viewer.detail(run.run_id),
+    )
+
+
+async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
+    """Return the outcome of a start or resume as JSON values (`outcome`)."""
+    return json_forms.outcome_json(
+        outcome,
+        decided=await decided_wait_ids(viewer.runner.store, outcome.continuation),
+        now=viewer.clock.now(),
+        detail=await viewer.detail(outcome.run_id),
+    )
+
+
+async def reply_response(
+    viewer: Viewer, result: SendResult[Any], number: int
+) -> dict[str, Any]:
+    """Return the result of a message as JSON values (`thread_reply`)."""
+    run: Continuation | None = getattr(result, "continuation", None)
+    store = viewer.runner.store
+    return json_forms.reply_json(
+        result,
+        run_id=result.run_id,
+        number=number,
+        now=viewer.clock.now(),
+        decided=() if run is None else await decided_wait_ids(store, run),
+        detail=await viewer.detail(result.run_id),
+    )
+
+
+async def thread_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
+    """Return a thread as JSON values (`thread`)."""
+    return json_forms.thread_json(
+        run,
+        decided=await decided_wait_ids(viewer.runner.store, run),
+        now=viewer.clock.now(),
+        detail=await viewer.detail(run.run_id),
+    )
+
+
+def sweep_response(result: SweepResult) -> dict[str, Any]:
+    """Return the result of a sweep as JSON values (`sweep_result`); log its errors.
+
+    The form has only the name of each problem. The text of an error may name keys,
+    buckets and machines, so it goes to the log.
+    """
+    for run_id, error in result.errors.items():
+        _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)
+    return json_forms.sweep_result_json(result)
+
+
+async def _run(viewer: Viewer, _: str, run: Continuation) -> Any:
+    return await run_response(viewer, run)
 
 
 def _of_run(name: str) -> Render:

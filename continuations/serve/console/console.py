@@ -114,15 +114,11 @@ def security_headers(own: Mapping[str, str], *, is_tls: bool) -> dict[str, str]:
 MAX_STREAMS = 32
 
 
-def _none() -> Counter[str]:
-    return Counter()
-
-
 @dataclass(frozen=True, slots=True)
 class OpenStreams:
     """Counts the open streams of each person, and refuses more than `MAX_STREAMS`."""
 
-    by_person: Counter[str] = field(default_factory=_none)
+    by_person: Counter[str] = field(default_factory=Counter[str])
 
     def is_full(self, person: Identity) -> bool:
         """Return whether the person may open no more streams."""

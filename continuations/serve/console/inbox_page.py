@@ -11,7 +11,7 @@ The page of decisions says by whom, when and how; also by rules and deadlines.
 from __future__ import annotations
 
 from asyncio import gather
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from continuations.core.rows.wait_rules import COUNTED_KINDS, WAIT_RULES
@@ -121,7 +121,7 @@ async def home(page: Page) -> Response:
 async def show(page: Page) -> Response:
     """Show what waits, and change nothing."""
     cursor = await page.live.waits_cursor(page.sees)
-    return page.html("inbox.html", await inbox_context(page, cursor))
+    return page.render("inbox.html", **await inbox_context(page, cursor))
 
 
 async def show_rows(page: Page) -> Response:
@@ -129,7 +129,7 @@ async def show_rows(page: Page) -> Response:
     cursor = await page.live.waits_cursor(page.sees)
     if cursor and page.request.headers.get(AFTER_HEADER) == cursor:
         return page.unchanged()
-    rows = page.html("inbox_rows.html", await inbox_context(page, cursor))
+    rows = page.render("inbox_rows.html", **await inbox_context(page, cursor))
     return replace(rows, headers={**rows.headers, CURSOR_HEADER: cursor})
 
 
@@ -138,7 +138,7 @@ async def show_keys(page: Page) -> Response:
     return page.render("keys.html", title="Keys", keys=_KEYS)
 
 
-async def inbox_context(page: Page, cursor: str) -> dict[str, object]:
+async def inbox_context(page: Page, cursor: str) -> dict[str, Any]:
     """Return everything that the templates of the inbox name, after a cursor."""
     chosen = Filter.of_query(page.query)
     after = page.query.get("after", "")

@@ -167,12 +167,6 @@ class Page:
         Returns:
             The response.
         """
-        return self.html(template, context, status=status)
-
-    def html(
-        self, template: str, context: Mapping[str, object], *, status: int = 200
-    ) -> Response:
-        """Return a page, as `render` does, with a mapping of views."""
         return html_page(template, {"shell": self.shell, **context}, status=status)
 
     def unchanged(self) -> Response:

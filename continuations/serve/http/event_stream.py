@@ -312,9 +312,7 @@ async def work_on_run(
 
     async def work(events: EventBuffer) -> _Named:
         outcome = await begin(on_event=events)
-        form = await outcome_response(
-            context.runner.store, context.clock, outcome, "transcript"
-        )
+        form = await outcome_response(context, outcome)
         return _Named(name="outcome", data=form)
 
     return await _WorkStream(context, after, is_thread=False).response(work, [])

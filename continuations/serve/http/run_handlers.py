@@ -71,10 +71,7 @@ async def resume(context: RequestContext) -> Response:
 async def _outcome(
     context: RequestContext, outcome: Outcome, status: int = 200
 ) -> Response:
-    detail = await context.detail(outcome.run_id)
-    store, clock = context.runner.store, context.clock
-    form = await outcome_response(store, clock, outcome, detail)
-    return json_response(form, status)
+    return json_response(await outcome_response(context, outcome), status)
 
 
 def new_fork_id(run_id: str) -> str:
