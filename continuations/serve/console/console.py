@@ -256,18 +256,6 @@ def _marked(view: _View) -> Response:
 
 # Posts of own pages --------------------------------------------------------------
 
-# Which posts come from a page of the console itself, and not from another site.
-#
-# Behind a login proxy, the cookie belongs to the proxy, and a browser sends it with
-# every request to the console, whichever page made it. So each POST needs a proof:
-#
-# - A browser that sends `Sec-Fetch-Site` must send `same-origin`, and an `Origin` that
-#   is the console's own.
-# - Any other browser must send the token of the person's forms. Browsers send no
-#   `Sec-Fetch-Site` to an address without TLS, except to this machine.
-# - A client that is no browser sends JSON, which a form cannot send. A page of another
-#   site would first have to ask, and the console allows no other site.
-
 TOKEN_FIELD = "csrf"  # noqa: S105 - the name of a field
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -325,6 +313,16 @@ def is_json(request: Request) -> bool:
 
 def is_own_post(request: Request, *, own_origin: str | None, has_token: bool) -> bool:
     """Return whether a POST comes from a page of the console, or from no page.
+
+    Behind a login proxy, the cookie belongs to the proxy, and a browser sends it with
+    every request to the console, whichever page made it. So each POST needs a proof:
+
+    - A browser that sends `Sec-Fetch-Site` must send `same-origin`, and an `Origin`
+      that is the console's own.
+    - Any other browser must send the token of the person's forms. Browsers send no
+      `Sec-Fetch-Site` to an address without TLS, except to this machine.
+    - A client that is no browser sends JSON, which a form cannot send. A page of
+      another site would first have to ask, and the console allows no other site.
 
     Args:
         request: The request.

@@ -72,7 +72,7 @@ MAX_BODY_BYTES = 1 << 20
 
 
 async def identify(verify: Verifier | None, request: Request) -> str | Identity | None:
-    """Return who sends a request, as a verifier says; `None` for nobody.
+    """Return who sends a request, as a verifier says; `None` if it does not know.
 
     Raises:
         TypeError: The verifier returned something else.

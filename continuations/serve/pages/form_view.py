@@ -3,6 +3,21 @@
 Objects, texts, numbers, choices, truth values, dates and lists of choices have fields
 of their own. Everything else is a field with JSON. `serve.http.answer_forms` reads the
 posted form; the value is then checked with the schema of the stored wait.
+
+The name of a field is `value:KIND:POINTER`. The pointer is a JSON Pointer (RFC 6901)
+into the value, with invisible characters and `%` percent-encoded. The kind says how the
+text of the field is read:
+
+    text      the text itself
+    number    a number
+    json      JSON, for choices, lists and everything else
+    object    an object whose parts have fields of their own
+    flag      false; the checkbox `checked` after it makes it true
+    checked   JSON that replaces a `flag`
+    list      a list; each checkbox `item` after it adds a value
+    item      JSON of one value of a `list`; its last step is the number of the choice
+
+`text?`, `number?` and `json?` are left out of the value if the field is empty.
 """
 
 from __future__ import annotations
@@ -22,21 +37,6 @@ if TYPE_CHECKING:
 
 
 # Names of fields -----------------------------------------------------------------
-
-# The name of a field is `value:KIND:POINTER`. The pointer is a JSON Pointer (RFC 6901)
-# into the value, with invisible characters and `%` percent-encoded. The kind says how
-# the text of the field is read:
-#
-#     text      the text itself
-#     number    a number
-#     json      JSON, for choices, lists and everything else
-#     object    an object whose parts have fields of their own
-#     flag      false; the checkbox `checked` after it makes it true
-#     checked   JSON that replaces a `flag`
-#     list      a list; each checkbox `item` after it adds a value
-#     item      JSON of one value of a `list`; its last step is the number of the choice
-#
-# `text?`, `number?` and `json?` are left out of the value if the field is empty.
 
 PREFIX = "value:"
 MAX_DEPTH = 5
