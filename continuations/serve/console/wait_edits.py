@@ -22,6 +22,7 @@ from continuations.serve.console.wait_pages import (
 )
 from continuations.serve.http import answer_forms, decision_bodies, problems
 from continuations.serve.http.answer_forms import typed_fields, value_errors
+from continuations.serve.http.request_response import Response
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.form_view import FormFields, field_errors_of
 from continuations.value_class import replace
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.waits import Wait
     from continuations.serve.console.page import Page
-    from continuations.serve.http.request_response import Response
 
 _LABEL = "Arguments"
 
@@ -39,16 +39,16 @@ _LABEL = "Arguments"
 async def show(page: Page) -> Response:
     """Show the form with the arguments of a call."""
     wait = await _editable_wait(page)
-    if wait is None:
-        return await _back(page)
+    if isinstance(wait, Response):
+        return wait
     return await _form(page, wait)
 
 
 async def post(page: Page) -> Response:
     """Show the changed call, or approve it if the form comes from that page."""
     wait = await _editable_wait(page)
-    if wait is None:
-        return await _back(page)
+    if isinstance(wait, Response):
+        return wait
     fields = dict(page.form)
     if fields.get("shown") != wait.digest:
         return await _form(
@@ -66,18 +66,16 @@ async def post(page: Page) -> Response:
     return await _review(page, wait, arguments)
 
 
-async def _editable_wait(page: Page) -> Wait | None:
-    """Return the wait, if the person may approve it with other arguments."""
+async def _editable_wait(page: Page) -> Wait | Response:
+    """Return the wait, if the person may approve it with other arguments.
+
+    Otherwise return its page, which says why the person may not change it.
+    """
     wait = await page.runner.wait(page.params["wait"])
     person = await decider(page, wait)
-    may_edit = wait.rules.allows_edits and "approve" in person.verdicts
-    return withheld(wait) if may_edit else None
-
-
-async def _back(page: Page) -> Response:
-    """Return the page of the wait, which says why the person may not change it."""
-    wait = await page.runner.wait(page.params["wait"])
-    return await wait_page(page, wait, await decider(page, wait))
+    if wait.rules.allows_edits and "approve" in person.verdicts:
+        return withheld(wait)
+    return await wait_page(page, wait, person)
 
 
 async def _form(
