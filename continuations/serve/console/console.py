@@ -154,6 +154,7 @@ MAX_OWN_VIEWS, MAX_VIEWS = 10, 100
 MAX_VIEW_CHARS = 200_000
 MAX_AGE = timedelta(minutes=15)
 _OK, _AWAY = 200, 503
+_NOTHING_DONE = frozenset({403, 405})
 _ROUTES = frozenset({"/inbox", "/runs", "/runs/{run}"})
 _ERASE = "/runs/{run}/erase"
 _MAIN = '<main id="main">'
@@ -530,9 +531,10 @@ class Console:
         return response
 
     async def _answer_program(self, request: Request) -> Response:
-        """Answer a request of the HTTP API; an erasure that failed may be half done."""
+        """Answer a request of the HTTP API; no old page shows a run that it erased."""
         response = await self.api.handle(request)
-        if request.method == "DELETE":
+        # An erasure that failed may have deleted some objects.
+        if request.method == "DELETE" and response.status not in _NOTHING_DONE:
             self.last_views.forget()
         return response
 
