@@ -44,7 +44,7 @@ _REASONS: dict[str, str] = {
         ledger/repair/pruning.py Pruner._old_keys
         ledger/repair/pruning.py Pruner._ended_before
         ledger/published_events.py EventPublisher._create_marker
-        serve/console/wait_grants.py _until
+        serve/console/grants_page.py _until
     """,
     """Nothing follows without a claim or a version. The guard before each of them
     compares the clocks, and raises `ClockOff` if they differ too much.""": """
@@ -149,10 +149,10 @@ _REASONS: dict[str, str] = {
         serve/console/run_page.py show
         serve/console/runs_page.py list_page
         serve/console/threads_page.py show
-        serve/console/versions_page.py show
+        serve/console/past_pages.py show_versions
         serve/console/wait_pages.py show_answer
         serve/console/wait_edits.py _review
-        serve/console/wait_grants.py _form
+        serve/console/grants_page.py _form
         serve/console/wait_pages.py wait_page
         serve/http/api.py HttpApi.handle_route
         serve/http/run_handlers.py _result_json
@@ -162,10 +162,10 @@ _REASONS: dict[str, str] = {
         serve/http/reading_handlers.py show_wait
         serve/http/thread_handlers.py post_message
         serve/http/event_stream.py _WorkStream._result
-        serve/run_responses.py run_response
-        serve/run_responses.py outcome_response
-        serve/run_responses.py reply_response
-        serve/run_responses.py thread_response
+        serve/operation_calls.py run_response
+        serve/operation_calls.py outcome_response
+        serve/operation_calls.py reply_response
+        serve/operation_calls.py thread_response
     """,
     """The time of a file is from the clock of the file system, and is compared with
     another time of this clock, or shown.""": """
