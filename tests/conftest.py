@@ -29,6 +29,15 @@ settings.load_profile("without_deadline")
 
 # Here and not in tests/storage, because other tests import the module first.
 pytest.register_assert_rewrite("continuations_storage.conformance")
+# Tables of tests, for detailed messages.
+pytest.register_assert_rewrite(
+    "tests.run_recovery",
+    "tests.engine.crash_scenario",
+    "tests.engine.crashes_of_conversations",
+    "tests.engine.crashes_of_decisions",
+    "tests.engine.crashes_of_objects",
+    "tests.engine.crashes_of_runs",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -173,6 +173,11 @@ class RunEnvironment:
         lines = effect_log.read_lines(self.folder / "turns")
         return [f"{line['task']} {line['turn']}" for line in lines]
 
+    def clear_logs(self) -> None:
+        """Forget all effects and turns."""
+        for name in ("effects", "turns"):
+            (self.folder / name).unlink(missing_ok=True)
+
     def objects(self) -> dict[str, bytes]:
         """Return the body of every file of the store."""
         root = self.folder / "store"

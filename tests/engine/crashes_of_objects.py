@@ -1,0 +1,259 @@
+"""Crashes of what a store keeps beside the versions of a run: events, attachments."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from continuations import Agent, Approve, Finished
+from continuations.errors import RunBusy, RunNotFound
+from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from tests.engine import attachment_agents
+from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.attachment_agents import PHOTO, three_deep
+from tests.engine.crash_scenario import DAY, RunToItsEnd, Scenario, only_wait
+from tests.engine.test_publish import make_price, script
+from tests.scripts import call
+
+if TYPE_CHECKING:
+    from continuations import Wait
+
+# Published events --------------------------------------------------------------------
+
+
+class Market(Scenario):
+    """Runs that wait for two prices, and a publisher; every step may be repeated."""
+
+    more_than = 15
+
+    def agents(self) -> Agent:
+        """Return an agent that waits for two prices, one after another."""
+        return make_boss(script(["tea"], ["tea"]), make_price())
+
+    def work(self, run_id: str) -> None:
+        """Start or resume a run."""
+        for _ in range(20):
+            try:
+                self.process().resume(run_id)
+            except RunNotFound:
+                with suppress(RunBusy):
+                    self.process().start("go", run_id=run_id)
+            except RunBusy:
+                self.clock.seconds += 61
+                continue
+            return
+        raise AssertionError
+
+    def publish(self, price: int, event_id: str | None = None) -> None:
+        """Publish a price."""
+        self.process([]).publish("price", price, key="tea", id=event_id)
+
+    def taken(self, run_id: str) -> int:
+        """Return how many events a run has taken."""
+        return len(self.process().look(run_id).run_state.run.events_taken)
+
+    def cancel(self, *run_ids: str) -> None:
+        """Cancel runs that wait."""
+        for each in run_ids:
+            self.process().cancel(each)
+
+    def finish(self) -> None:
+        """Check that no key is left but those of the runs.
+
+        A worker may die between the index of a wait and its version. The publisher
+        deletes the index, so an event is published. It is deleted after two days.
+        """
+        self.publish(3)
+        for hours in (1, 1, 1, 48, 1):
+            self.clock.seconds += 3600 * hours
+            self.process().sweep()
+        assert [] == self.left()
+
+    def left(self) -> list[str]:
+        """Return the keys that must not stay."""
+        kept = re.compile("runs/|probe/|index/ended/")
+        return [key for key in self.keys("") if not kept.match(key)]
+
+
+class Trade(Market):
+    """Each run takes each event once, in their order: one waits before, one after."""
+
+    step = 8
+    recoveries = ("repeat", "sweep")
+
+    def dies(self) -> None:
+        """Let a run wait before the events, and one after them."""
+        self.work("early")
+        for price in (1, 2):
+            self.clock.seconds += 1
+            self.publish(price, f"m-{price}")
+        self.work("early")
+        self.work("late")
+
+    def then(self) -> None:
+        """Sweep or not, and do it again."""
+        if self.recovery == "sweep":
+            self.clock.seconds += 61
+            self.process().sweep()
+        self.dies()
+        for run_id in ("early", "late"):
+            outcome = self.process().resume(run_id)
+            assert isinstance(outcome, Finished)
+            assert ["1", "2"] == root_tool_results(outcome)
+
+
+class DeadPublisher(Market):
+    """No process publishes again: the event is for all runs, or for none."""
+
+    def before(self) -> None:
+        """Let two runs wait."""
+        self.work("a")
+        self.work("b")
+
+    def dies(self) -> None:
+        """Publish."""
+        self.publish(1)
+
+    def then(self) -> None:
+        """Only sweep."""
+        self.clock.seconds += 61
+        self.process().sweep()
+        assert self.taken("a") == self.taken("b")
+        assert self.taken("a") == sum("/e-" in key for key in self.left())
+        self.cancel("a", "b")
+
+
+class DeadSweepOfAPublication(Market):
+    """A sweep finishes a publication, and dies at each of its operations."""
+
+    step = 3
+
+    def before(self) -> None:
+        """Let a publisher die after it recorded its event."""
+        self.work("a")
+        dying = FaultyStore(self.store, at(3, crashed("before")))
+        with suppress(Crash):
+            Market.publish(self.on(dying), 1)  # type: ignore[arg-type]
+        assert dying.has_crashed
+
+    def dies(self) -> None:
+        """Sweep."""
+        self.process().sweep()
+
+    def then(self) -> None:
+        """Sweep again."""
+        for _ in range(2):
+            self.clock.seconds += 61
+            self.process().sweep()
+        assert 1 == self.taken("a")
+        self.cancel("a")
+
+
+class DeadSweepOfOldEvents(Market):
+    """Event, id and marker go in this order, so a repeat finds what is left."""
+
+    more_than = 3
+
+    def before(self) -> None:
+        """Publish an event that no run takes."""
+        self.publish(1, "m-1")
+        self.clock.seconds += 3 * DAY
+
+    def dies(self) -> None:
+        """Sweep."""
+        self.process().sweep()
+
+    def then(self) -> None:
+        """Sweep again."""
+        self.process().sweep()
+        assert [] == self.left()
+
+
+# Attachments -------------------------------------------------------------------------
+
+
+class AttachmentsOfADeadStart(RunToItsEnd):
+    """A sweep deletes them after days, and never those of a start in progress."""
+
+    more_than = 2
+    step = 1
+    reaches = frozenset({"files without a run"})
+
+    def agents(self) -> Agent:
+        """Return three agents that draw and publish files."""
+        return three_deep(attachment_agents.DEEP_SCRIPT)
+
+    def verdict(self, wait: Wait) -> Any:
+        """Approve."""
+        assert "approval" == wait.kind
+        return Approve()
+
+    def dies(self) -> None:
+        """Store a run and its attachments."""
+        self.process().start(["go", PHOTO], run_id=self.run_id, work=False)
+
+    def then(self) -> None:
+        """Sweep for a day, and for a month; then the id is free."""
+        files = self.keys(f"runs/{self.run_id}/x/")
+        if files and not self.keys(f"runs/{self.run_id}/v/"):
+            self.reached.add("files without a run")
+            self.sweep_each_hour(20)
+            assert files == self.keys(f"runs/{self.run_id}/x/")
+            self.sweep_each_hour(60, hours=12)
+            assert [] == self.keys("runs/")
+        with suppress(RunBusy):
+            self.process().start(["go", PHOTO], run_id=self.run_id)
+        self.sweep_to_end()
+        outcome = self.process().resume(self.run_id)
+        assert isinstance(outcome, Finished)
+        assert "root saw the photo, the chart, the report" == outcome.output
+
+    def sweep_each_hour(self, count: int, hours: int = 1) -> None:
+        """Sweep for some hours."""
+        for _ in range(count):
+            self.clock.seconds += 3600 * hours
+            self.process().sweep()
+
+
+class ForkWithAttachments(Scenario):
+    """A repeat makes the fork whole, also if the source is erased after it."""
+
+    more_than = 8
+    step = 2
+    wait: Wait
+
+    def agents(self) -> Agent:
+        """Return an agent that draws a file, and then waits."""
+        calls = [[call("draw", what="x")], [call("publish", what="x")], "done"]
+        model = attachment_agents.seeing_model({"go": calls})
+        return Agent("boss", tools=attachment_agents.TOOLS, model=model)
+
+    def before(self) -> None:
+        """Open the wait."""
+        self.wait = only_wait(self.process().start("go", run_id=self.run_id))
+
+    def dies(self) -> None:
+        """Fork."""
+        decisions = {self.wait.id: Approve(by="kim")}
+        self.process().fork(self.run_id, run_id="fork", decisions=decisions)
+
+    def then(self) -> None:
+        """Fork again."""
+        self.clock.seconds += 120
+        assert {} == self.process().sweep().errors
+        self.dies()
+        self.process().erase(self.run_id)
+        assert isinstance(self.process().resume("fork"), Finished)
+        nonce = self.process().look("fork").run_state.run.run_nonce
+        assert 2 == len(self.keys(f"runs/fork/x/{nonce}"))
+
+
+SCENARIOS = (
+    Trade,
+    DeadPublisher,
+    DeadSweepOfAPublication,
+    DeadSweepOfOldEvents,
+    AttachmentsOfADeadStart,
+    ForkWithAttachments,
+)
