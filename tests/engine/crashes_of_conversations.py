@@ -34,11 +34,9 @@ class Conversation(Scenario):
     more_than = 8
 
     def agents(self) -> Agent:
-        """Return an agent that repeats texts and pays."""
         return support()
 
     def thread(self) -> Thread[Any]:
-        """Return the thread in a new process."""
         return self.process().thread(key="customer 42")
 
     def texts(self) -> list[str]:
@@ -62,11 +60,9 @@ class FirstMessage(Conversation):
     own_id: ClassVar[str | None] = "m1"
 
     def dies(self) -> None:
-        """Send."""
         self.thread().send("one", id=self.own_id)
 
     def then(self) -> None:
-        """Send again."""
         self.sweep()
         if self.own_id is not None or not self.thread().messages()[1:]:
             assert_replied(self.thread().send("one", id=self.own_id), "1: one")
@@ -85,16 +81,13 @@ class NextMessage(Conversation):
     tickets: tuple[Ticket[Any], ...]
 
     def before(self) -> None:
-        """Post two messages."""
         self.thread().send("one")
         self.tickets = self.thread().post("two"), self.thread().post("three")
 
     def dies(self) -> None:
-        """Answer."""
         self.process().resume(self.tickets[0].run_id)
 
     def then(self) -> None:
-        """Ask for the replies."""
         self.sweep()
         expected = ["one", "1: one", "two", "2: two", "three", "3: three"]
         assert expected == self.texts()
@@ -106,16 +99,13 @@ class ReplyToOneSender(Conversation):
     """The worker of one sender dies; it would have left the other message to others."""
 
     def before(self) -> None:
-        """Post two messages."""
         self.thread().post("one")
         self.thread().post("two")
 
     def dies(self) -> None:
-        """Send a third message."""
         self.thread().post("three", id="m3").reply()
 
     def then(self) -> None:
-        """Send it again."""
         self.sweep()
         assert_replied(self.thread().send("three", id="m3"), "3: three")
         expected = ["one", "1: one", "two", "2: two", "three", "3: three"]
@@ -129,18 +119,15 @@ class ApprovalInAThread(Conversation):
     thread_id: str
 
     def before(self) -> None:
-        """Approve the payment."""
         held = self.thread().send(self.message, by="ann")
         assert isinstance(held, Suspended)
         self.thread_id = held.run_id
         self.process().decide(held.waits[0].id, Approve(by="kim"))
 
     def dies(self) -> None:
-        """Pay."""
         self.process().resume(self.thread_id)
 
     def then(self) -> None:
-        """Settle the unknown outcome."""
         self.sweep()
         for wait in self.process().open_waits():
             self.approve_unknown(wait, "paid rent")
@@ -157,7 +144,6 @@ class InterruptionOfAnUnknownCall(ApprovalInAThread):
     reaches = frozenset({"unknown"})
 
     def then(self) -> None:
-        """Interrupt."""
         self.sweep()
         waits = self.process().open_waits()
         late = self.thread().post("stop", by="ann", when_busy="interrupt")
@@ -174,16 +160,13 @@ class Close(Conversation):
     """The thread is closed, or it is open and can be closed again."""
 
     def before(self) -> None:
-        """Post two messages."""
         self.thread().send("one")
         self.thread().post("two")
 
     def dies(self) -> None:
-        """Close."""
         self.thread().close()
 
     def then(self) -> None:
-        """Close again."""
         self.sweep()
         self.thread().close()
         state = self.thread().look()
@@ -209,7 +192,6 @@ class Summaries(Scenario):
     step = 3
 
     def agents(self) -> Agent:
-        """Return an agent with six steps, whose history is shortened once or twice."""
         compaction = Compaction(soft=400, hard=900, keep_last=2)
         return worker(steps(6), tools=[step], compaction=compaction)
 
@@ -226,7 +208,6 @@ class Summaries(Scenario):
         return sum(isinstance(each, Compacted) for each in events)
 
     def dies(self) -> None:
-        """Make the steps."""
         self.process().start("go", run_id=self.run_id)
 
     def then(self) -> None:
@@ -248,8 +229,6 @@ class FailedSummaries(Summaries):
     """The history is whole, and the attempts are one more at most."""
 
     def agents(self) -> Agent:
-        """Return an agent with five steps, whose summaries are empty."""
-
         def summarize(messages: list[dict[str, Any]]) -> str:
             effect_log.append_effect("summary", len(messages))
             return ""
@@ -258,7 +237,6 @@ class FailedSummaries(Summaries):
         return worker(steps(5), tools=[step], compaction=compaction)
 
     def then(self) -> None:
-        """Start again."""
         self.sweep()
         outcome = self.process().start("go", run_id=self.run_id)
         assert isinstance(outcome, Finished)
@@ -277,8 +255,6 @@ class SummariesOfAThread(Summaries):
     first: Ticket[Any]
 
     def agents(self) -> Agent:
-        """Return an agent with long replies."""
-
         def reply(request: Any) -> str:
             if request.agent.endswith("/summary"):
                 effect_log.append_effect("summary", 0)
@@ -289,22 +265,18 @@ class SummariesOfAThread(Summaries):
         return worker(reply, name="chat", tools=[], compaction=compaction)
 
     def thread(self) -> Thread[Any]:
-        """Return the thread in a new process."""
         return self.process().thread("chat", key="k")
 
     def before(self) -> None:
-        """Send three messages."""
         self.first = self.thread().post("one")
         self.first.reply()
         for text in ("two", "and two"):
             self.thread().send(text)
 
     def dies(self) -> None:
-        """Send the next message."""
         self.thread().send("three", id="m3")
 
     def then(self) -> None:
-        """Send it again."""
         run_id = self.first.run_id
         asked, stored = self.asked(), self.stored(run_id)
         self.sweep()

@@ -45,8 +45,6 @@ class Votes(Scenario):
     wait: Wait
 
     def agents(self) -> Agent:
-        """Return an agent that pays."""
-
         @tool(approval=TWO_OF_US)
         def pay(cents: int) -> str:
             """Pay an amount."""
@@ -56,11 +54,9 @@ class Votes(Scenario):
         return make_boss({"go": [[call("pay", cents=5)], "end"]}, pay)
 
     def options(self) -> dict[str, Any]:
-        """Record the notifications."""
         return {"notify": tell}
 
     def before(self) -> None:
-        """Open the wait."""
         self.wait = self.start()
 
     def vote(self, name: str, **verdict: Any) -> Decision | Vote:
@@ -68,7 +64,6 @@ class Votes(Scenario):
         return self.process().decide(self.wait.id, Approve(by=name, **verdict))
 
     def end(self) -> None:
-        """Sweep; the payment was made once."""
         assert {} == self.process().sweep().errors
         assert isinstance(self.process().resume(self.run_id), Finished)
         assert 1 == len(self.effects("told"))
@@ -80,11 +75,9 @@ class FirstVote(Votes):
     more_than = 4
 
     def dies(self) -> None:
-        """Vote."""
         self.vote("kim")
 
     def then(self) -> None:
-        """Repeat the vote."""
         self.process().sweep()
         assert [] == self.effects("told")
         self.vote("kim")
@@ -100,12 +93,10 @@ class LastVote(Votes):
     verdict: ClassVar[dict[str, Any]] = {}
 
     def before(self) -> None:
-        """Vote once."""
         super().before()
         assert isinstance(self.vote("kim"), Vote)
 
     def dies(self) -> None:
-        """Vote."""
         self.vote("lee", **self.verdict)
 
     def then(self) -> None:
@@ -124,8 +115,6 @@ class EqualVotesWithASecret(LastVote):
     verdict: ClassVar[dict[str, Any]] = {"arguments": {"cents": 5, "pin": "[secret]"}}
 
     def agents(self) -> Agent:
-        """Return an agent that pays with a PIN."""
-
         @tool(approval=TWO_OF_US)
         def pay(cents: int, pin: Annotated[str, Secret()]) -> str:
             """Pay an amount."""
@@ -135,13 +124,11 @@ class EqualVotesWithASecret(LastVote):
         return make_boss({"go": [[call("pay", cents=5, pin="hunter2")], "end"]}, pay)
 
     def before(self) -> None:
-        """Vote once, without arguments."""
         super().before()
         shown = self.process().wait(self.wait.id).arguments
         assert self.verdict["arguments"] == shown
 
     def end(self) -> None:
-        """Both votes are for one verdict."""
         super().end()
         lines = self.process().audit(self.run_id)
         assert {"approve"} == {line.verdict.removeprefix("vote ") for line in lines}
@@ -153,17 +140,14 @@ class Escalation(Votes):
     more_than = 8
 
     def before(self) -> None:
-        """Vote once, and let the deadline pass."""
         super().before()
         self.vote("kim")
         self.clock.seconds += DAY + 1
 
     def dies(self) -> None:
-        """Escalate."""
         self.process().sweep()
 
     def then(self) -> None:
-        """Sweep and decide."""
         self.clock.seconds += 120
         assert {} == self.process().sweep().errors
         wait = self.process().wait(self.wait.id)
@@ -187,11 +171,9 @@ class Payments(Scenario):
     wait: Wait
 
     def agents(self) -> Agent:
-        """Return an agent that makes one payment in each turn."""
         return make_boss(turns(*self.cents), make_pay(approval=self.policy))
 
     def before(self) -> None:
-        """Open the wait of the first payment."""
         self.wait = self.start()
 
     def grant(self) -> None:
@@ -228,7 +210,6 @@ class ApprovalWithAGrant(Payments):
     more_than = 3
 
     def dies(self) -> None:
-        """Approve with a grant."""
         self.grant()
 
     def then(self) -> None:
@@ -247,12 +228,10 @@ class CoveredCalls(Payments):
     cents: ClassVar[tuple[int, ...]] = (5, 7, 500)
 
     def before(self) -> None:
-        """Give a grant."""
         super().before()
         self.grant()
 
     def dies(self) -> None:
-        """Make the payments of the grant."""
         self.process().resume(self.run_id)
 
     def then(self) -> None:
@@ -294,18 +273,15 @@ class Revocation(Payments):
     cents = (5, 500, 7)
 
     def before(self) -> None:
-        """Give a grant, and come to the payment that it does not cover."""
         super().before()
         self.grant()
         self.resume()
 
     def dies(self) -> None:
-        """Revoke the grant."""
         [given] = self.process().grants(self.run_id)
         self.process().revoke(self.run_id, given.id, by="lee")
 
     def then(self) -> None:
-        """Revoke the grant again."""
         prefix = f"runs/{self.run_id}/in/g-"
         [given] = self.process().grants(self.run_id)
         assert bool(self.keys(prefix)) == given.revoked
@@ -334,11 +310,9 @@ class Rules(Payments):
         """Begin with nothing."""
 
     def dies(self) -> None:
-        """Start the run."""
         self.process().start("go", run_id=self.run_id)
 
     def then(self) -> None:
-        """Start it again."""
         self.clock.seconds += 120
         outcome = self.process().start("go", run_id=self.run_id)
         assert isinstance(self.settle(outcome), Finished)
@@ -358,12 +332,10 @@ class Batch(Payments):
     verdicts: dict[str, Any]
 
     def agents(self) -> Agent:
-        """Return an agent that makes three payments in one turn."""
         script = {"go": [[call("pay", cents=n) for n in (1, 2, 3)], "end"]}
         return make_boss(script, make_pay())
 
     def before(self) -> None:
-        """Open the waits."""
         outcome = self.process().start("go", run_id=self.run_id)
         assert isinstance(outcome, Suspended)
         verdicts = Approve(by="kim"), Deny(by="kim"), Approve(by="kim")
@@ -371,7 +343,6 @@ class Batch(Payments):
         self.verdicts = dict(zip(ids, verdicts, strict=True))
 
     def dies(self) -> None:
-        """Decide all."""
         self.process().decide_all(self.verdicts)
 
     def recorded(self) -> list[tuple[Any, ...]]:
@@ -380,7 +351,6 @@ class Batch(Payments):
         return [(line.wait, line.verdict, line.by, line.at) for line in lines]
 
     def then(self) -> None:
-        """Decide all again."""
         recorded = self.recorded()
         assert [] == self.effects()
         assert set(self.verdicts) == set(self.process().decide_all(self.verdicts))
@@ -400,19 +370,15 @@ class Notice(RunToItsEnd):
     step = 1
 
     def agents(self) -> Agent:
-        """Return an agent that pays once."""
         return make_boss(payment_agent.ONE_PAY_SCRIPT, payment_agent.pay)
 
     def options(self) -> dict[str, Any]:
-        """Record the notifications."""
         return {"notify": tell}
 
     def dies(self) -> None:
-        """Open the wait."""
         self.process().start("go", run_id=self.run_id)
 
     def then(self) -> None:
-        """Sweep or resume."""
         self.clock.seconds += 120
         if not self.keys(f"runs/{self.run_id}/v/"):
             self.resume_to_end()  # the run does not exist yet
@@ -443,22 +409,18 @@ class NoticeAfterADecision(Notice):
         return StoreWithListingTime(self.clock)
 
     def agents(self) -> Agent:
-        """Return an agent that pays twice."""
         script: Any = {"go": [[call("pay")], [call("pay")], "end"]}
         return make_boss(script, payment_agent.pay)
 
     def before(self) -> None:
-        """Decide the first wait."""
         wait = self.start()
         self.process([]).decide(wait.id, Approve())
         self.environment.clear_logs()
 
     def dies(self) -> None:
-        """Pay, and open the second wait."""
         self.process().resume(self.run_id)
 
     def then(self) -> None:
-        """Only sweep."""
         self.sweep()
         [wait] = self.process().look(self.run_id).waits
         assert f"told {wait.id}" in self.effects()

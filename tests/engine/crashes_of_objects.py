@@ -28,7 +28,6 @@ class Market(Scenario):
     more_than = 15
 
     def agents(self) -> Agent:
-        """Return an agent that waits for two prices, one after another."""
         return make_boss(script(["tea"], ["tea"]), make_price())
 
     def work(self, run_id: str) -> None:
@@ -83,7 +82,6 @@ class Trade(Market):
     recoveries = ("repeat", "sweep")
 
     def dies(self) -> None:
-        """Let a run wait before the events, and one after them."""
         self.work("early")
         for price in (1, 2):
             self.clock.seconds += 1
@@ -107,16 +105,13 @@ class DeadPublisher(Market):
     """No process publishes again: the event is for all runs, or for none."""
 
     def before(self) -> None:
-        """Let two runs wait."""
         self.work("a")
         self.work("b")
 
     def dies(self) -> None:
-        """Publish."""
         self.publish(1)
 
     def then(self) -> None:
-        """Only sweep."""
         self.clock.seconds += 61
         self.process().sweep()
         assert self.taken("a") == self.taken("b")
@@ -130,7 +125,6 @@ class DeadSweepOfAPublication(Market):
     step = 3
 
     def before(self) -> None:
-        """Let a publisher die after it recorded its event."""
         self.work("a")
         dying = FaultyStore(self.store, at(3, crashed("before")))
         with suppress(Crash):
@@ -138,11 +132,9 @@ class DeadSweepOfAPublication(Market):
         assert dying.has_crashed
 
     def dies(self) -> None:
-        """Sweep."""
         self.process().sweep()
 
     def then(self) -> None:
-        """Sweep again."""
         for _ in range(2):
             self.clock.seconds += 61
             self.process().sweep()
@@ -156,16 +148,13 @@ class DeadSweepOfOldEvents(Market):
     more_than = 3
 
     def before(self) -> None:
-        """Publish an event that no run takes."""
         self.publish(1, "m-1")
         self.clock.seconds += 3 * DAY
 
     def dies(self) -> None:
-        """Sweep."""
         self.process().sweep()
 
     def then(self) -> None:
-        """Sweep again."""
         self.process().sweep()
         assert [] == self.left()
 
@@ -181,16 +170,13 @@ class AttachmentsOfADeadStart(RunToItsEnd):
     reaches = frozenset({"files without a run"})
 
     def agents(self) -> Agent:
-        """Return three agents that draw and publish files."""
         return three_deep(attachment_agents.DEEP_SCRIPT)
 
     def verdict(self, wait: Wait) -> Any:
-        """Approve."""
         assert "approval" == wait.kind
         return Approve()
 
     def dies(self) -> None:
-        """Store a run and its attachments."""
         self.process().start(["go", PHOTO], run_id=self.run_id, work=False)
 
     def then(self) -> None:
@@ -224,22 +210,18 @@ class ForkWithAttachments(Scenario):
     wait: Wait
 
     def agents(self) -> Agent:
-        """Return an agent that draws a file, and then waits."""
         calls = [[call("draw", what="x")], [call("publish", what="x")], "done"]
         model = attachment_agents.seeing_model({"go": calls})
         return Agent("boss", tools=attachment_agents.TOOLS, model=model)
 
     def before(self) -> None:
-        """Open the wait."""
         self.wait = only_wait(self.process().start("go", run_id=self.run_id))
 
     def dies(self) -> None:
-        """Fork."""
         decisions = {self.wait.id: Approve(by="kim")}
         self.process().fork(self.run_id, run_id="fork", decisions=decisions)
 
     def then(self) -> None:
-        """Fork again."""
         self.clock.seconds += 120
         assert {} == self.process().sweep().errors
         self.dies()

@@ -45,7 +45,6 @@ class States(RunToItsEnd):
     total: ClassVar[int | None] = None
 
     def agents(self) -> Agent:
-        """Return two agents that make the calls, which change their states."""
         script = {
             "go": [[*self.calls], [call("hr", input="below"), *self.calls], "end"],
             "below": [[*self.calls], "done"],
@@ -57,7 +56,6 @@ class States(RunToItsEnd):
         return Answer("it ran") if wait.kind == "unknown" else Approve()
 
     def check(self, outcome: Finished) -> None:
-        """Compare the state with the results."""
         root = self.process().look(outcome.run_id).root
         spent = state_agents.replayed(root.messages)
         assert spent == root.state.get("spent", 0)
@@ -82,7 +80,6 @@ class Attachments(RunToItsEnd):
     start_input: ClassVar[Any] = ["go", attachment_agents.PHOTO]
 
     def agents(self) -> Agent:
-        """Return three agents that draw and publish files."""
         return attachment_agents.three_deep(attachment_agents.DEEP_SCRIPT)
 
     def verdict(self, wait: Wait) -> Verdict:
@@ -90,7 +87,6 @@ class Attachments(RunToItsEnd):
         return Answer("it ran") if wait.kind == "unknown" else Approve()
 
     def check(self, outcome: Finished) -> None:
-        """Compare what the root agent saw."""
         assert "root saw the photo, the chart, the report" == outcome.output
 
 
@@ -98,15 +94,12 @@ class SlowModels(RunToItsEnd):
     """No turn of a model that replies later is asked again once it is committed."""
 
     def agents(self) -> Agent:
-        """Return three agents whose models reply later."""
         return slow_models.agents()[0]
 
     def options(self) -> dict[str, Any]:
-        """Retry at once."""
         return {"model_retry_time": 0}
 
     def check(self, outcome: Finished) -> None:
-        """Count the requests."""
         del outcome
         names = self.effects("poll")
         assert set(slow_models.EFFECTS) == set(names)
@@ -173,7 +166,6 @@ class HooksAndGuardrails(Guarded):
     """No refused call runs, each call has its change, and each trip is an event."""
 
     def agents(self) -> Agent:
-        """Return an agent with every kind of hook."""
         calls = [ToolCall("pay", {"cents": cents}) for cents in (900, 7, 13)]
         return Agent(
             "clerk",
@@ -197,7 +189,6 @@ class HooksAndGuardrails(Guarded):
         return Deny() if wait.kind == "unknown" and ran else Approve(by="kim")
 
     def check(self, outcome: Finished) -> None:
-        """Compare the effects, the trips and the messages."""
         assert "two" == outcome.output
         assert ["pay 100", "pay 7"] == sorted(self.effects())
         names = sorted(each.guardrail for each in self.trips())
@@ -239,7 +230,6 @@ class JudgedTexts(Guarded):
     denied: ClassVar[str] = ""
 
     def agents(self) -> Agent:
-        """Return a boss, and a payer whose texts people and agents judge."""
         checker = Agent(
             "checker", model=Judge(), output_type=Opinion, instructions="Check."
         )
@@ -261,7 +251,6 @@ class JudgedTexts(Guarded):
         return Deny(by="kim") if is_denied else Approve(by="kim")
 
     def check(self, outcome: Finished) -> None:
-        """Compare the effects, the trips and the messages."""
         assert ([] if self.denied == "input" else ["pay 7"]) == self.effects()
         messages = str([each["content"] for each in outcome.continuation.root.messages])
         assert ("secret" in messages) == (not self.denied)
