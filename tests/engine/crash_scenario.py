@@ -15,7 +15,7 @@ A row of the tables is a class::
             ...  # what other processes do, and what must be true
 
 The tables are `crashes_of_runs.py`, `crashes_of_decisions.py`,
-`crashes_of_conversations.py` and `crashes_of_objects.py`. Two executors take their rows:
+`crashes_of_conversations.py` and `crashes_of_objects.py`. Two executors take rows:
 
 - `test_crash_scenarios.py` lets the process crash at each operation, in memory.
 - `tests/torture/test_killed_scenarios.py` kills a process of its own by SIGKILL, on

@@ -7,12 +7,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations import Agent, Approve, Finished
-from continuations.errors import RunBusy, RunNotFound
+from continuations.errors import RunBusy, RunErased, RunNotFound
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.engine import attachment_agents
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.attachment_agents import PHOTO, three_deep
 from tests.engine.crash_scenario import DAY, RunToItsEnd, Scenario, only_wait
+from tests.engine.test_erasing_runs import (
+    assert_only_tombstone,
+    start_listening,
+    start_voting,
+    start_waiting,
+)
 from tests.engine.test_publish import make_price, script
 from tests.scripts import call
 
@@ -231,7 +237,60 @@ class ForkWithAttachments(Scenario):
         assert 2 == len(self.keys(f"runs/fork/x/{nonce}"))
 
 
+# Erasure -----------------------------------------------------------------------------
+
+
+class Erase(Scenario):
+    """A second call, or sweeps alone, leave nothing of a run but its tombstone."""
+
+    more_than = 12
+    step = 3
+    recoveries = ("repeat", "sweep")
+
+    def agents(self) -> Agent:
+        return make_boss({})
+
+    def before(self) -> None:
+        start_waiting(self.store, self.clock)
+
+    def dies(self) -> None:
+        self.process([]).erase(self.run_id)
+
+    def then(self) -> None:
+        if self.recovery == "repeat" or not self.is_erased():
+            self.process([]).erase(self.run_id)
+        for _ in range(3):
+            self.clock.seconds += DAY + 1
+            assert {} == self.process([]).sweep().errors
+        assert_only_tombstone(self.store)
+
+    def is_erased(self) -> bool:
+        """Return whether the tombstone is stored."""
+        try:
+            self.process([]).look(self.run_id)
+        except RunErased:
+            return True
+        return False
+
+
+class EraseOfVotes(Erase):
+    """The run has a wait with a vote."""
+
+    def before(self) -> None:
+        start_voting(self.store, self.clock)
+
+
+class EraseOfAListener(Erase):
+    """The run waits for an event."""
+
+    def before(self) -> None:
+        start_listening(self.store, self.clock)
+
+
 SCENARIOS = (
+    Erase,
+    EraseOfVotes,
+    EraseOfAListener,
     Trade,
     DeadPublisher,
     DeadSweepOfAPublication,

@@ -99,6 +99,13 @@ class SlowModels(RunToItsEnd):
     def options(self) -> dict[str, Any]:
         return {"model_retry_time": 0}
 
+    def then(self) -> None:
+        asked = "ask boss 0" in self.effects()
+        is_committed = len(self.keys(f"runs/{self.run_id}/v/")) > 1
+        super().then()
+        again = asked and not is_committed
+        assert 1 + again == self.effects().count("ask boss 0")
+
     def check(self, outcome: Finished) -> None:
         del outcome
         names = self.effects("poll")
