@@ -46,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell that starts the tests in the background makes them ignore SIGINT.
     """
     config.pluginmanager.register(error_texts.watch(), "error_texts")
+    # Otherwise each process that a test starts compiles all modules anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.environ["PYTHONPATH"] = python_path(*given)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -64,7 +64,7 @@ class Scenario:
 
     run_id: ClassVar[str] = "r1"
     more_than: ClassVar[int] = 5
-    step: ClassVar[int] = 1
+    step: ClassVar[int] = 2
     recoveries: ClassVar[tuple[str, ...]] = ("sweep",)
     reaches: ClassVar[frozenset[str]] = frozenset()
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 class Conversation(Scenario):
     """A thread, whose messages are neither lost nor doubled."""
 
-    step = 2
     more_than = 8
 
     def agents(self) -> Agent:
@@ -251,7 +250,7 @@ class SummariesOfAThread(Summaries):
     """Old tickets have their replies, and the next message is answered once."""
 
     more_than = 8
-    step = 1
+    step = 2
     first: Ticket[Any]
 
     def agents(self) -> Agent:

@@ -224,7 +224,6 @@ class CoveredCalls(Payments):
     """Each covered call runs once, or a person decides its unknown outcome."""
 
     more_than = 9
-    step = 2
     cents: ClassVar[tuple[int, ...]] = (5, 7, 500)
 
     def before(self) -> None:
@@ -302,7 +301,6 @@ class Rules(Payments):
     """Each call has one record of the rule; the denied one never runs."""
 
     more_than = 9
-    step = 2
     cents = (5, 5000, 7)
     policy = ApprovalPolicy(when=small_amounts)
 
@@ -328,7 +326,6 @@ class Batch(Payments):
     """The same batch again completes what is missing, and changes nothing else."""
 
     more_than = 8
-    step = 2
     verdicts: dict[str, Any]
 
     def agents(self) -> Agent:
@@ -367,7 +364,7 @@ class Notice(RunToItsEnd):
     """A wait is notified by the next process, and by no process after that."""
 
     more_than = 5
-    step = 1
+    step = 2
 
     def agents(self) -> Agent:
         return make_boss(payment_agent.ONE_PAY_SCRIPT, payment_agent.pay)

@@ -172,7 +172,7 @@ class AttachmentsOfADeadStart(RunToItsEnd):
     """A sweep deletes them after days, and never those of a start in progress."""
 
     more_than = 2
-    step = 1
+    step = 2
     reaches = frozenset({"files without a run"})
 
     def agents(self) -> Agent:
@@ -212,7 +212,6 @@ class ForkWithAttachments(Scenario):
     """A repeat makes the fork whole, also if the source is erased after it."""
 
     more_than = 8
-    step = 2
     wait: Wait
 
     def agents(self) -> Agent:
