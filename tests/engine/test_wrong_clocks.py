@@ -260,11 +260,16 @@ def test_late_marker_is_found_behind_thousands_of_deadlines(
     """Each look costs two listings, however many deadlines there are."""
     shared.machine().decide(shared.suspend("decided"), Approve())
     _date(shared, timedelta(days=365))
-    for number in range(3000):
-        due = shared.clock.now() + timedelta(days=2 + number / 100)
-        ulid = make_ulid(number, shared.clock.now())
-        marker = layout.Marker(int(due.timestamp() * 1000), "e", ulid, "n1", "other")
-        asyncio.run(shared.store.create(marker.key, b""))
+
+    async def open_deadlines() -> None:
+        for number in range(3000):
+            due = shared.clock.now() + timedelta(days=2 + number / 100)
+            ulid = make_ulid(number, shared.clock.now())
+            at = int(due.timestamp() * 1000)
+            marker = layout.Marker(at, "e", ulid, "n1", "other")
+            await shared.store.create(marker.key, b"")
+
+    asyncio.run(open_deadlines())
 
     listings: list[int] = []
     resumed: list[str] = []
