@@ -55,7 +55,7 @@ class CrashPoint:
 
 
 def every_crash(
-    *moments: Moment, more_than: int, step: int = 1
+    *moments: Moment, more_than: int, step: int = 2
 ) -> Iterator[CrashPoint]:
     """Yield a point for each operation of a process, and last one after its end.
 

@@ -30,11 +30,12 @@ import asyncio
 import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from continuations import Answer, Approve, Finished, Runner, Suspended
+from continuations import Answer, Approve, Finished, Runner
 from continuations.errors import AlreadyDecided
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
+from tests.engine.payment_agent import single_wait
 from tests.run_recovery import RunRecovery
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Scenario:
 
     def start(self) -> Wait:
         """Start the run; return its one wait."""
-        return only_wait(self.process().start("go", run_id=self.run_id))
+        return single_wait(self.process().start("go", run_id=self.run_id))
 
     def resume(self) -> Outcome:
         """Resume the run in a new process, after the claim of the dead one."""
@@ -223,13 +224,6 @@ class RunToItsEnd(Scenario, RunRecovery):
             self.let_pass(3600)
             if int(self.clock.seconds / 3600) % 2:
                 self.process().wake(self.run_id)
-
-
-def only_wait(outcome: Outcome) -> Wait:
-    """Return the one open wait of a run."""
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
-    return wait
 
 
 def tell(wait: Wait) -> None:

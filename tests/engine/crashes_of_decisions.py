@@ -20,7 +20,8 @@ from continuations.tools import Secret
 from tests import effect_log
 from tests.engine import payment_agent
 from tests.engine.agent_builders import make_boss
-from tests.engine.crash_scenario import DAY, RunToItsEnd, Scenario, only_wait, tell
+from tests.engine.crash_scenario import DAY, RunToItsEnd, Scenario, tell
+from tests.engine.payment_agent import single_wait
 from tests.engine.test_grants import SMALL, make_pay, turns
 from tests.scripts import call
 from tests.stores import StoreWithListingTime
@@ -184,7 +185,7 @@ class Payments(Scenario):
     def settle(self, outcome: Outcome) -> Outcome:
         """Say the truth about unknown outcomes, until the run goes on without them."""
         while isinstance(outcome, Suspended) and outcome.waits[0].kind == "unknown":
-            wait = only_wait(outcome)
+            wait = single_wait(outcome)
             ran = f"pay {wait.arguments['cents']}" in self.effects()
             verdict = Deny(reason="it was paid") if ran else Approve(by="kim")
             self.process().decide(wait.id, verdict)

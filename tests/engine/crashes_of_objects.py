@@ -12,7 +12,8 @@ from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.engine import attachment_agents
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.attachment_agents import PHOTO, three_deep
-from tests.engine.crash_scenario import DAY, RunToItsEnd, Scenario, only_wait
+from tests.engine.crash_scenario import DAY, RunToItsEnd, Scenario
+from tests.engine.payment_agent import single_wait
 from tests.engine.test_erasing_runs import (
     assert_only_tombstone,
     start_listening,
@@ -220,7 +221,7 @@ class ForkWithAttachments(Scenario):
         return Agent("boss", tools=attachment_agents.TOOLS, model=model)
 
     def before(self) -> None:
-        self.wait = only_wait(self.process().start("go", run_id=self.run_id))
+        self.wait = single_wait(self.process().start("go", run_id=self.run_id))
 
     def dies(self) -> None:
         decisions = {self.wait.id: Approve(by="kim")}
