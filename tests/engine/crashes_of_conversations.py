@@ -21,7 +21,8 @@ from tests.engine.crash_scenario import Scenario
 from tests.engine.thread_agents import CLERK_ASKS, support
 
 if TYPE_CHECKING:
-    from continuations import Agent
+    from continuations import Agent, Outcome
+    from continuations.engine.outcomes import SendResult
     from continuations.threads import Thread, Ticket
 
 # Threads -----------------------------------------------------------------------------
@@ -45,7 +46,7 @@ class Conversation(Scenario):
         return [str(each["content"]) for each in said if each["content"]]
 
 
-def assert_replied(outcome: object, text: str) -> None:
+def assert_replied(outcome: Outcome | SendResult[str], text: str) -> None:
     """Check the reply to a message."""
     assert isinstance(outcome, Replied)
     assert text == outcome.output
