@@ -95,13 +95,7 @@ SLOW_TESTS := \
 	tests/engine/test_changed_code.py \
 	tests/engine/test_claims.py \
 	tests/engine/test_compaction_in_processes.py \
-	tests/engine/test_crash_of_attachments.py \
-	tests/engine/test_crash_of_compaction.py \
-	tests/engine/test_crash_of_grants.py \
-	tests/engine/test_crash_of_publish.py \
 	tests/engine/test_crash_scenarios.py \
-	tests/engine/test_crash_of_threads.py \
-	tests/engine/test_crash_of_votes.py \
 	tests/engine/test_depth.py \
 	tests/engine/test_drift.py \
 	tests/engine/test_erase_in_processes.py \

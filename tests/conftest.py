@@ -29,6 +29,15 @@ settings.load_profile("without_deadline")
 
 # Here and not in tests/storage, because other tests import the module first.
 pytest.register_assert_rewrite("continuations_storage.conformance")
+# Tables of tests, for detailed messages.
+pytest.register_assert_rewrite(
+    "tests.run_recovery",
+    "tests.engine.crash_scenario",
+    "tests.engine.crashes_of_conversations",
+    "tests.engine.crashes_of_decisions",
+    "tests.engine.crashes_of_objects",
+    "tests.engine.crashes_of_runs",
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell that starts the tests in the background makes them ignore SIGINT.
     """
     config.pluginmanager.register(error_texts.watch(), "error_texts")
+    # Otherwise each process that a test starts compiles all modules anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     os.environ["PYTHONPATH"] = python_path(*given)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -55,19 +55,20 @@ class CrashPoint:
 
 
 def every_crash(
-    *moments: Moment, more_than: int, step: int = 1
+    *moments: Moment, more_than: int, step: int = 2
 ) -> Iterator[CrashPoint]:
     """Yield a point for each operation of a process, and last one after its end.
 
     Args:
         moments: Before or after each operation, or both.
         more_than: The process must make more operations than this.
-        step: Crash before every `step`-th operation only, and after every operation
-            that follows them, unless TORTURE=1.
+        step: Crash before every `step`-th operation only, and after the operations in
+            the middle between them, unless TORTURE=1. With 2, a process dies with each
+            number of completed operations.
     """
     numbers = {
         "before": sample(range(1, MAX_OPERATIONS), step),
-        "after": sample(range(1, MAX_OPERATIONS), step, 1),
+        "after": sample(range(1, MAX_OPERATIONS), step, max(0, step // 2 - 1)),
     }
     for number in range(1, MAX_OPERATIONS):
         for moment in moments:

@@ -1,8 +1,8 @@
 """The environment of a run: a store on disk, logs of effects and turns, processes.
 
 A process shares only the store, the logs and the environment variables with the test.
-It is a fresh interpreter in tests with the mark `fresh_interpreters`, and in each test
-with TORTURE=1. In other tests it is a child of `process_server`.
+It is a fresh interpreter in tests with the mark `fresh_interpreters` if it has agents,
+and in each test with TORTURE=1. Else it is a child of `process_server`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ class RunEnvironment:
             **self.extra_variables,
             **settings_variables,
         }
-        if not self.fresh_interpreters and not RUNS_ALL_CASES:
+        # A process without agents rebuilds no stack, so a fork shows the same.
+        rebuilds = self.fresh_interpreters and settings.get("app") != "none"
+        if not rebuilds and not RUNS_ALL_CASES:
             served = process_server.start(
                 [command, *arguments], environment, self.folder
             )
@@ -172,6 +174,11 @@ class RunEnvironment:
         """Return every turn of a scripted model as `"task number"`."""
         lines = effect_log.read_lines(self.folder / "turns")
         return [f"{line['task']} {line['turn']}" for line in lines]
+
+    def clear_logs(self) -> None:
+        """Forget all effects and turns."""
+        for name in ("effects", "turns"):
+            (self.folder / name).unlink(missing_ok=True)
 
     def objects(self) -> dict[str, bytes]:
         """Return the body of every file of the store."""

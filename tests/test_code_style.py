@@ -78,7 +78,6 @@ SHARED_MODULE_NAMES = {
     "arrivals",
     "decisions",
     "dispatch",
-    "doctor",
     "errors",
     "problems",
     "versions",

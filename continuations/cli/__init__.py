@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         # Imported here, because the extra `cli` may not be installed.
-        from continuations.cli.entry_point import run_command  # noqa: PLC0415
+        from continuations.cli.program import run_command  # noqa: PLC0415
 
         return run_command(arguments)
     except KeyboardInterrupt:

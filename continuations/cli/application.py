@@ -1,117 +1,26 @@
-"""Make a runner from `--app` and `--store`.
-
-Deciding and inspecting need a store and no application code. Starting and resuming
-need the code, and only they import its module.
-"""
+"""Load what `--app` and other options name, and name a store."""
 
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import continuations
 from continuations.cli.options import UsageError
-from continuations.core.visible_text import escape_invisible
 from continuations.engine.loading import load_object, load_or_call
-from continuations.errors import ContinuationsError, InvalidInput
-from continuations.ledger.objects import check_folder_exists, open_store
+from continuations.errors import InvalidInput
+from continuations.ledger.objects import open_store
 from continuations_storage import FileStore, MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from continuations import Agent, AsyncRunner, Runner
     from continuations.engine.ports import Groups
     from continuations_storage import Store
 
 
-def runner_with_agents(
-    app: str | None, store: str | None, *, command: str, may_be_first: bool = False
-) -> Runner:
-    """Return the runner of an application.
-
-    Args:
-        app: The option `--app`.
-        store: The option `--store`.
-        command: The command, for the error.
-        may_be_first: Whether the command may make the folder of a `file:` store.
-
-    Raises:
-        UsageError: There is no application, or it cannot be loaded.
-        StoreUnavailable: The folder does not exist, and the command does not make it.
-    """
-    if app is not None:
-        runner = _runner(app, load_option("--app", app), store)
-        if not may_be_first:
-            check_folder_exists(runner.store)
-        return runner
-    msg = (
-        f"--app is missing: `{command}` runs your agents. Pass --app MODULE:NAME or "
-        "set CONTINUATIONS_APP. NAME must be a Runner, an AsyncRunner or an Agent."
-    )
-    raise UsageError(msg)
-
-
-def missing_code(app: str | None, store: str | None, run_id: str) -> Iterator[str]:
-    """Yield which tool or agent of a run the application lacks, or how to find out.
-
-    A worker without them leaves the run to others, and stores nothing about it.
-    """
-    if app is None:
-        yield (
-            "if no worker goes on: continuations drift --app APP says which tool or "
-            "agent its code lacks"
-        )
-        return
-    with suppress(ContinuationsError):
-        code = runner_with_agents(app, store, command="show")
-        for row in code.drift(run=run_id):
-            for reason in row.why:
-                if reason.verdict == "refuse":
-                    yield escape_invisible(f"{app} does not continue it: {reason.text}")
-
-
-def runner_without_agents(
-    app: str | None, store: str | None, *, may_be_first: bool = False
-) -> Runner:
-    """Return a runner that inspects and decides.
-
-    With a store, the application is imported only if it must tell groups of a person.
-
-    Args:
-        app: The option `--app`.
-        store: The option `--store`.
-        may_be_first: Whether the command may make the folder of a `file:` store.
-
-    Raises:
-        UsageError: There is no store.
-        StoreUnavailable: The folder does not exist, and the command does not make it.
-    """
-    if store is not None:
-        groups = None if app is None else _groups_of(app)
-        runner = continuations.Runner([], store=store, groups=groups)
-    elif app is not None:
-        runner = _runner(app, load_option("--app", app), store)
-    else:
-        msg = (
-            "--store is missing. Pass --store URL (file:PATH or s3://BUCKET/PREFIX) or "
-            "set CONTINUATIONS_STORE."
-        )
-        raise UsageError(msg)
-    if not may_be_first:
-        check_folder_exists(runner.store)
-    return runner
-
-
-def runner_for_command(app: str | None, store: str | None, *, command: str) -> Runner:
-    """Return a runner with the agents of `--app`, or without agents."""
-    if app is None:
-        return runner_without_agents(None, store)
-    return runner_with_agents(app, store, command=command)
-
-
-def _groups_of(app: str) -> Groups:
+def groups_of(app: str) -> Groups:
     """Return a function that asks the application for the groups of a person."""
 
     async def groups(person: str) -> Collection[str]:
@@ -132,7 +41,13 @@ def _groups_of(app: str) -> Groups:
     return groups
 
 
-def _runner(app: str, value: object, store: str | None) -> Runner:
+def load_runner(app: str, store: str | None) -> Runner:
+    """Return the runner of `--app`, or one with its agent and the store of `--store`.
+
+    Raises:
+        UsageError: The application cannot be loaded, or its store is another one.
+    """
+    value = load_option("--app", app)
     runner: Runner | None = None
     if _is_async_runner(value):
         runner = continuations.Runner([], store="memory:")

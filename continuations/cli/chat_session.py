@@ -1,4 +1,6 @@
-"""One conversation at a terminal: post messages, work on replies, read what is new.
+"""One conversation: post messages, work on replies, read what is new.
+
+`ChatPipe` does so for each line of the input; `chat_terminal` asks a person.
 
 A message may have files, which a person attaches before it is sent.
 """
@@ -7,25 +9,38 @@ from __future__ import annotations
 
 import glob
 import shlex
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from continuations.cli import FAILED, formatting
+from continuations.cli.chat_lines import EventLines, failed_lines, said_lines
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
-from continuations.cli.options import UsageError, given_options, read_file
-from continuations.cli.output import recorded_decisions, write_note
+from continuations.cli.options import UsageError, read_file
+from continuations.cli.output import (
+    recorded_decisions,
+    write_json,
+    write_lines,
+    write_note,
+)
+from continuations.cli.terminal import print_lines
 from continuations.core.rows.attachments import check_total
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.event_reading import MAX_ORDINAL
+from continuations.engine.outcomes import Failed, Queued, Replied, Suspended
+from continuations.engine.ports import SystemClock
 from continuations.engine.sync import portal
 from continuations.errors import InvalidInput, RunErased
+from continuations.serve.run_responses import reply_response
 
 if TYPE_CHECKING:
     import signal
+    from collections.abc import Iterable
 
     from continuations import Continuation, Runner, Wait
-    from continuations.cli.decision_input import Actor
+    from continuations.cli.options import Actor
     from continuations.core.reading.run_stream import StreamEvent
     from continuations.core.rows.attachments import Content
     from continuations.core.rows.run import WhenBusy
@@ -33,7 +48,7 @@ if TYPE_CHECKING:
     from continuations.engine.ports import OnEvent
     from continuations.engine.start.new_run import UserText
     from continuations.engine.threads.async_ticket import AsyncTicket
-    from continuations.threads import AsyncThread, Thread
+    from continuations.threads import Thread
 
 
 class ChatSession:
@@ -49,7 +64,7 @@ class ChatSession:
         self, runner: Runner, thread: Thread[Any], actor: Actor, context: object
     ) -> None:
         self._runner = runner
-        self._thread: AsyncThread[Any] = thread.async_thread
+        self._thread = thread
         self._actor = actor
         self._context = context
         self._cursor = ""
@@ -74,7 +89,7 @@ class ChatSession:
     def look(self) -> Continuation | None:
         """Return the newest state of the open conversation."""
         try:
-            state = portal.run_until_complete(self._thread.look())
+            state = self._thread.look()
         except RunErased:
             return None
         is_over = state is None or state.status in ENDED_STATUSES
@@ -88,7 +103,7 @@ class ChatSession:
         when_busy: WhenBusy = "queue",
     ) -> AsyncTicket[Any]:
         """Store a message; nothing works on it yet."""
-        posted = self._thread.post(
+        posted = self._thread.async_thread.post(
             text,
             by=self._actor.name,
             id=own_id,
@@ -110,7 +125,7 @@ class ChatSession:
         run_id = self._find_run()
         if run_id is None:
             return None
-        found = self._thread.ticket(self.next_number, run_id=run_id)
+        found = self._thread.async_thread.ticket(self.next_number, run_id=run_id)
         ticket = portal.run_until_complete(found)
         if ticket is None or portal.run_until_complete(ticket.look()) is None:
             return None
@@ -190,16 +205,13 @@ class ChatSession:
 
     def stop(self, reason: str | None) -> None:
         """Ask that the present turn ends."""
-        portal.run_until_complete(
-            self._thread.stop_turn(
-                by=self._actor.name, reason=reason, door=self._actor.door
-            )
+        self._thread.stop_turn(
+            by=self._actor.name, reason=reason, door=self._actor.door
         )
 
     def close(self) -> None:
         """Close the conversation after the messages before."""
-        closing = self._thread.close(by=self._actor.name, context=self._context)
-        portal.run_until_complete(closing)
+        self._thread.close(by=self._actor.name, context=self._context)
 
 
 def _place(cursor: str) -> tuple[int, int]:
@@ -207,11 +219,10 @@ def _place(cursor: str) -> tuple[int, int]:
     return int(version or 0), int(ordinal or 0)
 
 
-def next_command(session: ChatSession, *, app: str | None, store: str | None) -> str:
-    """Return the command that continues a conversation."""
+def next_command(session: ChatSession, options: list[str]) -> str:
+    """Return the command that continues a conversation, with `--app` and `--store`."""
     words = ["continuations", "chat", session.agent, "--key", session.key]
-    words += given_options(app, store)
-    return shlex.join(words)
+    return shlex.join([*words, *options])
 
 
 FILE_COMMAND = "/file"
@@ -292,3 +303,75 @@ def completed_lines(line: str) -> list[str]:
     found = sorted(glob.glob(f"{glob.escape(begun)}*"))  # noqa: PTH207 - keeps "./"
     paths = (f"{each}/" if Path(each).is_dir() else each for each in found)
     return [_BEGIN + path for path in paths]
+
+
+# Without a person ----------------------------------------------------------
+
+
+class ChatPipe:
+    """Sends each line as a message, and prints each reply."""
+
+    def __init__(
+        self, runner: Runner, session: ChatSession, back: str, *, as_json: bool
+    ) -> None:
+        self._runner = runner
+        self._session = session
+        self._back = back
+        self._as_json = as_json
+        self._events = EventLines(session.agent)
+
+    def run(
+        self,
+        lines: Iterable[UserText],
+        message_id: str | None,
+        when_busy: WhenBusy,
+    ) -> int:
+        """Send the lines; return the exit code of the command."""
+        code = 0
+        for index, text in enumerate(lines):
+            self._events.own_texts.append(shown_text(text))
+            ticket = self._session.post(text, own_id=message_id, when_busy=when_busy)
+            if index == 0:
+                self._session.begin_at(ticket)
+            try:
+                result = self._session.work(ticket)
+            except KeyboardInterrupt:
+                result = None
+            if result is not None:
+                self._write(ticket, result)
+            number = self._session.stop_signal
+            if number is not None:
+                write_note(
+                    f"stopped: message {ticket.number} of run {ticket.run_id} is "
+                    f"stored. Its reply continues with: {self._back}"
+                )
+                return 128 + number
+            if isinstance(result, Failed):
+                code = FAILED
+        return code
+
+    def _write(self, ticket: AsyncTicket[Any], result: SendResult[Any]) -> None:
+        if self._as_json:
+            store = self._runner.store
+            shown = reply_response(store, SystemClock(), result, ticket.number, "texts")
+            write_json(portal.run_until_complete(shown))
+            sys.stdout.flush()  # a program that reads the lines waits for each
+            return
+        # A repeated command asks for a reply that was given before.
+        if not ticket.was_answered:
+            for event in self._session.new_events():
+                print_lines(self._events.lines(event))
+        is_old = self._events.replied < ticket.number
+        match result:
+            case Replied() if is_old:
+                output = result.continuation.output or ""
+                print_lines(said_lines(self._session.agent, output))
+            case Failed() if is_old:
+                print_lines(failed_lines(result.error))
+            case Suspended():
+                write_lines(formatting.outcome_lines(result))
+            case Queued():
+                write_lines([f"Queued: message {ticket.number} of {ticket.run_id}"])
+            case _:
+                pass
+        sys.stdout.flush()

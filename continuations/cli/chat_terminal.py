@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from continuations import Runner, Wait
     from continuations.cli.chat_session import ChatSession
-    from continuations.cli.decision_input import Actor
+    from continuations.cli.options import Actor
     from continuations.core.reading.live_events import RunEvent
     from continuations.core.reading.run_stream import StreamEvent
     from continuations.core.rows.decisions import Verdict, VerdictKind

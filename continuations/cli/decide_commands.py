@@ -1,16 +1,26 @@
-"""The commands that record decisions: approve, deny, answer, fail, decide."""
+"""The commands that end waits, or give them time.
+
+Decisions end them (approve, deny, answer, fail, decide), and so do events (publish). A
+heartbeat gives the wait of a job more time.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import continuations
 from continuations.cli import LIBRARY_ERROR, formatting
-from continuations.cli.application import runner_without_agents
-from continuations.cli.decision_input import (
+from continuations.cli.command import Command, with_common_options
+from continuations.cli.options import (
+    By,
+    Reason,
+    Shown,
+    UsageError,
+    WaitId,
     check_wait_id,
     find_wait_id,
     parse_arguments,
@@ -19,36 +29,27 @@ from continuations.cli.decision_input import (
     resolve_actor,
     write_actor_note,
 )
-from continuations.cli.options import (
-    App,
-    By,
-    Json,
-    Reason,
-    Shown,
-    StoreUrl,
-    UsageError,
-    WaitId,
-)
-from continuations.cli.output import write_json, write_lines
 from continuations.core import jsontext
-from continuations.core.rows.decisions import Decision
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.visible_text import escape_invisible
 from continuations.errors import ContinuationsError
 from continuations.present.json_forms import decide_json
 from continuations.present.problems import find_problem_type
-from continuations.wire.report import to_json
+from continuations.present.times import counted
+from continuations.wire.report import to_json, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations import Runner, Wait
-    from continuations.core.rows.decisions import Verdict
+    from continuations.core.rows.decisions import Decision, Verdict
     from continuations.results import Vote
     from continuations.serve.http.decision_bodies import PostedDecision
 
 
+@with_common_options
 def approve(  # noqa: PLR0913 - one parameter for each option
+    command: Command,
     wait: WaitId,
     *,
     by: By = None,
@@ -85,25 +86,20 @@ def approve(  # noqa: PLR0913 - one parameter for each option
         ),
     ] = False,
     shown: Shown = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Approve a call: it runs exactly as the wait shows it. Needs no agent code."""
     _check_run_again(wait, run_again=run_again)
     edited: Any = None if arguments is None else parse_arguments(arguments)
     filled: Any = None if form is None else parse_arguments(form, name="--form")
     grant = None if remember is None else parse_grant(remember)
-    _decide(
-        runner_without_agents(app, store),
-        wait,
-        by,
-        lambda name: continuations.Approve(
-            by=name, reason=reason, arguments=edited, form=filled, remember=grant
-        ),
-        shown=shown,
-        as_json=json,
+    make_verdict = partial(
+        continuations.Approve,
+        reason=reason,
+        arguments=edited,
+        form=filled,
+        remember=grant,
     )
+    _decide(command, wait, by, make_verdict, shown)
 
 
 def _check_run_again(wait: str, *, run_again: bool) -> None:
@@ -126,28 +122,23 @@ def _check_run_again(wait: str, *, run_again: bool) -> None:
         raise UsageError(msg)
 
 
+@with_common_options
 def deny(
+    command: Command,
     wait: WaitId,
     *,
     by: By = None,
     reason: Reason = None,
     shown: Shown = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Deny a call: it does not run, and the model sees why. Needs no agent code."""
-    _decide(
-        runner_without_agents(app, store),
-        wait,
-        by,
-        lambda name: continuations.Deny(by=name, reason=reason),
-        shown=shown,
-        as_json=json,
-    )
+    make_verdict = partial(continuations.Deny, reason=reason)
+    _decide(command, wait, by, make_verdict, shown)
 
 
-def answer(  # noqa: PLR0913 - one parameter for each option
+@with_common_options
+def answer(
+    command: Command,
     wait: WaitId,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="The answer, as JSON.")],
     *,
@@ -157,9 +148,6 @@ def answer(  # noqa: PLR0913 - one parameter for each option
     by: By = None,
     reason: Reason = None,
     shown: Shown = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Answer a wait. Needs no agent code.
 
@@ -169,70 +157,44 @@ def answer(  # noqa: PLR0913 - one parameter for each option
     """
     hint = "Pass --text if it is plain text, or write it as JSON."
     parsed = value if text else parse_json_value(value, name="VALUE", hint=hint)
-    _decide(
-        runner_without_agents(app, store),
-        wait,
-        by,
-        lambda name: continuations.Answer(parsed, by=name, reason=reason),
-        shown=shown,
-        as_json=json,
-    )
+    make_verdict = partial(continuations.Answer, parsed, reason=reason)
+    _decide(command, wait, by, make_verdict, shown)
 
 
+@with_common_options
 def fail(
+    command: Command,
     wait: WaitId,
     error: Annotated[str, typer.Argument(metavar="ERROR", help="What failed.")],
     *,
     by: By = None,
     reason: Reason = None,
     shown: Shown = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Say that an awaited event does not come, or that a job failed.
 
     The model reads the error. Needs no agent code.
     """
-    _decide(
-        runner_without_agents(app, store),
-        wait,
-        by,
-        lambda name: continuations.Fail(error, by=name, reason=reason),
-        shown=shown,
-        as_json=json,
-    )
+    make_verdict = partial(continuations.Fail, error, reason=reason)
+    _decide(command, wait, by, make_verdict, shown)
 
 
 def _decide(
-    runner: Runner,
+    command: Command,
     wait_id: str,
     by: str | None,
-    make_verdict: Callable[[str], Verdict],
-    *,
+    make_verdict: Callable[..., Verdict],
     shown: str | None,
-    as_json: bool,
 ) -> None:
+    runner = command.runner_without_agents()
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
-    wait = None if as_json else _open_wait(runner, wait_id)
+    wait = None if command.as_json else _open_wait(runner, wait_id)
     result = runner.decide(
-        wait_id, make_verdict(actor.name), shown=shown, door=actor.door
+        wait_id, make_verdict(by=actor.name), shown=shown, door=actor.door
     )
     write_actor_note(actor)
-    if not isinstance(result, Decision):
-        if as_json:
-            write_json(to_json(result))
-        else:
-            write_lines(formatting.title_lines(wait, result))
-            write_lines(formatting.vote_lines(result))
-        return
-    if as_json:
-        write_json(to_json(result))
-        return
-    run_id = wait_id.partition("@")[2]
-    write_lines(formatting.title_lines(wait, result))
-    write_lines(formatting.decision_lines(result, run_id))
+    command.write(partial(to_json, result), formatting.decided_lines(wait, result))
 
 
 def _open_wait(runner: Runner, wait_id: str) -> Wait | None:
@@ -242,7 +204,9 @@ def _open_wait(runner: Runner, wait_id: str) -> Wait | None:
     return None
 
 
+@with_common_options
 def decide(
+    command: Command,
     decisions: Annotated[
         str,
         typer.Argument(
@@ -252,9 +216,6 @@ def decide(
     ],
     *,
     by: By = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Decide several waits; each has a result of its own. Needs no agent code.
 
@@ -262,7 +223,7 @@ def decide(
     """
     actor = resolve_actor(by)
     posted = _posted(parse_arguments(decisions, name="DECISIONS"), actor.name)
-    results = runner_without_agents(app, store).decide_all(
+    results = command.runner_without_agents().decide_all(
         {wait_id: each.verdict for wait_id, each in posted.items()},
         shown={wait_id: each.shown for wait_id, each in posted.items() if each.shown},
         door=actor.door,
@@ -270,10 +231,8 @@ def decide(
     if not all(isinstance(each, Exception) for each in results.values()):
         write_actor_note(actor)
     for wait_id, result in results.items():
-        if json:
-            write_json(_result_json(wait_id, result))
-        else:
-            write_lines([f"{escape_invisible(wait_id)}: {_result_text(result)}"])
+        text = f"{escape_invisible(wait_id)}: {_result_text(result)}"
+        command.write(partial(_result_json, wait_id, result), [text])
     if any(isinstance(each, Exception) for each in results.values()):
         raise typer.Exit(LIBRARY_ERROR)
 
@@ -310,3 +269,78 @@ def _result_json(wait_id: str, result: Decision | Vote | Exception) -> dict[str,
     form = decide_json(result, woken=False)
     del form["woken"]
     return {"wait_id": wait_id, **form}
+
+
+@with_common_options
+def publish(
+    command: Command,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The name of the event, as the tool passes it to wait_for().",
+        ),
+    ],
+    *,
+    data: Annotated[
+        str, typer.Option(metavar="JSON", help="The data, as JSON.")
+    ] = "null",
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="The key that wait_for() has; default: none."),
+    ] = None,
+    event_id: Annotated[
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="ID",
+            help="Your id of the event: a repeated command publishes one event.",
+        ),
+    ] = None,
+    by: By = None,
+) -> None:
+    """Publish an event for all waiting runs. Needs no agent code.
+
+    The event ends each wait of this name and key. A wait that is opened within 24 hours
+    takes the event too.
+    """
+    value = parse_json_value(data, name="--data", hint="Write a text in quotes.")
+    actor = resolve_actor(by)
+    publication = command.runner_without_agents(may_be_first=True).publish(
+        name, value, key=key, by=actor.name, id=event_id, door=actor.door
+    )
+    write_actor_note(actor)
+    count = len(publication.run_ids)
+    runs = counted(count, "run")
+    lines = [f"event {publication.id} is published; it ended waits of {runs}"]
+    lines += [escape_invisible(f"  {run_id}") for run_id in publication.run_ids]
+    lines += ["next: continuations sweep"] if count else []
+    command.write(partial(to_json, publication), lines)
+
+
+@with_common_options
+def heartbeat(
+    command: Command,
+    wait: WaitId,
+    *,
+    extend: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Seconds from now to the new deadline."),
+    ],
+    by: By = None,
+) -> None:
+    """Say that a job of another system is in progress: its wait gets more time.
+
+    A deadline never moves to an earlier time. Needs no agent code.
+    """
+    runner = command.runner_without_agents()
+    check_wait_id(runner, wait)
+    actor = resolve_actor(by)
+    extended = runner.heartbeat(wait, extend=extend, by=actor.name)
+    write_actor_note(actor)
+    deadline = None if extended.deadline is None else utc_text(extended.deadline)
+    shown = "it has no deadline" if deadline is None else f"the deadline is {deadline}"
+    command.write(
+        lambda: {"status": "extended", "deadline": deadline},
+        [f"{escape_invisible(extended.id)}: {shown}"],
+    )

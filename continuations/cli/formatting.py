@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.core.rows.decisions import Decision
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import escape_invisible, indent_escaped
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from continuations.core.rows.wait_rules import WaitRules
     from continuations.ledger.decisions.worklist import ListedWait
     from continuations.prices import Usage
-    from continuations.results import Decision
 
 # Longer JSON is laid out with one value per line.
 _MAX_INLINE_CHARS = 100
@@ -207,42 +207,41 @@ def decision_text(decision: Decision) -> str:
     return f"{word}{by} at {readable_time(decision.at)}"
 
 
-def decision_lines(decision: Decision, run_id: str) -> Iterator[str]:
-    """Yield the recorded decision and the next command."""
-    yield escape_invisible(decision_text(decision))
-    yield f"wait: {escape_invisible(decision.wait_id)}"
-    if decision.reason is not None:
-        yield f"reason: {escape_invisible(decision.reason)}"
-    if decision.arguments is not None:
-        yield from json_field_lines("edited arguments", decision.arguments)
-    if decision.value is not None:
-        yield from json_field_lines("value", decision.value)
-    if decision.form is not None:
-        yield from json_field_lines("form", decision.form)
-    yield f"next: continuations resume {escape_invisible(run_id)}"
+def decided_lines(wait: Wait | None, decided: Decision | Vote) -> Iterator[str]:
+    """Yield what was recorded, and the next step; after a vote the wait is still open.
 
-
-def vote_lines(vote: Vote) -> Iterator[str]:
-    """Yield a recorded vote of a wait that is still open."""
-    voted = f"{DECISION_WORDS[vote.kind].lower()} by {vote.by}: {votes_text(vote)}"
-    yield escape_invisible(voted)
-    yield f"wait: {escape_invisible(vote.wait_id)}"
-    if vote.reason is not None:
-        yield f"reason: {escape_invisible(vote.reason)}"
-    if vote.arguments is not None:
-        yield from json_field_lines("edited arguments", vote.arguments)
-    if vote.value is not None:
-        yield from json_field_lines("value", vote.value)
-    if vote.form is not None:
-        yield from json_field_lines("form", vote.form)
-    yield f"next: {vote.still_needed} more must decide the same way"
+    Args:
+        wait: The wait, for its title, if it could be read before.
+        decided: The recorded decision or vote.
+    """
+    yield from title_lines(wait, decided)
+    run_id = escape_invisible(decided.wait_id.partition("@")[2])
+    if isinstance(decided, Decision):
+        text, step = decision_text(decided), f"continuations resume {run_id}"
+    else:
+        word = DECISION_WORDS[decided.kind].lower()
+        text = f"{word} by {decided.by}: {votes_text(decided)}"
+        step = f"{decided.still_needed} more must decide the same way"
+    yield escape_invisible(text)
+    yield f"wait: {escape_invisible(decided.wait_id)}"
+    if decided.reason is not None:
+        yield f"reason: {escape_invisible(decided.reason)}"
+    values = {
+        "edited arguments": decided.arguments,
+        "value": decided.value,
+        "form": decided.form,
+    }
+    for name, value in values.items():
+        if value is not None:
+            yield from json_field_lines(name, value)
+    yield f"next: {step}"
 
 
 def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
     """Yield a table of waits, one per line, the id first."""
     # Not rich's table: it takes two seconds for 10,000 waits and cuts wide cells.
-    rows: list[tuple[str, ...]] = [("WAIT", "RUN", "KIND", "OPENED", "STATE")]
-    rows += [
+    head = ("WAIT", "RUN", "KIND", "OPENED", "STATE")
+    rows = [
         (
             wait.id,
             wait.run_id,
@@ -252,13 +251,13 @@ def wait_table_lines(waits: Sequence[WaitSummary]) -> Iterator[str]:
         )
         for wait in waits
     ]
-    return _table_lines(rows)
+    return _table_lines(head, rows)
 
 
 def worklist_lines(rows: Sequence[ListedWait]) -> Iterator[str]:
     """Yield a table of waits with their tools and deadlines, the id first."""
-    table: list[tuple[str, ...]] = [("WAIT", "KIND", "TOOL", "DEADLINE", "STATE")]
-    table += [
+    head = ("WAIT", "KIND", "TOOL", "DEADLINE", "STATE")
+    table = [
         (
             row.wait.id,
             row.wait.kind,
@@ -268,7 +267,7 @@ def worklist_lines(rows: Sequence[ListedWait]) -> Iterator[str]:
         )
         for row in rows
     ]
-    return _table_lines(table)
+    return _table_lines(head, table)
 
 
 def run_table_lines(runs: Sequence[RunSummary]) -> Iterator[str]:
@@ -277,10 +276,8 @@ def run_table_lines(runs: Sequence[RunSummary]) -> Iterator[str]:
     some_threads = any(run.thread is not None for run in runs)
     thread_columns = ("THREAD", "MESSAGES") if some_threads else ()
     columns = ("STARTED", "UPDATED", "TITLE", "LABELS")
-    rows: list[tuple[str, ...]] = [
-        ("RUN", "STATUS", "AGENT", *thread_columns, *columns)
-    ]
-    rows += [
+    head = ("RUN", "STATUS", "AGENT", *thread_columns, *columns)
+    rows = [
         (
             run.run_id,
             run.status,
@@ -293,15 +290,17 @@ def run_table_lines(runs: Sequence[RunSummary]) -> Iterator[str]:
         )
         for run in runs
     ]
-    return _table_lines(rows)
+    return _table_lines(head, rows)
 
 
 def _thread_cells(run: RunSummary) -> tuple[str, str]:
     return ("", "") if run.thread is None else (run.thread, str(run.messages))
 
 
-def _table_lines(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    escaped = [tuple(escape_invisible(cell) for cell in row) for row in rows]
+def _table_lines(
+    head: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+) -> Iterator[str]:
+    escaped = [tuple(escape_invisible(cell) for cell in row) for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*escaped, strict=True)]
     for row in escaped:
         cells = zip(row, widths, strict=True)

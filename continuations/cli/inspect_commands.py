@@ -1,34 +1,29 @@
-"""The commands that read a store: waiting, runs, show, audit, doctor."""
+"""The commands that read a store: waiting, inbox, runs, show, audit."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from continuations.cli import FAILED, formatting
-from continuations.cli.application import (
-    missing_code,
-    runner_without_agents,
-    store_name,
-)
-from continuations.cli.decision_input import check_run_id
+from continuations.cli import formatting, stack_tree
+from continuations.cli.application import store_name
+from continuations.cli.command import Command, with_common_options
 from continuations.cli.options import (
-    App,
+    By,
     Json,
     RunId,
-    StoreUrl,
     Transcript,
     UsageError,
-    given_options,
+    resolve_actor,
 )
 from continuations.cli.output import (
     detail_of,
-    run_form,
+    recorded_decisions,
     with_places,
     write_json,
     write_lines,
@@ -37,6 +32,7 @@ from continuations.cli.output import (
 from continuations.cli.stack_tree import Line
 from continuations.core.rows.attachments import attachments_of
 from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.wait_rules import COUNTED_KINDS
 from continuations.core.visible_text import escape_invisible, shorten
 from continuations.engine.sync import portal
 from continuations.errors import ContinuationsError
@@ -44,19 +40,18 @@ from continuations.ledger.arrivals.arrival_logs import MESSAGES
 from continuations.ledger.decisions.worklist import MAX_PAGE
 from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, gather_all
-from continuations.present.json_forms import (
-    listed_wait_json,
-    wait_json,
-)
+from continuations.present.json_forms import listed_wait_json, run_json, wait_json
+from continuations.present.times import counted
 from continuations.present.wait_words import agent_state, awaiting_models_line
+from continuations.serve.pages import inbox_view
 from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json, utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from continuations import Continuation, Runner, Wait
-    from continuations.core.messages import Detail
+    from continuations.ledger.decisions.worklist import ListedWait
     from continuations.wire.arrivals import InboxMessage
     from continuations_storage import Store
 
@@ -85,7 +80,9 @@ IdsOnly = Annotated[
 ]
 
 
+@with_common_options
 def waiting(
+    command: Command,
     *,
     json: Json = False,
     ids: IdsOnly = False,
@@ -99,32 +96,31 @@ def waiting(
             "deadlines first.",
         ),
     ] = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """List the open waits of a store. Needs no agent code."""
     if due and approver is not None:
         msg = "--approver cannot be combined with --due. Leave one of them out."
         raise UsageError(msg)
-    runner = runner_without_agents(app, store)
+    runner = command.runner_without_agents()
     if due:
         _write_worklist(runner, json=json)
         return
     summaries = runner.waiting(kinds=kind or None, approver=approver)
-    person = ""
     if approver is not None:
-        person = f" for {escape_invisible(approver)}"
         _note_unknown_groups(runner, approver)
     if ids:
         write_lines(escape_invisible(wait.id) for wait in summaries)
         return
-    models = "" if kind else awaiting_models(runner)
+    models = "" if kind else _awaiting_models(runner)
     if json:
         _write_note(models)
         write_json(to_json(list(summaries)))
         return
     waits = list(summaries)
-    if not waits:
+    if waits:
+        write_lines(formatting.wait_table_lines(waits))
+    else:
+        person = "" if approver is None else f" for {escape_invisible(approver)}"
         hint = (
             ""
             if kind or person
@@ -132,9 +128,6 @@ def waiting(
             "--kind event."
         )
         write_note(f"No open waits{person} in {store_name(runner.store)}.{hint}")
-        _write_note(models)
-        return
-    write_lines(formatting.wait_table_lines(waits))
     _write_note(models)
 
 
@@ -153,7 +146,7 @@ def _note_unknown_groups(runner: Runner, approver: str) -> None:
 
 def _write_worklist(runner: Runner, *, json: bool) -> None:
     page = runner.worklist(limit=MAX_PAGE)
-    _write_note(awaiting_models(runner))
+    _write_note(_awaiting_models(runner))
     if page.next is not None:
         write_note(f"Only the first {MAX_PAGE} waits are shown.")
     if json:
@@ -164,7 +157,140 @@ def _write_worklist(runner: Runner, *, json: bool) -> None:
         write_note(f"No open waits in {store_name(runner.store)}.")
 
 
-def runs(  # noqa: PLR0913 - one parameter for each option
+_PAGE_ROWS = 50
+_MAX_COUNTED = 100
+
+Whose = Annotated[
+    str,
+    typer.Option(
+        "--for",
+        metavar="me|all",
+        help="me: the waits that --by may decide now. all: all waits that ask a "
+        "person.",
+    ),
+]
+Kind = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="Only waits of this kind, for example question."),
+]
+Words = Annotated[
+    str,
+    typer.Option(
+        "--filter",
+        metavar="TEXT",
+        help="Only waits that show each of these words: in the title, the path, the "
+        "run or a fact.",
+    ),
+]
+
+
+@with_common_options
+def inbox(
+    command: Command,
+    *,
+    whose: Whose = "me",
+    kind: Kind = None,
+    words: Words = "",
+    limit: Annotated[
+        int,
+        typer.Option(min=1, max=MAX_PAGE, metavar="N", help="Show at most N waits."),
+    ] = _PAGE_ROWS,
+    by: By = None,
+) -> None:
+    """Show what waits for a decision, due first. Needs no agent code.
+
+    Each wait shows its kind, its effect, the time that is left, a few facts and its
+    id. `show WAIT` has everything that you need to decide. In a pipe, deadlines are
+    times, and the output has no colors.
+    """
+    if whose not in ("me", "all"):
+        msg = f"--for must be me or all, got {whose!r}. Pass --for me --by NAME."
+        raise UsageError(msg)
+    runner = command.runner_without_agents()
+    person = resolve_actor(by).name if whose == "me" else None
+    if person is not None:
+        _note_unknown_groups(runner, person)
+    rows, has_more = _find(runner, person, kind, words.split(), limit)
+    if has_more:
+        write_note(f"More waits follow. Show them with --limit, up to {MAX_PAGE}.")
+    models = _awaiting_models(runner)
+    if command.as_json:
+        _write_note(models)
+        write_json([listed_wait_json(row) for row in rows])
+        return
+    others = [*filter(None, (_others(runner), models))]
+    if not sys.stdout.isatty():
+        write_lines(_plain_lines(rows, person, others))
+        return
+    from continuations.cli import terminal  # noqa: PLC0415 - a pipe needs no rich
+
+    now = datetime.now(UTC)
+    views = [inbox_view.inbox_row(row, now) for row in rows]
+    terminal.print_inbox(_inbox_title(len(rows), person), views, others)
+
+
+def _inbox_title(count: int, person: str | None) -> str:
+    """Return how many decisions wait, and for whom."""
+    name = "everybody" if person is None else person
+    if not count:
+        return "Nothing waits" if person is None else f"Nothing waits for {name}"
+    return (
+        f"{counted(count, 'decision')} {'waits' if count == 1 else 'wait'} for {name}"
+    )
+
+
+def _find(
+    runner: Runner, person: str | None, kind: str | None, words: list[str], limit: int
+) -> tuple[list[ListedWait], bool]:
+    """Return the first rows that a filter leaves, and whether more may follow."""
+    rows: list[ListedWait] = []
+    after: str | None = ""
+    while after is not None and len(rows) < limit:
+        page = runner.worklist(
+            after=after,
+            limit=_PAGE_ROWS,
+            kinds=[kind] if kind else None,
+            approver=person,
+        )
+        rows += [row for row in page.waits if inbox_view.matches(row.wait, words)]
+        after = page.next
+    return rows[:limit], after is not None or len(rows) > limit
+
+
+def _others(runner: Runner) -> str:
+    """Return how many waits need no person, in words; empty for none."""
+    parts: list[str] = []
+    for kind, noun in COUNTED_KINDS.items():
+        found = islice(runner.waiting(kinds=[kind]), _MAX_COUNTED + 1)
+        count = sum(1 for _ in found)
+        if count:
+            more = "more than " if count > _MAX_COUNTED else ""
+            parts.append(more + counted(min(count, _MAX_COUNTED), noun))
+    return f"Waits that need no person: {', '.join(parts)}" if parts else ""
+
+
+def _plain_lines(
+    rows: list[ListedWait], person: str | None, others: list[str]
+) -> Iterator[str]:
+    """Yield the rows without anything that depends on the clock or the terminal."""
+    yield escape_invisible(_inbox_title(len(rows), person))
+    for row in rows:
+        view = inbox_view.inbox_row(row, row.wait.created_at)
+        yield f"{view.kind.word}: {escape_invisible(view.title)}"
+        due = view.due
+        if row.wait.deadline is not None:
+            due = f"by {readable_time(row.wait.deadline)}"
+        due = f"{due} (expired)" if row.expired else due
+        yield f"  {', '.join(filter(None, (due, escape_invisible(view.then))))}"
+        for fact in view.facts:
+            yield f"  {escape_invisible(fact)}"
+        yield f"  {escape_invisible(view.wait_id)}"
+    yield from others
+
+
+@with_common_options
+def runs(
+    command: Command,
     *,
     status: Annotated[
         str | None,
@@ -188,14 +314,10 @@ def runs(  # noqa: PLR0913 - one parameter for each option
         int, typer.Option(min=1, metavar="N", help="List at most N runs.")
     ] = 100,
     json: Json = False,
-    ids: Annotated[
-        bool, typer.Option("--ids", help="Print only the ids, one per line.")
-    ] = False,
-    app: App = None,
-    store: StoreUrl = None,
+    ids: IdsOnly = False,
 ) -> None:
     """List the runs of a store. Needs no agent code."""
-    runner = runner_without_agents(app, store)
+    runner = command.runner_without_agents()
     found = runner.runs(agent=agent, status=status, label=label, after=after)
     rows = list(islice(found, limit + 1))
     if len(rows) > limit:
@@ -211,7 +333,9 @@ def runs(  # noqa: PLR0913 - one parameter for each option
         write_note(f"No such runs in {store_name(runner.store)}.")
 
 
+@with_common_options
 def show(
+    command: Command,
     name: Annotated[
         str,
         typer.Argument(
@@ -241,9 +365,6 @@ def show(
         ),
     ] = False,
     transcript: Transcript = False,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Show the stack of a run as a tree, or one wait. Needs no agent code.
 
@@ -251,18 +372,28 @@ def show(
     terminal, a wait is shown in the order of its page in the console, with the commands
     that decide it. In a pipe, the output has no colors, and nothing is folded.
     """
-    runner = runner_without_agents(app, store)
+    runner = command.runner_without_agents()
     if key is not None:
-        name = conversation_id(runner, name, key)
+        name = _conversation_id(runner, name, key)
     if "@" in name:
         if version is not None:
             msg = "--version applies to runs, and a wait has no versions. Leave it out."
             raise UsageError(msg)
-        _show_wait(runner, name, given_options(app, store), json=json)
+        _show_wait(command, runner, name)
+    elif command.as_json:
+        run = runner.look(name, version=version)
+        detail = detail_of(transcript=transcript)
+        form = run_json(
+            run,
+            decided=recorded_decisions(runner.store, run),
+            now=datetime.now(UTC),
+            with_stack=True,
+            detail=detail,
+        )
+        unread = _unread_messages(runner.store, run, version)
+        write_json(form | {"unread": _unread_json(unread)} if unread else form)
     else:
-        detail = detail_of(transcript=transcript) if json else None
-        lacks = partial(missing_code, app, store, name)
-        _show_run(runner, name, version, detail, lacks, everything=everything)
+        _show_run(command, runner, name, version, everything=everything)
 
 
 def _agent_state(runner: Runner, wait: Wait) -> str:
@@ -273,16 +404,17 @@ def _agent_state(runner: Runner, wait: Wait) -> str:
         return ""
 
 
-def _show_wait(runner: Runner, wait_id: str, options: list[str], *, json: bool) -> None:
+def _show_wait(command: Command, runner: Runner, wait_id: str) -> None:
     wait = runner.wait(wait_id)
     state = _agent_state(runner, wait)
-    if json:
+    if command.as_json:
         write_json(wait_json(wait, now=datetime.now(UTC), agent_state=state))
         return
     if sys.stdout.isatty():
         from continuations.cli.shown_wait import page_lines  # noqa: PLC0415
         from continuations.cli.terminal import print_folded  # noqa: PLC0415 - a pipe needs no rich
 
+        options = command.given_options
         print_folded(page_lines(wait, options, datetime.now(UTC), state))
         return
     write_lines([escape_invisible(wait.id), wait.rules.explanation])
@@ -298,90 +430,63 @@ def _show_wait(runner: Runner, wait_id: str, options: list[str], *, json: bool) 
 
 
 def _show_run(
+    command: Command,
     runner: Runner,
     run_id: str,
     version: int | None,
-    json_detail: Detail | None,
-    lacks: Callable[[], Iterable[str]],
     *,
     everything: bool,
 ) -> None:
-    # Imported here: only this command needs the tree and rich, deciding does not.
-    from continuations.cli import stack_tree  # noqa: PLC0415
-    from continuations.cli.output import recorded_decisions  # noqa: PLC0415
+    # Imported here: deciding needs no rich.
     from continuations.cli.terminal import print_folded  # noqa: PLC0415
 
     run = runner.look(run_id, version=version)
-    # An earlier version does not say which messages had arrived by then.
-    unread = unread_messages(runner.store, run) if version is None else ()
-    if json_detail is not None:
-        form = run_form(runner.store, run, with_stack=True, detail=json_detail)
-        write_json(form | {"unread": unread_json(unread)} if unread else form)
-        return
+    unread = _unread_messages(runner.store, run, version)
     decisions = recorded_decisions(runner.store, run)
     print_folded(stack_tree.header_lines(run))
-    print_folded(unread_lines(run, unread))
+    print_folded(_unread_lines(run, unread))
     if version is None:
         print_folded(stack_tree.next_step_lines(run))
         if stack_tree.awaits_worker(run, decisions):
-            write_lines(lacks())
+            write_lines(_missing_code(command, run_id))
     is_whole = everything or not sys.stdout.isatty()
     max_depth = None if is_whole else stack_tree.FOLDED_DEPTH
     now = datetime.now(UTC)
     print_folded(stack_tree.tree_lines(run.root, decisions, now, max_depth))
 
 
-def audit(
-    run: RunId, *, json: Json = False, app: App = None, store: StoreUrl = None
-) -> None:
+def _missing_code(command: Command, run_id: str) -> Iterator[str]:
+    """Yield which tool or agent of a run the application lacks, or how to find out.
+
+    A worker without them leaves the run to others, and stores nothing about it.
+    """
+    if command.app is None:
+        yield (
+            "if no worker goes on: continuations drift --app APP says which tool or "
+            "agent its code lacks"
+        )
+        return
+    with suppress(ContinuationsError):
+        for row in command.runner_with_agents().drift(run=run_id):
+            for reason in row.why:
+                if reason.verdict == "refuse":
+                    lacks = f"{command.app} does not continue it: {reason.text}"
+                    yield escape_invisible(lacks)
+
+
+@with_common_options
+def audit(command: Command, run: RunId) -> None:
     """Print who decided what about a run, one JSON object per line.
 
     Needs no agent code. Each line is a decision of a person, a program or a rule, an
     expiry, a signal or the request to cancel the run, with its time, door and digest.
     """
-    del json  # the lines are JSON with and without the option
-    check_run_id(run, command="audit")
-    for line in runner_without_agents(app, store).audit(run):
+    # The lines are JSON with and without the option.
+    for line in command.runner_without_agents().audit(run):
         write_json(to_json(line))
 
 
-def doctor(
-    run: RunId,
-    *,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair",
-            help="Continue from the last good version. A call that may have run in a "
-            "lost version is not repeated on a guess: a person is asked. Damaged "
-            "objects are not changed.",
-        ),
-    ] = False,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
-) -> None:
-    """Check every object of a run, and repair the run. Needs no agent code.
-
-    The exit code is 1 if an object is damaged and the run was not repaired.
-    """
-    # Imported here: no other command needs it.
-    from continuations.cli import doctor  # noqa: PLC0415
-
-    check_run_id(run, command="doctor")
-    runner = runner_without_agents(app, store)
-    report = doctor.check_run(runner, run)
-    new_root = doctor.repair_run(runner, report) if repair else None
-    result = (report, new_root, runner.store, doctor.unreferenced_files(runner, run))
-    if json:
-        write_json(doctor.report_json(*result))
-    else:
-        write_lines(doctor.report_lines(*result))
-    if report.findings and new_root is None:
-        raise typer.Exit(FAILED)
-
-
-def conversation_id(runner: Runner, agent: str, key: str) -> str:
+def _conversation_id(runner: Runner, agent: str, key: str) -> str:
     """Return the id of the newest run of a conversation; raise `UsageError`."""
     # Imported here: most commands name a run by its id.
     from continuations.ledger.arrivals.thread_keys import newest_generation  # noqa: PLC0415
@@ -401,8 +506,12 @@ def conversation_id(runner: Runner, agent: str, key: str) -> str:
 _MAX_TEXT_CHARS = 200
 
 
-def unread_messages(store: Store, run: Continuation) -> Sequence[InboxMessage]:
+def _unread_messages(
+    store: Store, run: Continuation, version: int | None
+) -> Sequence[InboxMessage]:
     """Return the messages after the last one that the run has read, by number."""
+    if version is not None:
+        return ()  # it does not say which messages had arrived by then
     return portal.run_until_complete(_read(Objects(store), run))
 
 
@@ -416,7 +525,7 @@ async def _read(objects: Objects, run: Continuation) -> list[InboxMessage]:
     return [each for each in found if each is not None]
 
 
-def unread_lines(run: Continuation, unread: Iterable[InboxMessage]) -> Iterator[Line]:
+def _unread_lines(run: Continuation, unread: Iterable[InboxMessage]) -> Iterator[Line]:
     """Yield each message with its sender, its time and its files."""
     from continuations.serve.pages.run_log import message_text  # noqa: PLC0415 - rarely used
 
@@ -436,7 +545,7 @@ def unread_lines(run: Continuation, unread: Iterable[InboxMessage]) -> Iterator[
             yield Line("  ", escape_invisible(label))
 
 
-def unread_json(unread: Iterable[InboxMessage]) -> list[dict[str, Any]]:
+def _unread_json(unread: Iterable[InboxMessage]) -> list[dict[str, Any]]:
     """Return messages as JSON values (`unread` of `run`)."""
     return [
         {
@@ -449,7 +558,7 @@ def unread_json(unread: Iterable[InboxMessage]) -> list[dict[str, Any]]:
     ]
 
 
-def awaiting_models(runner: Runner) -> str:
+def _awaiting_models(runner: Runner) -> str:
     """Return how many runs of the store wait for their models; empty for none."""
     found = portal.run_until_complete(find_runs_awaiting_models(Objects(runner.store)))
     return with_places(awaiting_models_line(found))

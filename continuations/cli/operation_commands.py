@@ -10,30 +10,26 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from continuations.cli import FAILED
-from continuations.cli.application import runner_without_agents
-from continuations.cli.decision_input import (
+from continuations.cli.command import Command, CommandFunction
+from continuations.cli.options import (
+    By,
+    Files,
+    MessageText,
+    RunId,
+    Why,
     check_run_id,
+    input_with_files,
     parse_json_value,
     resolve_actor,
     write_actor_note,
 )
-from continuations.cli.options import (
-    App,
-    By,
-    Files,
-    Json,
-    MessageText,
-    RunId,
-    StoreUrl,
-    Why,
-    input_with_files,
-)
-from continuations.cli.output import write_json, write_lines, write_note
+from continuations.cli.output import write_note
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Door
 from continuations.core.visible_text import escape_invisible
@@ -51,7 +47,7 @@ from continuations.serve.operations import OPERATIONS
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from continuations import Runner
     from continuations.core.messages import Detail
@@ -295,27 +291,21 @@ def _words_of(method: str, parameter: str) -> str:
     return " ".join(found[1].split()) if found else ""
 
 
-def _common_parameters(operation: Operation) -> Iterator[Parameter]:
-    if operation.sender:
-        yield _option("by", By)
-    yield _option("json", Json, default=False)
-    yield _option("app", App)
-    yield _option("store", StoreUrl)
-
-
 def _option(name: str, annotation: Any, *, default: Any = None) -> Parameter:
     kind = Parameter.KEYWORD_ONLY
     return Parameter(name, kind, default=default, annotation=annotation)
 
 
-def _signature(operation: Operation) -> inspect.Signature:
+def _parameters(operation: Operation) -> list[Parameter]:
+    """Return the arguments and options of a command, without the common ones."""
     parameters: list[Parameter] = []
     for own in _own_parameters(operation).values():
         parameters.append(_command_parameter(operation, own))
         if own.annotation == _WITH_FILES:
             parameters.append(_option("file", Files))
-    parameters += _common_parameters(operation)
-    return inspect.Signature(parameters)
+    if operation.sender:
+        parameters.append(_option("by", By))
+    return parameters
 
 
 # The command --------------------------------------------------------------------
@@ -347,12 +337,12 @@ def _given(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _run(operation: Operation, values: Mapping[str, Any]) -> None:
+def _run(operation: Operation, command: Command, **values: Any) -> None:
     """Make the call of an operation, and print its result."""
-    check_run_id(values["run_id"], command=operation.command)
+    check_run_id(values["run_id"], command=command.name)
     given = _given(operation, values)
     actor = resolve_actor(values["by"]) if operation.sender else None
-    runner = runner_without_agents(values["app"], values["store"])
+    runner = command.runner_without_agents()
     sender = (
         Sender("", Door("cli")) if actor is None else Sender(actor.name, actor.door)
     )
@@ -362,10 +352,9 @@ def _run(operation: Operation, values: Mapping[str, Any]) -> None:
     has_failed = operation.call in _FAILED and _FAILED[operation.call](done)
     if actor is not None and not has_failed:
         write_actor_note(actor)
-    if values["json"]:
-        write_json(_form(operation, runner, done))
-    else:
-        write_lines(_lines(operation, runner, done))
+    form = partial(_form, operation, runner, done)
+    text = _TEXTS.get(operation.call)
+    command.write(form, _member_lines(form) if text is None else text(done))
     if has_failed:
         raise typer.Exit(FAILED)
 
@@ -377,35 +366,22 @@ def _form(operation: Operation, runner: Runner, done: Done) -> Any:
     return form[_LISTS[operation.form]] if operation.form in _LISTS else form
 
 
-def _lines(operation: Operation, runner: Runner, done: Done) -> Iterable[str]:
-    if operation.call in _TEXTS:
-        return _TEXTS[operation.call](done)
-    form = _form(operation, runner, done)
-    return (
-        f"{name}: {escape_invisible(jsontext.dump(value))}"
-        for name, value in form.items()
-    )
+def _member_lines(form: Callable[[], Any]) -> Iterator[str]:
+    for name, value in form().items():
+        yield f"{name}: {escape_invisible(jsontext.dump(value))}"
 
 
-def command_of(operation: Operation) -> Callable[..., None]:
-    """Return the function of a command, with the signature that typer reads."""
-
-    def run(**values: Any) -> None:
-        _run(operation, values)
-
+def command_of(operation: Operation) -> CommandFunction:
+    """Return the function of a command; its parameters are those of the method."""
     text = _TEXTS.get(operation.call)
-    run.__doc__ = f"{operation.summary}. Needs no agent code."
-    if text is not None:
-        run.__doc__ = text.__doc__
-    signature = _signature(operation)
-    run.__dict__["__signature__"] = signature
-    run.__annotations__ = {
-        each.name: each.annotation for each in signature.parameters.values()
-    }
-    return run
+    words = (
+        f"{operation.summary}. Needs no agent code." if text is None else text.__doc__
+    )
+    run, parameters = partial(_run, operation), partial(_parameters, operation)
+    return CommandFunction(operation.command, words, run, parameters)
 
 
-COMMANDS: Mapping[str, Callable[..., None]] = {
+COMMANDS: Mapping[str, CommandFunction] = {
     each.command: command_of(each) for each in OPERATIONS if each.command
 }
 """The commands by their names."""

@@ -13,9 +13,8 @@ import shutil
 import sys
 import textwrap
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from os import environ
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -27,12 +26,11 @@ from continuations.ledger.arrivals.recorded_decisions import (
     read_decision,
 )
 from continuations.ledger.objects import Objects
-from continuations.present import json_forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from continuations import Continuation, Outcome
+    from continuations import Continuation
     from continuations.core.messages import Detail
     from continuations.results import Decision
     from continuations_storage import Store
@@ -135,31 +133,6 @@ async def _read_decisions(store: Store, run: Continuation) -> dict[str, Decision
     )
     pairs = zip(wait_ids, decisions, strict=True)
     return {wait_id: decision for wait_id, decision in pairs if decision is not None}
-
-
-def run_form(
-    store: Store,
-    run: Continuation,
-    *,
-    with_stack: bool = False,
-    detail: Detail = "texts",
-) -> dict[str, Any]:
-    """Return a run as JSON values (`run`)."""
-    return json_forms.run_json(
-        run,
-        decided=recorded_decisions(store, run),
-        now=datetime.now(UTC),
-        with_stack=with_stack,
-        detail=detail,
-    )
-
-
-def outcome_form(store: Store, outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome of a start or resume as JSON values (`outcome`)."""
-    decided = recorded_decisions(store, outcome.continuation)
-    return json_forms.outcome_json(
-        outcome, decided=decided, now=datetime.now(UTC), detail="texts"
-    )
 
 
 def confirm(question: str, refused: str) -> None:

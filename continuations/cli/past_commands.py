@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,48 +12,41 @@ import typer
 
 import continuations
 from continuations.cli import FAILED
-from continuations.cli.application import runner_for_command, runner_without_agents
-from continuations.cli.decision_input import (
-    check_run_id,
+from continuations.cli.command import Command, with_common_options
+from continuations.cli.options import (
+    By,
+    RunId,
+    Transcript,
+    UsageError,
     parse_json_value,
     resolve_actor,
     write_actor_note,
 )
-from continuations.cli.options import (
-    App,
-    By,
-    Json,
-    RunId,
-    StoreUrl,
-    Transcript,
-    UsageError,
-)
-from continuations.cli.output import (
-    confirm,
-    detail_of,
-    write_json,
-    write_lines,
-    write_note,
-)
+from continuations.cli.output import confirm, detail_of, write_json, write_note
 from continuations.core.reading.withheld_texts import shown_event
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible, shorten
-from continuations.present.json_forms import rewind_json
+from continuations.present.json_forms import (
+    difference_json,
+    event_json,
+    rewind_json,
+    version_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from continuations import Runner, Wait
-    from continuations.cli.stack_tree import Line
     from continuations.core.reading.run_past import BegunCall, TakenMessage
-    from continuations.core.reading.run_stream import StreamEvent
     from continuations.core.rows.decisions import Verdict
-    from continuations.past import RewindPlan, RunVersion
+    from continuations.past import RewindPlan
 
 _MAX_TEXT_CHARS = 200
 
 
+@with_common_options
 def history(
+    command: Command,
     run: RunId,
     *,
     after: Annotated[
@@ -62,40 +56,32 @@ def history(
         int, typer.Option(min=1, metavar="N", help="List at most N versions.")
     ] = 100,
     transcript: Transcript = False,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """List the versions of a run: when, by whom, and what changed. Needs no agent code.
 
     `show RUN --version N` shows one of them, and `diff` compares two.
     """
-    from continuations.cli.past_lines import version_lines  # noqa: PLC0415 - rarely used
+    from continuations.cli.event_lines import version_lines  # noqa: PLC0415 - rarely used
     from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
     from continuations.core.reading.withheld_texts import shown_version  # noqa: PLC0415 - rarely used
 
-    check_run_id(run, command="history")
-    found = runner_without_agents(app, store).history(run, after=after)
+    found = command.runner_without_agents().history(run, after=after)
     detail = detail_of(transcript=transcript)
     versions = (shown_version(each, detail) for each in found)
     last = after
     for version in islice(versions, limit):
         last = version.number
-        if json:
-            _write_version(version)
+        if command.as_json:
+            write_json(version_json(version, "transcript"))
         else:
             print_lines(version_lines(version))
     if next(versions, None) is not None:
         write_note(f"More versions follow. List them with --after {last}")
 
 
-def _write_version(version: RunVersion) -> None:
-    from continuations.present.json_forms import version_json  # noqa: PLC0415 - rarely used
-
-    write_json(version_json(version, "transcript"))
-
-
+@with_common_options
 def diff(
+    command: Command,
     run: RunId,
     before: Annotated[
         int, typer.Argument(min=1, metavar="A", help="The number of a version.")
@@ -105,20 +91,15 @@ def diff(
     ],
     *,
     transcript: Transcript = False,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Compare two versions of a run. Needs no agent code."""
-    from continuations.cli.past_lines import difference_lines  # noqa: PLC0415 - rarely used
+    from continuations.cli.event_lines import difference_lines  # noqa: PLC0415 - rarely used
     from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
     from continuations.core.reading.withheld_texts import shown_difference  # noqa: PLC0415 - rarely used
-    from continuations.present.json_forms import difference_json  # noqa: PLC0415 - rarely used
 
-    check_run_id(run, command="diff")
-    found = runner_without_agents(app, store).diff(run, before, after)
+    found = command.runner_without_agents().diff(run, before, after)
     found = shown_difference(found, detail_of(transcript=transcript))
-    if json:
+    if command.as_json:
         write_json(difference_json(found, "transcript"))
     else:
         print_lines(difference_lines(found))
@@ -150,7 +131,9 @@ Messages = Annotated[
 ]
 
 
-def fork(  # noqa: PLR0913 - one parameter for each option
+@with_common_options
+def fork(
+    command: Command,
     run: RunId,
     *,
     version: Annotated[
@@ -171,17 +154,13 @@ def fork(  # noqa: PLR0913 - one parameter for each option
     result: Results = None,
     message: Messages = None,
     by: By = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Start a new run from a version of a run, also of an ended one. Nothing runs.
 
     Everything that the run was allowed to do, or started, is asked about again. --app
     tells which tools only read; without it, calls of all tools are asked about.
     """
-    check_run_id(run, command="fork")
-    runner = runner_for_command(app, store, command="fork")
+    runner = command.runner()
     actor = resolve_actor(by)
     verdicts = {
         wait: _verdict(text, actor.name)
@@ -203,12 +182,8 @@ def fork(  # noqa: PLR0913 - one parameter for each option
         by=actor.name,
         door=actor.door,
     )
-    if json:
-        write_json({"run_id": forked})
-    else:
-        write_lines(
-            [f"{forked}: a fork of {run}", f"next: continuations resume {forked}"]
-        )
+    lines = [f"{forked}: a fork of {run}", f"next: continuations resume {forked}"]
+    command.write(lambda: {"run_id": forked}, lines)
 
 
 def _pairs(
@@ -236,7 +211,9 @@ def _verdict(text: str, by: str) -> Verdict:
     raise UsageError(msg)
 
 
-def rewind(  # noqa: PLR0913 - one parameter for each option
+@with_common_options
+def rewind(
+    command: Command,
     run: RunId,
     *,
     version: Annotated[
@@ -260,9 +237,6 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
         bool, typer.Option("--yes", help="Do not show the plan, and do not ask.")
     ] = False,
     by: By = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Let a live run go on from an earlier version. Nothing runs.
 
@@ -270,47 +244,47 @@ def rewind(  # noqa: PLR0913 - one parameter for each option
     undone: the calls that were started since, and the messages that were read. Fork a
     run that has ended. With --plan, the exit code is 1 if the run cannot go back.
     """
-    check_run_id(run, command="rewind")
     if plan and (yes or shown is not None):
         msg = "--plan changes nothing, so it takes no --yes and no --shown."
         raise UsageError(f"{msg} Leave them out.")
-    runner = runner_for_command(app, store, command="rewind")
+    runner = command.runner()
     if plan:
-        _write_plan(runner, runner.plan_rewind(run, version), json=json)
+        planned = runner.plan_rewind(run, version)
+        form = partial(rewind_json, planned, "texts")
+        command.write(form, _offer_lines(runner, planned))
+        if planned.refusal is not None:
+            raise typer.Exit(FAILED)
         return
     if shown is None and not yes and sys.stdin.isatty():
         shown = _confirm_rewind(runner, runner.plan_rewind(run, version))
     actor = resolve_actor(by)
     rewound = runner.rewind(run, version, shown=shown, by=actor.name, door=actor.door)
-    if json:
-        write_json(rewind_json(rewound, "texts"))
-        return
     run = escape_invisible(run)
     goes_on = f"it goes on from version {version} as version {rewound.version}"
-    write_lines([f"{run}: {goes_on}"])
-    write_lines(_not_undone_lines(rewound.calls, rewound.messages))
-    write_lines([f"next: continuations resume {run}"])
+    lines = [
+        f"{run}: {goes_on}",
+        *_not_undone_lines(rewound.calls, rewound.messages),
+        f"next: continuations resume {run}",
+    ]
+    command.write(partial(rewind_json, rewound, "texts"), lines)
 
 
-def _write_plan(runner: Runner, plan: RewindPlan, *, json: bool) -> None:
-    if json:
-        write_json(rewind_json(plan, "texts"))
-    elif plan.refusal is None:
-        write_lines(_plan_lines(runner, plan))
-        words = ("rewind", plan.run_id, "--version", str(plan.version))
-        write_lines([_next_line((*words, "--shown", plan.digest))])
-    else:
-        run_id, why = escape_invisible(plan.run_id), escape_invisible(plan.refusal)
-        write_lines([f"{run_id} cannot go back to version {plan.version}: {why}."])
-        if runner.look(plan.run_id).run_state.run.status in ENDED_STATUSES:
-            fork = ("fork", plan.run_id, "--version", str(plan.version))
-            write_lines([_next_line(fork)])
-    if plan.refusal is not None:
-        raise typer.Exit(FAILED)
+def _offer_lines(runner: Runner, plan: RewindPlan) -> Iterator[str]:
+    """Yield a plan, and the command that does it or another one that can."""
+    if plan.refusal is None:
+        yield from _plan_lines(runner, plan)
+        yield _next_line("rewind", plan, "--shown", plan.digest)
+        return
+    run_id, why = escape_invisible(plan.run_id), escape_invisible(plan.refusal)
+    yield f"{run_id} cannot go back to version {plan.version}: {why}."
+    if runner.look(plan.run_id).run_state.run.status in ENDED_STATUSES:
+        yield _next_line("fork", plan)
 
 
-def _next_line(words: Iterable[str]) -> str:
-    return f"next: {escape_invisible(shlex.join(('continuations', *words)))}"
+def _next_line(name: str, plan: RewindPlan, *options: str) -> str:
+    version = ("--version", str(plan.version))
+    words = ("continuations", name, plan.run_id, *version, *options)
+    return f"next: {escape_invisible(shlex.join(words))}"
 
 
 def _confirm_rewind(runner: Runner, plan: RewindPlan) -> str:
@@ -362,7 +336,9 @@ def _wait_text(wait: Wait) -> str:
     return f"{title} ({escape_invisible(wait.id)})"
 
 
+@with_common_options
 def watch(
+    command: Command,
     run: RunId,
     *,
     after: Annotated[
@@ -382,37 +358,22 @@ def watch(
         ),
     ] = False,
     transcript: Transcript = False,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Print what happened in a run, one event per line. Needs no agent code.
 
     Each line begins with the cursor of the event, for --after. With --json, each line
     is the whole event; without it, long texts are shortened.
     """
-    check_run_id(run, command="watch")
-    runner = runner_without_agents(app, store)
+    runner = command.runner_without_agents()
     detail = detail_of(transcript=transcript)
     found = runner.events(run, after=after, follow=follow)
     events = (shown_event(each, detail) for each in found)
-    if json:
+    if command.as_json:
         for event in events:
-            write_json(_form(event))
+            write_json(event_json(event, "transcript"))
             sys.stdout.flush()  # a program that reads the lines waits for each
         return
+    from continuations.cli.event_lines import event_line  # noqa: PLC0415 - JSON needs no rich
     from continuations.cli.terminal import print_folded  # noqa: PLC0415 - JSON needs no rich
 
-    print_folded(_lines(events))
-
-
-def _form(event: StreamEvent) -> object:
-    from continuations.present.json_forms import event_json  # noqa: PLC0415 - rarely used
-
-    return event_json(event, "transcript")
-
-
-def _lines(events: Iterator[StreamEvent]) -> Iterator[Line]:
-    from continuations.cli.past_lines import event_line  # noqa: PLC0415 - imports the tree
-
-    return map(event_line, events)
+    print_folded(map(event_line, events))

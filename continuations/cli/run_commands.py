@@ -1,28 +1,27 @@
-"""The commands that work on runs: start, resume, sweep."""
+"""The commands that make runs and work on them: start, resume, sweep, drift, adopt."""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import continuations
-from continuations.cli import FAILED, LIBRARY_ERROR, formatting, output
-from continuations.cli.application import (
-    load_context,
-    runner_for_command,
-    runner_with_agents,
-)
-from continuations.cli.decision_input import check_run_id
+from continuations.cli import FAILED, LIBRARY_ERROR, formatting
+from continuations.cli.application import load_context
+from continuations.cli.command import Command, with_common_options
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import (
-    App,
     Context,
     Files,
-    Json,
     Labels,
     MaxCost,
     MaxRequests,
@@ -32,7 +31,6 @@ from continuations.cli.options import (
     RootAgent,
     RunId,
     Settings,
-    StoreUrl,
     Stream,
     Timeout,
     Title,
@@ -40,23 +38,35 @@ from continuations.cli.options import (
     WaitIfBusy,
     input_with_files,
     parse_settings,
+    resolve_actor,
+    write_actor_note,
 )
-from continuations.cli.output import write_lines, write_note
-from continuations.engine.ports import Ports
+from continuations.cli.output import write_note
+from continuations.core.visible_text import escape_invisible
+from continuations.engine.ports import Ports, SystemClock
 from continuations.engine.sync import portal
-from continuations.errors import RunBusy, StaleRun
+from continuations.errors import AlreadyDecided, ContinuationsError, RunBusy, StaleRun
+from continuations.ledger.thread_ids import is_thread_id
 from continuations.present.json_forms import sweep_result_json
+from continuations.present.times import counted
+from continuations.serve.run_responses import outcome_response
 from continuations.wire.fields import readable_time
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-    from continuations import Outcome, Runner
-    from continuations.cli.event_printer import EventPrinter
+    from continuations import Outcome, Runner, Wait
+    from continuations.authoring.manifest import ManifestChange
+    from continuations.cli.event_lines import EventPrinter
     from continuations.cli.interruption import Attempt, StopSwitch
+    from continuations.interop.snaplogic import PausedRun
+    from continuations.results import DriftRow, SweepResult
 
 
+@with_common_options
 def start(  # noqa: PLR0913 - one parameter for each option
+    command: Command,
     text: Annotated[
         str, typer.Argument(metavar="INPUT", help="The task for the agent, as text.")
     ],
@@ -81,13 +91,10 @@ def start(  # noqa: PLR0913 - one parameter for each option
     wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
     stream: Stream = False,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Start a run and advance it until it ends or must wait."""
     _check_stream(stream=stream, no_work=no_work)
-    runner = runner_with_agents(app, store, command="start", may_be_first=True)
+    runner = command.runner_with_agents(may_be_first=True)
     ports = Ports()
     # The id is chosen here, so that every note can name the run.
     name = run_id if run_id is not None else ports.ids.new_ulid(ports.clock.now())
@@ -102,15 +109,14 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "title": title,
         "by": by,
         "settings": parse_settings(setting or []),
+        "on_event": _printer(command, is_wanted=stream),
     }
 
-    advance = _Advance(runner, name, options["context"], json, _printer(stream, json))
-
     def attempt(should_pause: Any) -> Any:
-        return runner.async_runner.start(
-            should_pause=should_pause, on_event=advance.printer, **options
-        )
+        return runner.async_runner.start(should_pause=should_pause, **options)
 
+    given, printer = options["context"], options["on_event"]
+    advance = _Advance(command, runner, name, given, printer)
     advance.run(attempt, wait_if_busy=wait_if_busy, timeout=timeout)
 
 
@@ -145,7 +151,9 @@ def _parse_labels(options: list[str]) -> dict[str, str]:
     return labels
 
 
-def resume(  # noqa: PLR0913 - one parameter for each option
+@with_common_options
+def resume(
+    command: Command,
     run: RunId,
     *,
     context: Context = None,
@@ -160,62 +168,240 @@ def resume(  # noqa: PLR0913 - one parameter for each option
     wait_if_busy: WaitIfBusy = False,
     timeout: Timeout = None,
     stream: Stream = False,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Apply the recorded decisions of a run and advance it."""
-    check_run_id(run, command="resume")
-    runner = runner_with_agents(app, store, command="resume")
+    runner = command.runner_with_agents()
     given = load_context(context)
-    advance = _Advance(runner, run, given, json, _printer(stream, json), reopen)
+    printer = _printer(command, is_wanted=stream)
+    advance = _Advance(command, runner, run, given, printer, reopen)
     advance.run(advance.resume, wait_if_busy=wait_if_busy, timeout=timeout)
 
 
+@with_common_options
 def sweep(
+    command: Command,
     *,
     context: Context = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Check the runs that are due, repair them, and resume those that can continue.
 
     Without --app no run is resumed. A run that needs your agents is skipped: a sweep
     with its agents resumes it.
     """
-    runner = runner_for_command(app, store, command="sweep")
+    runner = command.runner()
     result = runner.sweep(context=load_context(context))
-    if json:
-        output.write_json(sweep_result_json(result))
-    else:
-        write_lines([f"runs checked: {result.runs_checked}"])
-        for outcome in result.resumed:
-            write_lines(formatting.outcome_lines(outcome))
-        for run_id in sorted(result.skipped):
-            write_lines([f"skipped: {run_id}: {result.skipped[run_id]}"])
+    command.write(partial(sweep_result_json, result), _sweep_lines(result))
     for run_id, error in result.errors.items():
         write_note(f"{run_id}: {type(error).__name__}: {error}")
     if result.errors:
         raise typer.Exit(LIBRARY_ERROR)
 
 
-def _printer(is_wanted: bool, as_json: bool) -> EventPrinter | None:
+def _sweep_lines(result: SweepResult) -> Iterator[str]:
+    yield f"runs checked: {result.runs_checked}"
+    for outcome in result.resumed:
+        yield from formatting.outcome_lines(outcome)
+    for run_id in sorted(result.skipped):
+        yield f"skipped: {run_id}: {result.skipped[run_id]}"
+
+
+_MAX_CHANGES = 10
+
+
+@with_common_options
+def drift(
+    command: Command,
+    *,
+    context: Context = None,
+) -> None:
+    """Say what new code would do with the waiting runs. Nothing is written.
+
+    Each run that has not ended is one line: accept, reopen (an approved call waits
+    again) or refuse (resume raises an error), with the reasons below it. With --json,
+    each line is the whole row. The exit code is 0 only if every run is accepted.
+    """
+    runner = command.runner_with_agents()
+    options: dict[str, Any] = {}
+    if context is not None:
+        options["context"] = load_context(context)
+    counts: Counter[str] = Counter()
+    for row in runner.drift(**options):
+        counts[row.verdict] += 1
+        command.write(partial(to_json, row), _row_lines(runner, row))
+        sys.stdout.flush()
+    found = ", ".join(f"{counts[name]} {name}" for name in counts) or "no run"
+    has = "has" if counts.total() == 1 else "have"
+    write_note(f"{counted(counts.total(), 'run')} that {has} not ended: {found}.")
+    if counts.keys() - {"accept"}:
+        raise typer.Exit(FAILED)
+
+
+def _thread_key(runner: Runner, row: DriftRow) -> str:
+    """Return the key of a conversation; empty for another run.
+
+    The id of a conversation has a digest in place of its key.
+    """
+    if row.status == "unreadable" or not is_thread_id(row.run_id):
+        return ""
+    with suppress(ContinuationsError):
+        return runner.look(row.run_id).run_state.run.thread_key or ""
+    return ""
+
+
+def _change_text(change: ManifestChange) -> str:
+    return f"{change.where}: {change.what}" if change.where else change.what
+
+
+def _row_lines(runner: Runner, row: DriftRow) -> Iterator[str]:
+    key = _thread_key(runner, row)
+    about = f"  (conversation {key} with {row.agent})" if key else ""
+    yield escape_invisible(f"{row.verdict}  {row.run_id}{about}")
+    for reason in row.why:
+        where = " > ".join(reason.path) or row.agent or "run"
+        yield f"  {reason.verdict}: {escape_invisible(where)} ({reason.change})"
+        yield f"    {escape_invisible(reason.text)}"
+        if reason.wait_id is not None:
+            yield f"    wait {escape_invisible(reason.wait_id)}"
+    if row.verdict == "accept":
+        changes = row.code_changes
+        for change in changes[:_MAX_CHANGES]:
+            yield f"  allowed: {escape_invisible(_change_text(change))}"
+        if len(changes) > _MAX_CHANGES:
+            more = counted(len(changes) - _MAX_CHANGES, "more change")
+            yield f"  allowed: {more}, see --json"
+
+
+class FileFormat(StrEnum):
+    """The formats of files that can be adopted."""
+
+    CONTINUATION = "continuation"
+    SNAPLOGIC = "snaplogic"
+
+
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="The file of a paused agent.")
+]
+Format = Annotated[
+    FileFormat,
+    typer.Option(
+        "--as",
+        help="The format: `continuation` for the bytes of Continuation.to_bytes(), "
+        "`snaplogic` for the JSON of SnapLogic's agent-continuations.",
+    ),
+]
+Decisions = Annotated[
+    bool,
+    typer.Option(
+        "--decisions",
+        help="Approve the calls that the file marks with `approved: true`. Without "
+        "this option every call waits. `false` is never a decision.",
+    ),
+]
+
+ApprovedBy = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="CONTINUATIONS_BY",
+        help="The person who approved the calls that --decisions approves. Default: "
+        "the user of this process.",
+    ),
+]
+
+
+@with_common_options
+def adopt(
+    command: Command,
+    file: File,
+    *,
+    as_: Format = FileFormat.CONTINUATION,
+    run_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="The id of the new run. A repeat with the same id and file does "
+            "nothing. Default: an id that follows from the file.",
+        ),
+    ] = None,
+    agent: RootAgent = None,
+    by: Requester = None,
+    decisions: Decisions = False,
+    approved_by: ApprovedBy = None,
+) -> None:
+    """Store the paused agent of a file as a new run. Nothing runs."""
+    if as_ is FileFormat.SNAPLOGIC:
+        named = command._replace(name="adopt --as snaplogic")
+        runner = named.runner_with_agents(may_be_first=True)
+        paused = _read_snaplogic(file, runner, agent)
+        outcome = runner.adopt(paused.continuation, run_id=run_id, by=by)
+    elif decisions or agent is not None:
+        option = "--decisions" if decisions else "--agent"
+        msg = f"{option} needs --as snaplogic. Add it, or leave {option} out."
+        raise UsageError(msg)
+    else:
+        paused = None
+        runner = command.runner(may_be_first=True)
+        outcome = runner.adopt(_read_bytes(file), run_id=run_id, by=by)
+    _write_outcome(command, runner, outcome)
+    if decisions and paused is not None:
+        _approve(runner, paused, outcome.continuation.waits, approved_by)
+    if isinstance(outcome, continuations.Failed):
+        raise typer.Exit(FAILED)
+
+
+def _read_snaplogic(file: Path, runner: Runner, agent: str | None) -> PausedRun:
+    # A process that only decides does not need the reader.
+    from continuations.interop import snaplogic  # noqa: PLC0415
+
+    return snaplogic.read(file, runner.root_agent(agent))
+
+
+def _read_bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        msg = f"FILE cannot be read: {file}: {error.strerror}. Check the path."
+        raise UsageError(msg) from None
+
+
+def _approve(
+    runner: Runner, paused: PausedRun, waits: tuple[Wait, ...], by: str | None
+) -> None:
+    """Record the approvals of a file for the waits that are open."""
+    actor = resolve_actor(by)
+    write_actor_note(actor)
+    for wait_id, verdict in paused.decisions(waits, by=actor.name).items():
+        try:
+            runner.decide(wait_id, verdict)
+        except AlreadyDecided as error:
+            write_note(f"not approved: {error}")
+        else:
+            write_note(f"approved: {wait_id}")
+
+
+# The work on one run --------------------------------------------------------
+
+
+def _printer(command: Command, *, is_wanted: bool) -> EventPrinter | None:
     if not is_wanted:
         return None
-    from continuations.cli.event_printer import EventPrinter  # noqa: PLC0415 - only --stream needs it
+    from continuations.cli.event_lines import EventPrinter  # noqa: PLC0415 - only --stream needs it
 
-    return EventPrinter(as_json=as_json)
+    return EventPrinter(as_json=command.as_json)
+
+
+# Seconds between two attempts. An attempt on a busy run costs one listing and one read.
+_FIRST_DELAY, _MAX_DELAY = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Advance:
     """Works on one run until it ends, waits, or a signal stops the command."""
 
+    command: Command
     runner: Runner
     run_id: str
     context: Any
-    as_json: bool
     printer: EventPrinter | None
     reopen: bool = False
 
@@ -238,7 +424,11 @@ class _Advance:
             raise UsageError(msg)
         with stopped_by_signals() as switch:
             try:
-                outcome = self._outcome(attempt, switch, timeout, wait=wait_if_busy)
+                outcome = (
+                    self._wait_until_free(attempt, switch, timeout)
+                    if wait_if_busy
+                    else self._attempt(attempt, switch)
+                )
             except KeyboardInterrupt:
                 self._write_stopped()
                 raise typer.Exit(switch.exit_code) from None
@@ -246,54 +436,58 @@ class _Advance:
                 if self.printer is not None:
                     self.printer.end()
             if outcome is not None:
-                self._write_outcome(outcome)
+                self._write(outcome)
             if switch.is_set():
                 self._write_stopped()
                 raise typer.Exit(switch.exit_code)
         if isinstance(outcome, continuations.Failed):
             raise typer.Exit(FAILED)
 
-    def _outcome(
-        self,
-        attempt: Attempt,
-        switch: StopSwitch,
-        timeout: float | None,
-        *,
-        wait: bool,
-    ) -> Outcome | None:
-        def run(attempt: Attempt) -> Outcome | None:
-            return portal.run_until_complete(
-                advance_until_stopped(
-                    self.runner.async_runner, self.run_id, attempt, switch
-                )
+    def _attempt(self, attempt: Attempt, switch: StopSwitch) -> Outcome | None:
+        return portal.run_until_complete(
+            advance_until_stopped(
+                self.runner.async_runner, self.run_id, attempt, switch
             )
-
-        if not wait:
-            return run(attempt)
-        return _wait_until_free(
-            partial(run, attempt),
-            partial(run, self.resume),
-            timeout=timeout,
-            is_stopped=switch.is_set,
-            write_note=write_note,
         )
 
-    def _write_outcome(self, outcome: Outcome) -> None:
+    def _wait_until_free(
+        self, attempt: Attempt, switch: StopSwitch, timeout: float | None
+    ) -> Outcome | None:
+        """Return the outcome of an attempt, and resume the run while it is busy.
+
+        A claim ends when its process commits the last version, or at its deadline if
+        the process died. Raises `RunBusy` or `StaleRun` after `timeout` seconds.
+        Returns `None` after a signal.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        delay = _FIRST_DELAY
+        while not switch.is_set():
+            try:
+                return self._attempt(attempt, switch)
+            except (RunBusy, StaleRun) as error:
+                time_left = _MAX_DELAY if end is None else end - time.monotonic()
+                if time_left <= 0:
+                    raise
+                if delay == _FIRST_DELAY:
+                    write_note(f"waiting: {error}")
+                attempt = self.resume
+            time.sleep(min(delay, time_left))
+            delay = min(delay * 2, _MAX_DELAY)
+        return None
+
+    def _write(self, outcome: Outcome) -> None:
         for change in outcome.code_changes:
             write_note(
                 f"note: the code changed since the run started: {change.where}: "
                 f"{change.what} ({change.kind})"
             )
-        if not self.as_json:
-            write_lines(formatting.outcome_lines(outcome))
-            return
-        output.write_json(output.outcome_form(self.runner.store, outcome))
+        _write_outcome(self.command, self.runner, outcome)
 
     def _write_stopped(self) -> None:
         """Say what a signal left behind."""
         try:
             claim = self.runner.look(self.run_id).run_state.run.claim
-        except continuations.ContinuationsError as error:
+        except ContinuationsError as error:
             write_note(f"stopped: run {self.run_id}: {type(error).__name__}: {error}")
             return
         text = "is not claimed; any process can resume it at once"
@@ -305,36 +499,9 @@ class _Advance:
         write_note(f"stopped: run {self.run_id} {text}")
 
 
-# Seconds between two attempts. An attempt on a busy run costs one listing and one read.
-_FIRST_DELAY, _MAX_DELAY = 0.1, 1.0
+def _write_outcome(command: Command, runner: Runner, outcome: Outcome) -> None:
+    def form() -> object:
+        shown = outcome_response(runner.store, SystemClock(), outcome, "texts")
+        return portal.run_until_complete(shown)
 
-
-def _wait_until_free(
-    attempt: Callable[[], Outcome | None],
-    resume: Callable[[], Outcome | None],
-    *,
-    timeout: float | None,
-    is_stopped: Callable[[], bool],
-    write_note: Callable[[str], None],
-) -> Outcome | None:
-    """Return the outcome of an attempt, and resume the run while it is busy.
-
-    A claim ends when its process commits the last version, or at its deadline if the
-    process died. Raises `RunBusy` or `StaleRun` after `timeout` seconds. Returns `None`
-    once `is_stopped` is true.
-    """
-    end = None if timeout is None else time.monotonic() + timeout
-    delay = _FIRST_DELAY
-    while not is_stopped():
-        try:
-            return attempt()
-        except (RunBusy, StaleRun) as error:
-            time_left = _MAX_DELAY if end is None else end - time.monotonic()
-            if time_left <= 0:
-                raise
-            if delay == _FIRST_DELAY:
-                write_note(f"waiting: {error}")
-            attempt = resume
-        time.sleep(min(delay, time_left))
-        delay = min(delay * 2, _MAX_DELAY)
-    return None
+    command.write(form, formatting.outcome_lines(outcome))

@@ -10,26 +10,22 @@ import json as json_format
 import logging
 import socket
 import sys
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from continuations.cli.application import (
-    load_context,
-    load_option,
-    runner_for_command,
-    runner_with_agents,
-)
+from continuations.cli.application import load_context, load_option
+from continuations.cli.command import Command, with_common_options
 from continuations.cli.options import App, By, Context, StoreUrl, UsageError
 from continuations.engine.sweep.stop_signals import stop_signals_handled
 from continuations.errors import StoreUnavailable
 from continuations.ledger.objects import check_folder_exists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from contextlib import AbstractAsyncContextManager
 
     import uvicorn
@@ -39,11 +35,15 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("continuations")
 _DEFAULT_HOST = "127.0.0.1"
+# The packages of the extras `web` and `console`, as they are imported.
+_EXTRA = {"jwt", "jinja2", "sse_starlette", "starlette", "uvicorn"}
 # The fields of the line about the work on a run; see `engine.worker`.
 _WORK_FIELDS = ("run_id", "version_from", "version_to", "outcome", "seconds")
 
 
-def serve(  # noqa: PLR0913 - one parameter for each option
+@with_common_options
+def serve(
+    command: Command,
     *,
     interval: Annotated[
         float,
@@ -78,8 +78,6 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     json: Annotated[
         bool, typer.Option("--json", help="Write each line of the log as JSON.")
     ] = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Resume due runs until SIGTERM or Ctrl-C.
 
@@ -87,7 +85,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     runs are suspended, and the exit code is 0. A second signal stops the process at
     once. If a file: store has no folder, a warning says so: the first run makes it.
     """
-    runner = runner_with_agents(app, store, command="serve", may_be_first=True)
+    runner = command.runner_with_agents(may_be_first=True)
     options: dict[str, Any] = {
         "interval": interval,
         "max_concurrent_runs": max_concurrent_runs,
@@ -125,20 +123,13 @@ def _make_server(
     links: str | None,
     options: dict[str, Any],
 ) -> uvicorn.Server:
-    try:
+    with _needs("--http", "starlette", "uvicorn"):
         import_module("uvicorn")
 
-        from continuations.serve.http import asgi  # noqa: PLC0415 - only --http needs it
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"uvicorn", "starlette"}:
-            raise
-        msg = (
-            f"--http needs the package {error.name}, which is not installed. Run: "
-            "pip install starlette uvicorn"
-        )
-        raise UsageError(msg) from error
-    from continuations.serve.http.api import HttpApi  # noqa: PLC0415 - see above
-    from continuations.serve.lifespan import worker_lifespan  # noqa: PLC0415 - see above
+        # Imported here: only --http needs them.
+        from continuations.serve.http import asgi  # noqa: PLC0415
+    from continuations.serve.http.api import HttpApi  # noqa: PLC0415
+    from continuations.serve.lifespan import worker_lifespan  # noqa: PLC0415
 
     api = HttpApi(
         runner.async_runner,
@@ -148,6 +139,22 @@ def _make_server(
 
     lifespan = worker_lifespan(runner.async_runner, **options)
     return make_server(asgi.app(api, lifespan=lifespan), *address)
+
+
+@contextmanager
+def _needs(what: str, *packages: str) -> Generator[None]:
+    """Raise `UsageError` if a package of an extra is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRA:
+            raise
+        msg = (
+            f"{what} needs the package {missing}, which is not installed. Run: "
+            f"pip install {' '.join(packages)}"
+        )
+        raise UsageError(msg) from error
 
 
 def _parse_address(text: str) -> tuple[str, int]:
@@ -184,7 +191,6 @@ def _log_to_stderr(runner: Runner, *, as_json: bool) -> None:
     _warn_of_missing_folder(runner)
 
 
-_EXTRA = {"jwt", "jinja2", "sse_starlette", "starlette", "uvicorn"}
 _LOOPBACK_NAMES = {"localhost": "127.0.0.1"}
 
 
@@ -233,7 +239,7 @@ def ui(  # noqa: PLR0913 - one parameter for each option
     """
     address = _address(host, verify)
     console = _console_module()
-    runner = runner_for_command(app, store, command="ui")
+    runner = Command("ui", app, store).runner()
     identity = load_option("--verify", verify)
     sign_in_path = "/"
     if identity is None:
@@ -274,21 +280,12 @@ def _no_worker(_application: object) -> AbstractAsyncContextManager[None]:
 
 def _console_module() -> Any:
     """Return the module that only the extra `console` makes usable."""
-    try:
+    with _needs("ui", "starlette", "sse-starlette", "'pyjwt[crypto]'", "uvicorn"):
         import_module("uvicorn")
 
         from continuations.serve import console  # noqa: PLC0415 - only ui needs it
 
         import_module("continuations.serve.console.console_app")
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _EXTRA:
-            raise
-        msg = (
-            f"ui needs the package {package}, which is not installed. Run: pip "
-            "install starlette sse-starlette 'pyjwt[crypto]' uvicorn"
-        )
-        raise UsageError(msg) from error
     return console
 
 

@@ -54,9 +54,8 @@ def _console() -> Console:
 def print_lines(lines: Iterable[Line]) -> None:
     """Print lines; with colors only if standard output is a terminal."""
     console = _console()
-    ascii_only = not console.encoding.startswith("utf")
     for line in lines:
-        prefix = line.prefix.translate(_ASCII_BRANCHES) if ascii_only else line.prefix
+        prefix = _branches(console, line.prefix)
         # A Text, because rich would interpret markup in a str that a model wrote.
         text = Text.assemble((prefix, "dim"), (line.text, _STYLES.get(line.style, "")))
         console.print(text)

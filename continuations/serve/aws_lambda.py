@@ -57,7 +57,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core.rows.decisions import Door
 from continuations.engine.ports import SystemClock
@@ -86,20 +86,20 @@ from continuations.serve.aws.lambda_runner import LambdaRunner, TimeLeft
 from continuations.serve.dispatch import InlineDispatcher
 from continuations.serve.http import problems
 from continuations.serve.http.api import HttpApi
-from continuations.serve.option_checks import check_dispatcher, check_type
-from continuations.serve.run_responses import (
+from continuations.serve.operation_calls import (
     outcome_response,
     reply_response,
     run_response,
     sweep_response,
 )
+from continuations.serve.option_checks import check_dispatcher, check_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from os import PathLike
     from typing import Unpack
 
-    from continuations.engine.outcomes import Outcome
+    from continuations.core.messages import Detail
     from continuations.ledger.claims import Clock
     from continuations.serve.aws.lambda_console import MountedConsole
     from continuations.serve.aws.lambda_runner import (
@@ -232,6 +232,18 @@ def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
     raise InvalidInput(msg)
 
 
+class _Caller(NamedTuple):
+    """The sender of a direct invocation, who may read what AWS allows."""
+
+    runner: LambdaRunner
+    clock: Clock
+    path_params: Mapping[str, str] = {}
+
+    async def detail(self, _run_id: str, /) -> Detail:
+        """Return which texts of a run the sender reads."""
+        return "texts"
+
+
 class Handler:
     """The callable that Lambda calls with an event and a context; see `handler`."""
 
@@ -247,7 +259,7 @@ class Handler:
         self._runner = runner
         self._api, self._console = api, console
         self._time_left = time_left
-        self._clock = clock
+        self._caller = _Caller(runner, clock)
         self._loop = asyncio.Runner()
 
     def __call__(self, event: object, context: LambdaContext) -> Any:
@@ -302,26 +314,23 @@ class Handler:
                 return await self._call_with_options(event, request_id)
             case ResumeEvent():
                 outcome = await self._runner.resume(event.run_id, reopen=event.reopen)
-                return await self._outcome_response(outcome)
+                return await outcome_response(self._caller, outcome)
             case SweepEvent():
                 return sweep_response(await self._runner.sweep())
 
     async def _call_with_options(self, event: OptionsEvent, request_id: str) -> Any:
-        runner, clock = self._runner, self._clock
+        runner, caller = self._runner, self._caller
         if event.verb == "start":
             options: dict[str, Any] = {"run_id": request_id, **event.options}
-            return await self._outcome_response(await runner.start(**options))
+            return await outcome_response(caller, await runner.start(**options))
         door = Door("lambda event")
         if event.verb == "thread":
             result, number = await runner.send_to_thread(
                 event.options, own_id=request_id, door=door
             )
-            return await reply_response(runner.store, clock, result, number, "texts")
+            return await reply_response(caller, result, number)
         run = await runner.cancel(**event.options, door=door)
-        return await run_response(runner.store, clock, run, "texts")
-
-    async def _outcome_response(self, outcome: Outcome) -> dict[str, Any]:
-        return await outcome_response(self._runner.store, self._clock, outcome, "texts")
+        return await run_response(caller, run)
 
     async def _resume_batch(self, batch: QueueEvent) -> dict[str, Any]:
         """Resume each run of a batch once; return which messages to deliver again."""

@@ -6,11 +6,13 @@ the same form of the result, with the texts that the viewer may read.
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
+from continuations.present import json_forms
 from continuations.present.json_forms import difference_json, rewind_json
-from continuations.serve.run_responses import run_response
 from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
@@ -21,11 +23,14 @@ if TYPE_CHECKING:
     from continuations.core.reading.run_past import RewindPlan, Rewound, RunDifference
     from continuations.core.rows.decisions import Door
     from continuations.core.rows.signal_matching import UntakenSignal
+    from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.runner.async_runner import AsyncRunner
+    from continuations.engine.sweep.sweeping import SweepResult
     from continuations.ledger.claims import Clock
     from continuations.serve.operations import Actor, Operation
     from continuations.wire.continuation import Continuation
 
+_log = logging.getLogger("continuations")
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -83,7 +88,7 @@ def goes_on(result: Any) -> bool:
 
 
 class Viewer(Protocol):
-    """The reader of a form: an HTTP request, or a command."""
+    """The reader of a form: an HTTP request, a command, or an event of AWS Lambda."""
 
     @property
     def runner(self) -> AsyncRunner:
@@ -109,9 +114,69 @@ Render: TypeAlias = "Callable[[Viewer, str, Any], Coroutine[Any, Any, dict[str, 
 """Returns the JSON form of a result; the text is the id of the run."""
 
 
-async def _run(viewer: Viewer, run_id: str, run: Continuation) -> Any:
-    detail = await viewer.detail(run_id)
-    return await run_response(viewer.runner.store, viewer.clock, run, detail)
+# A version may contain waits that are decided since, so each report of a run with waits
+# costs one listing of its decisions.
+
+
+async def run_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
+    """Return a run as JSON values (`run`)."""
+    return json_forms.run_json(
+        run,
+        decided=await decided_wait_ids(viewer.runner.store, run),
+        now=viewer.clock.now(),
+        detail=await viewer.detail(run.run_id),
+    )
+
+
+async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
+    """Return the outcome of a start or resume as JSON values (`outcome`)."""
+    return json_forms.outcome_json(
+        outcome,
+        decided=await decided_wait_ids(viewer.runner.store, outcome.continuation),
+        now=viewer.clock.now(),
+        detail=await viewer.detail(outcome.run_id),
+    )
+
+
+async def reply_response(
+    viewer: Viewer, result: SendResult[Any], number: int
+) -> dict[str, Any]:
+    """Return the result of a message as JSON values (`thread_reply`)."""
+    run: Continuation | None = getattr(result, "continuation", None)
+    store = viewer.runner.store
+    return json_forms.reply_json(
+        result,
+        run_id=result.run_id,
+        number=number,
+        now=viewer.clock.now(),
+        decided=() if run is None else await decided_wait_ids(store, run),
+        detail=await viewer.detail(result.run_id),
+    )
+
+
+async def thread_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
+    """Return a thread as JSON values (`thread`)."""
+    return json_forms.thread_json(
+        run,
+        decided=await decided_wait_ids(viewer.runner.store, run),
+        now=viewer.clock.now(),
+        detail=await viewer.detail(run.run_id),
+    )
+
+
+def sweep_response(result: SweepResult) -> dict[str, Any]:
+    """Return the result of a sweep as JSON values (`sweep_result`); log its errors.
+
+    The form has only the name of each problem. The text of an error may name keys,
+    buckets and machines, so it goes to the log.
+    """
+    for run_id, error in result.errors.items():
+        _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)
+    return json_forms.sweep_result_json(result)
+
+
+async def _run(viewer: Viewer, _: str, run: Continuation) -> Any:
+    return await run_response(viewer, run)
 
 
 def _of_run(name: str) -> Render:
@@ -121,6 +186,10 @@ def _of_run(name: str) -> Render:
         return {"run_id": run_id, name: to_json(result)}
 
     return render
+
+
+async def _plain(_: Viewer, __: str, result: Any) -> Any:
+    return to_json(result)
 
 
 async def _revoked(viewer: Viewer, run_id: str, _: None) -> Any:
@@ -150,6 +219,7 @@ async def _difference(viewer: Viewer, run_id: str, difference: RunDifference) ->
 FORMS: Mapping[str, Render] = {
     "audit": _of_run("lines"),
     "dropped_signals": _of_run("dropped"),
+    "erased_run": _plain,
     "grant_list": _of_run("grants"),
     "revoked_grant": _revoked,
     "rewind_plan": _rewind,

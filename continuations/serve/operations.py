@@ -52,7 +52,7 @@ class Operation(NamedTuple):
         body: The name of the schema of the JSON body; "" for no body.
         needs_body: Whether the body may not be left out.
         query: The names of the query's parameters in
-            `continuations.serve.http.parameters`.
+            `continuations.serve.http.request_fields`.
         ignores_unknown_query: Whether other parameters of the query are ignored.
         problems: The statuses of problems, besides those that each route has.
         accepted: The form and description of a response with status 202.
@@ -170,6 +170,7 @@ _RUNS = (
         *("DELETE", _RUN, "erase", "erase"),
         "Erase a run; a repeated request returns an empty receipt",
         *("erased_run", "The run is erased."),
+        call="erase",
         problems=(400, 404, 409, 503),
     ),
     Operation(

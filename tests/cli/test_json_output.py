@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations import Runner
-from continuations.cli.decision_input import resolve_actor
+from continuations.cli.options import resolve_actor
 from continuations.cli.program import program
 from continuations.results import Door
 from tests.cli.command_line import RUNNERS

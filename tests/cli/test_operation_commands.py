@@ -31,7 +31,7 @@ def with_row(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Give the command line one more row."""
     more = copy(program)
     more.registered_commands = [*program.registered_commands]
-    monkeypatch.setattr("continuations.cli.entry_point.program", more)
+    monkeypatch.setattr("continuations.cli.program.program", more)
 
     def add(operation: Operation) -> None:
         # Built by the same function as all others.

@@ -7,7 +7,7 @@ import signal
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from continuations.cli.event_printer import EventPrinter
+from continuations.cli.event_lines import EventPrinter
 from continuations.events import MessageAdded
 from tests.cli.terminal_process import CTRL_C, TerminalProcess
 from tests.cli.test_interruption import INTERRUPTIBLE_PROGRAM

@@ -20,6 +20,19 @@ if TYPE_CHECKING:
 PHOTO = Image(b"\x89PNG the photo", "image/png")
 CHART = Image(b"\x89PNG the chart", "image/png")
 REPORT = File(b"%PDF the report", "application/pdf", "report.pdf")
+# Three agents draw and publish. The last message of the root agent lists what it sees.
+DEEP_SCRIPT: Script = {
+    "go": [
+        [scripts.call("draw", what="pie"), scripts.call("hr", input="below")],
+        [scripts.call("publish", what="pie")],
+        "root saw SEEN",
+    ],
+    "below": [[scripts.call("clerk", input="desk")], "hr done"],
+    "desk": [
+        [scripts.call("draw", what="line"), scripts.call("publish", what="line")],
+        "saw SEEN",
+    ],
+}
 
 
 @tool(idempotent=True)

@@ -16,7 +16,7 @@ from tests.engine.agent_builders import make_boss
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from continuations import Outcome, Wait
+    from continuations import Wait
     from tests.scripts import Script
 
 ONE_PAY_SCRIPT: Script = {"go": [[call("pay")], "end"]}
@@ -49,7 +49,7 @@ def start_and_get_wait(runner: Runner, run_id: str = "r1") -> Wait:
     return wait
 
 
-def single_wait(outcome: Outcome) -> Wait:
+def single_wait(outcome: object) -> Wait:
     """Return the only wait of an outcome."""
     assert isinstance(outcome, Suspended)
     [wait] = outcome.waits

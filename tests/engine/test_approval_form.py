@@ -16,7 +16,6 @@ from continuations import (
     Finished,
     Grant,
     Runner,
-    Suspended,
     ToolContext,
     resume,
     run,
@@ -29,12 +28,13 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.form_agent import Booking, Ticket
+from tests.engine.payment_agent import single_wait
 from tests.scripts import call, scripted_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations import Outcome, Wait
+    from continuations import Wait
     from tests.run_environment import RunEnvironment
 
 APP = "tests.engine.form_agent:agents"
@@ -73,16 +73,9 @@ def make_runner(store: Any = "memory:", **policy: Any) -> Runner:
     return Runner(make_boss(PAY, make_pay(**policy)), store=store)
 
 
-def waiting(outcome: Outcome) -> Wait:
-    """Return the only wait."""
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
-    return wait
-
-
 def start(runner: Runner) -> Wait:
     """Start a run and return its wait."""
-    return waiting(runner.start("go", run_id="r", by="ann"))
+    return single_wait(runner.start("go", run_id="r", by="ann"))
 
 
 @pytest.mark.fresh_interpreters
@@ -230,7 +223,7 @@ def test_grant_cannot_fill_in_a_form() -> None:
     before.resume("r", should_pause=stop)
     after = Runner(make_boss(script, make_pay(form=Ticket)), store=store)
 
-    wait = waiting(after.resume("r"))
+    wait = single_wait(after.resume("r"))
 
     assert wait.form_schema is not None
 
@@ -261,7 +254,7 @@ def test_validator_that_rejects_a_form_asks_again() -> None:
     runner = make_runner(form=Limit)
     runner.decide(start(runner).id, Approve(by="kim", form={"limit": 3}))
 
-    again = waiting(runner.resume("r"))
+    again = single_wait(runner.resume("r"))
 
     assert "The form was rejected: " in (again.note or "")
     assert "limit" in (again.note or "")
@@ -290,7 +283,7 @@ def test_approval_does_not_outlive_a_change_of_the_form(
     old.decide(start(old).id, Approve(by="kim", form=form))
     new = make_runner(store, form=after)
 
-    again = waiting(new.resume("r"))
+    again = single_wait(new.resume("r"))
 
     assert "form" in (again.note or "")
     assert (after is None) == (again.form_schema is None)
@@ -323,7 +316,7 @@ def test_recheck_that_fails_asks_for_the_form_again() -> None:
 
     runner = make_runner(form=Ticket, recheck=recheck)
     runner.decide(start(runner).id, Approve(by="kim", form={"number": 1}))
-    again = waiting(runner.resume("r"))
+    again = single_wait(runner.resume("r"))
     assert "the balance is too low" in (again.note or "")
 
     with pytest.raises(DecisionRefused, match="needs a form"):
@@ -348,7 +341,7 @@ def test_form_without_a_store() -> None:
     """Bytes keep the form's schema; a decision without the form is refused."""
     agent = make_boss(PAY, make_pay(form=Booking))
     outcome = run(agent, "go")
-    wait, data = waiting(outcome), outcome.continuation.to_bytes()
+    wait, data = single_wait(outcome), outcome.continuation.to_bytes()
     with pytest.raises(DecisionRefused, match="account"):
         resume(data, agent, answers={wait.id: Approve(by="kim")})
 
@@ -367,7 +360,7 @@ def test_form_of_an_agents_policy() -> None:
     runner = Runner(boss, store="memory:")
     runner.decide(start(runner).id, Approve(by="kim", form={"number": 1}))
 
-    inner = waiting(runner.resume("r"))
+    inner = single_wait(runner.resume("r"))
 
     assert (None, "pay") == (inner.form_schema, inner.tool)
 

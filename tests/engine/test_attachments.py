@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore
 from tests.engine.attachment_agents import (
     CHART,
+    DEEP_SCRIPT,
     PHOTO,
     REPORT,
     seeing_model,
@@ -297,3 +299,56 @@ ours = [name for name in sys.modules if name.startswith("continuations.")]
 print([name for name in ours if any(word in name for word in words)])
 """
     assert ["end", "[]"] == run_python(code).split("\n")[:2]
+
+
+def test_a_start_that_loses_the_race_deletes_only_its_own_attachments(
+    environment: RunEnvironment,
+) -> None:
+    """The winner's run keeps its bytes, whether the inputs are equal or not."""
+    del environment
+
+    class Racing(MemoryStore):
+        """A store in which another process starts the run just before version 1."""
+
+        is_first = True
+
+        async def create(self, key: str, body: bytes) -> Any:
+            if "/v/" in key and self.is_first:
+                self.is_first = False
+                await runner.async_runner.start(["go", PHOTO], run_id="r1")
+            return await super().create(key, body)
+
+    store = Racing()
+    runner = Runner(three_deep(SCRIPT), store=store)
+    with pytest.raises(RunExists):
+        runner.start(["go"], run_id="r1")  # another input, without attachments
+    assert 3 == len(file_keys(store))
+
+    store.is_first = True
+    with suppress(RunExists):
+        runner.start(["go", PHOTO], run_id="r1")
+    assert 3 == len(file_keys(store))
+    [wait] = runner.look("r1").waits
+    runner.decide(wait.id, Approve())
+    end = runner.resume("r1")
+    assert isinstance(end, Finished)
+    assert "I saw the photo, the chart, the report" == end.output
+
+
+@pytest.mark.fresh_interpreters
+def test_fresh_processes_see_the_attachments_at_every_depth(
+    environment: RunEnvironment,
+) -> None:
+    """Each step happens in a fresh interpreter."""
+    app = "tests.engine.attachment_agents:agents"
+    outcome = environment.start(DEEP_SCRIPT, app=app)
+    while outcome["kind"] == "Suspended":
+        environment.approve(outcome["waits"][-1])
+        outcome = environment.resume(DEEP_SCRIPT, app=app)
+    expected = "root saw the chart, the report"
+    assert ("Finished", expected) == (outcome["kind"], outcome["output"])
+    runner = Runner([], store=environment.store)
+    desk = runner.look("r1").root.messages
+    assert "hr done" == desk[3]["content"]
+    once = ["draw line", "draw pie", "publish line", "publish pie"]
+    assert once == sorted(environment.effect_names())

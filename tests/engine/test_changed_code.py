@@ -145,24 +145,6 @@ def test_operator_asks_again_about_an_approved_call_whose_tool_is_gone(
     assert ran == environment.effect_names()
 
 
-def test_worker_without_the_tool_of_an_approved_call_changes_nothing(
-    environment: RunEnvironment,
-) -> None:
-    """The approval counts in the process that has the tool."""
-    environment.approve(start(environment))
-    before = environment.objects()
-
-    refused = resume(environment, "vanished")
-    swept = environment.run("sweep", app=APP, code="vanished")
-
-    assert ("AgentChanged", "r1") == (refused["raised"], refused["run_id"])
-    assert "agent child has no tool pay (its tools: transfer)" in refused["message"]
-    assert {"r1": "AgentChanged"} == swept["failed"]
-    assert before == environment.objects()
-    swept = environment.run("sweep", app=APP)
-    assert ({}, ["pay 5"]) == (swept["failed"], environment.effect_names())
-
-
 @pytest.mark.parametrize("verdict", ["deny", "answer"])
 def test_denied_or_answered_call_resumes_without_its_tool(
     environment: RunEnvironment, verdict: str

@@ -68,19 +68,3 @@ def test_history_is_shortened_beside_an_approval_of_another_agent(
     assert 2 == count(environment, "pay")
     # 16 steps and one payment: no turn was asked twice.
     assert 17 == len(environment.turns())
-
-
-def test_killed_worker_loses_no_stored_summary(environment: RunEnvironment) -> None:
-    """SIGKILL at storage operations after a summary: only a lost one is asked again."""
-    environment.spawn("start", "r1", "go", app=APP, fault="40 after").wait()
-    stored = len(compactions(environment))
-    asked = count(environment, "summary")
-    assert asked - stored in (0, 1)
-    assert stored
-
-    environment.run("sweep", app=APP, ahead="120")
-    result = environment.run("resume", "r1", app=APP, ahead="240")
-
-    assert {"payer", "worker"} == {wait["path"][1] for wait in result["waits"]}
-    again = count(environment, "summary") - asked
-    assert again == len(compactions(environment)) - stored

@@ -36,6 +36,7 @@ from tests.engine.agent_builders import (
     root_tool_results,
     should_pause_after,
 )
+from tests.engine.payment_agent import single_wait
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Shop:
 
     def start(self) -> Wait:
         """Start the run and return its wait."""
-        return wait_of(self.runner().start("go", run_id="r"))
+        return single_wait(self.runner().start("go", run_id="r"))
 
     def die_in_call(self) -> Wait:
         """Let a process die after the approved call ran; return its unknown outcome."""
@@ -89,14 +90,7 @@ class Shop:
         with suppress(faults.Crash):
             self.runner(faults.FaultyStore(self.store, dies)).resume("r")
         self.clock.seconds += 60
-        return wait_of(self.runner().resume("r"))
-
-
-def wait_of(outcome: object) -> Wait:
-    """Return the only wait of a suspended run."""
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
-    return wait
+        return single_wait(self.runner().resume("r"))
 
 
 def check_denied(outcome: Outcome, *, last: int = -1) -> None:
@@ -251,7 +245,7 @@ def test_rule_denies_an_edit_without_a_store(environment: RunEnvironment) -> Non
     edited = Approve(arguments={"cents": 500}, by="kim")
 
     data = outcome.continuation.to_bytes()
-    end = resume(data, shop.agent, answers={wait_of(outcome).id: edited})
+    end = resume(data, shop.agent, answers={single_wait(outcome).id: edited})
 
     check_denied(end)
     assert [] == environment.effect_names()
@@ -265,7 +259,9 @@ def test_denial_that_is_not_recorded_keeps_the_call_from_running(
     shop.runner().decide(shop.start().id, Approve(arguments={"cents": 500}, by="kim"))
     refuses = faults.on("create", faults.refused(), prefix="runs/r/in/d-")
 
-    again = wait_of(shop.runner(faults.FaultyStore(shop.store, refuses)).resume("r"))
+    again = single_wait(
+        shop.runner(faults.FaultyStore(shop.store, refuses)).resume("r")
+    )
 
     assert "A rule denies this call" in (again.note or "")
     shop.runner().decide(again.id, Approve(by="kim"))

@@ -32,7 +32,7 @@ def server() -> Iterator[ModelServer]:
         yield running
 
 
-@pytest.mark.parametrize("depth", sample([1, 3, 50], 2))
+@pytest.mark.parametrize("depth", sample([1, 3, 50], 3, 2))
 def test_deepest_tool_runs_and_every_level_returns_its_result(
     environment: RunEnvironment, server: ModelServer, depth: int
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from continuations import Answer, Approve, Finished, Runner, Suspended, tool
+from continuations import Approve, Finished, Runner, Suspended, tool
 from continuations.errors import DecisionRefused
 from continuations_storage import MemoryStore
 from tests import effect_log
@@ -115,19 +115,6 @@ def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
     runner.decide(again.id, Approve(arguments={"cents": 6}))
     assert isinstance(runner.resume("r1"), Finished)
     assert ["pay 6"] == environment.effect_names()
-
-
-def test_answer_is_the_result_and_no_approval(environment: RunEnvironment) -> None:
-    """The text "approved" in an answer does not run the call."""
-    runner = make_payment_runner()
-    wait = start_and_get_wait(runner)
-
-    runner.decide(wait.id, Answer("approved"))
-    outcome = runner.resume("r1")
-
-    assert [] == environment.effect_names()
-    [result] = root_tool_results(outcome)
-    assert "approved" in result
 
 
 class Order(BaseModel):

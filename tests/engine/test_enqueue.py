@@ -146,4 +146,4 @@ def test_crash_at_every_operation_of_an_enqueue(
         left = [key for key in all_keys(store) if key.startswith("markers/")]
         assert [] == left, dying.operations[-1]
 
-    assert stored >= 3
+    assert stored > 1

@@ -1,4 +1,4 @@
-"""A run is erased while other processes act on it, are frozen, or die.
+"""A run is erased while other processes act on it, or are frozen.
 
 Each process is an interpreter of its own that shares only a folder.
 """
@@ -14,13 +14,12 @@ import pytest
 from continuations import Runner, open_store
 from continuations.errors import RunErased
 from tests.clocks import OffsetClock
-from tests.run_environment import KILLED, RunEnvironment
 from tests.sampling import sample
 from tests.scripts import call
 from tests.stores import StoreWithoutTime
 
 if TYPE_CHECKING:
-    from tests.run_environment import CommandProcess
+    from tests.run_environment import CommandProcess, RunEnvironment
     from tests.scripts import Script
 
 # boss > hr > clerk; the clerk's tools wait for an answer, a price and a job.
@@ -132,45 +131,6 @@ def test_frozen_process_that_wakes_after_the_receipt_brings_nothing_back(
     assert receipt["versions"] >= 2
     assert effects == environment.effect_names()
     assert_sweeps_leave_a_tombstone(environment)
-
-
-# The eraser dies ------------------------------------------------------------------
-
-KILLS = sample([(n, m) for n in range(4, 14) for m in ("before", "after")], 11)
-
-
-@pytest.mark.parametrize(("number", "moment"), KILLS)
-def test_killed_eraser_is_completed_by_a_second_erase(
-    environment: RunEnvironment, number: int, moment: str
-) -> None:
-    """At some operations of the first one, with TORTURE=1 at all of ten."""
-    question = start(environment)
-    environment.decide(question, ANSWER)
-    dead = environment.spawn("erase", "r1", **OPTIONS, fault=f"{number} {moment}")
-    assert KILLED == dead.wait()
-
-    environment.run("erase", "r1", **OPTIONS)
-
-    assert_only_a_tombstone_and_markers_are_left(environment)
-    assert_sweeps_leave_a_tombstone(environment)
-
-
-def test_killed_eraser_is_completed_by_sweeps_alone(
-    environment: RunEnvironment,
-) -> None:
-    """It died right after it stored the tombstone; no worker resumes the run."""
-    question = start(environment)
-    environment.decide(question, ANSWER)
-    effects = environment.effect_names()
-    number = 1
-    while not any(b"tombstone" in body for body in environment.objects().values()):
-        dead = environment.spawn("erase", "r1", **OPTIONS, fault=f"{number} after")
-        assert KILLED == dead.wait()
-        number += 1
-
-    assert_sweeps_leave_a_tombstone(environment)
-    assert "RunErased" == environment.start(**OPTIONS)["raised"]
-    assert effects == environment.effect_names()
 
 
 # Everything at the same time ------------------------------------------------------

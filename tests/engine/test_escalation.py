@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
+    AsyncRunner,
     Deny,
     Finished,
     Runner,
@@ -25,13 +27,17 @@ from continuations.errors import DecisionRefused, InvalidInput, WaitExpired
 from continuations.ledger import layout
 from continuations.results import Decision, Vote
 from continuations.tools import Tool, ToolWait
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, faults
+from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
+from tests.crash_points import remaining_keys
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.scripts import call
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tests.run_environment import RunEnvironment
 
 PAY: Any = {"go": [[call("pay", cents=5)], "end"]}
@@ -264,3 +270,38 @@ def test_reminder_tells_the_approvers_and_votes_of_now() -> None:
     assert [("opened", ()), ("escalated", ("cfo",)), ("reminder-1", ("cfo",))] == [
         (each.notice, each.approvers) for each in office.announced
     ]
+
+
+def test_vote_that_meets_an_expiry_leaves_a_marker(
+    environment: RunEnvironment,
+) -> None:
+    """The voter records the expiry of a sweep that died; a later sweep ends the run."""
+    pay = make_pay(approvers=["kim", "lee"], votes=2, within=DAY)
+    office = Office(PAY, pay)
+    wait = office.start()
+
+    class SweptBeforeItsSlot(ForwardingStore):
+        """Before the slot of the vote, the deadline passes and a sweep dies."""
+
+        async def create(self, key: str, body: bytes) -> datetime | None:
+            prefix = layout.slots_prefix(wait.id)
+            if key.startswith(prefix) and not await office.store.keys(prefix):
+                office.clock.seconds += DAY.total_seconds() + 1
+                decision = layout.decision_key(wait.id)
+                dies = faults.on("create", faults.crashed("before"), prefix=decision)
+                dying = faults.FaultyStore(office.store, dies)
+                with suppress(faults.Crash):
+                    await AsyncRunner(
+                        make_boss(PAY, pay), store=dying, clock=office.clock
+                    ).sweep()
+            return await super().create(key, body)
+
+    voter = Runner([], store=SweptBeforeItsSlot(office.store), clock=office.clock)
+    with pytest.raises(WaitExpired):
+        voter.decide(wait.id, Approve(by="kim"))
+
+    office.clock.seconds += 120
+    assert {} == office.runner.sweep().errors
+    assert "finished" == office.runner.look("r").status
+    assert [] == remaining_keys(office.store)
+    assert [] == environment.effect_names()

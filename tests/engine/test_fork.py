@@ -34,7 +34,6 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
-from tests.engine import attachment_agents
 from tests.engine.past_agents import (
     RUN_ID,
     SCRIPT,
@@ -406,26 +405,6 @@ def test_operator_can_pause_a_fork_of_a_paused_run() -> None:
 
     assert isinstance(outcome, Suspended)
     assert ("audit",) == outcome.reasons
-
-
-def test_fork_has_attachments_of_its_own() -> None:
-    """The fork reads its images also after the source is erased."""
-    script = {"go": [[call("draw", what="x")], [call("publish", what="x")], "done"]}
-    model = attachment_agents.seeing_model(script)
-    store = MemoryStore()
-    agent = Agent("boss", tools=attachment_agents.TOOLS, model=model)
-    runner = Runner(agent, store=store)
-    runner.start("go", run_id=RUN_ID)
-    wait = only_wait(runner)
-
-    runner.fork(RUN_ID, run_id="fork", decisions={wait.id: Approve(by="kim")})
-    runner.fork(RUN_ID, run_id="fork", decisions={wait.id: Approve(by="kim")})
-    runner.erase(RUN_ID)
-
-    assert isinstance(runner.resume("fork"), Finished)
-    assert 2 == len(asyncio.run(store.keys("runs/fork/x/")))
-    left = asyncio.run(store.keys("markers/"))
-    assert [] == [key for key in left if key.endswith("@fork")]
 
 
 # Errors ------------------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_erase_of_a_source_that_dies_at_any_operation_leaves_its_fork_whole(
     moment: Any,
 ) -> None:
     """A repeat completes the erasure, and the fork comes to its end."""
-    for point in every_crash(moment, more_than=8, step=2):
+    for point in every_crash(moment, more_than=8):
         store, clock, runner = half_approved()
         runner.fork("r1", run_id="fork")
         before = runner.look("fork").run_state

@@ -29,10 +29,11 @@ from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
+from tests.engine.payment_agent import single_wait
 from tests.scripts import call, scripted_model
 
 if TYPE_CHECKING:
-    from continuations import Outcome, Wait
+    from continuations import Outcome
     from tests.run_environment import RunEnvironment
 
 SMALL = {"properties": {"cents": {"maximum": 100}}}
@@ -67,16 +68,9 @@ def make_runner(
     )
 
 
-def only_wait(outcome: Outcome) -> Wait:
-    """Return the one open wait of a run."""
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
-    return wait
-
-
 def approve_once(runner: Runner, grant: Grant | None, run_id: str = "r") -> Outcome:
     """Start a run, approve its first call with a grant, and resume it."""
-    wait = only_wait(runner.start("go", run_id=run_id))
+    wait = single_wait(runner.start("go", run_id=run_id))
     runner.decide(wait.id, Approve(by="kim", remember=grant))
     return runner.resume(run_id)
 
@@ -87,7 +81,7 @@ def test_a_grant_covers_later_calls_that_match_its_schema(
     """A call outside of the schema waits for a person, as before."""
     runner = make_runner(turns(5, 7, 500, 9), clock=ManualClock())
 
-    wait = only_wait(approve_once(runner, Grant("pay", SMALL)))
+    wait = single_wait(approve_once(runner, Grant("pay", SMALL)))
 
     assert {"cents": 500} == wait.arguments
     assert ["pay 5", "pay 7"] == environment.effect_names()
@@ -152,12 +146,12 @@ def test_a_grant_ends_at_its_time(environment: RunEnvironment) -> None:
     clock = ManualClock()
     runner = make_runner(turns(5, 7, 8), clock=clock)
     until = clock.now() + timedelta(seconds=50)
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     runner.decide(wait.id, Approve(remember=Grant("pay", until=until)))
     assert [until] == [grant.until for grant in runner.grants("r")]
     clock.seconds += 60
 
-    waits_again = only_wait(runner.resume("r"))
+    waits_again = single_wait(runner.resume("r"))
 
     assert {"cents": 7} == waits_again.arguments
     assert ["pay 5"] == environment.effect_names()
@@ -169,7 +163,7 @@ def test_a_revoked_grant_covers_nothing_after_the_next_claim(
 ) -> None:
     clock = ManualClock()
     runner = make_runner(turns(5, 500, 7), clock=clock)
-    wait = only_wait(approve_once(runner, Grant("pay", SMALL)))
+    wait = single_wait(approve_once(runner, Grant("pay", SMALL)))
     [grant] = runner.grants("r")
     assert (SMALL, "pay", False) == (grant.arguments, grant.tool, grant.revoked)
     assert ("boss", "pay") == grant.path
@@ -179,7 +173,7 @@ def test_a_revoked_grant_covers_nothing_after_the_next_claim(
     assert [True] == [each.revoked for each in runner.grants("r")]
     runner.decide(wait.id, Approve())
 
-    assert {"cents": 7} == only_wait(runner.resume("r")).arguments
+    assert {"cents": 7} == single_wait(runner.resume("r")).arguments
     assert ["pay 5", "pay 500"] == environment.effect_names()
     assert [] == runner.grants("r")
     [line] = [line for line in runner.audit("r") if line.verdict == "revoke"]
@@ -191,14 +185,14 @@ def test_a_grant_that_is_revoked_before_it_is_applied_covers_nothing(
     environment: RunEnvironment,
 ) -> None:
     runner = make_runner(turns(5, 7), clock=ManualClock())
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     decision = runner.decide(wait.id, Approve(remember=Grant("pay")))
     [grant] = runner.grants("r")
     assert (decision.id, None) == (grant.id, grant.contract)
 
     runner.revoke("r", grant.id)
 
-    assert {"cents": 7} == only_wait(runner.resume("r")).arguments
+    assert {"cents": 7} == single_wait(runner.resume("r")).arguments
     assert ["pay 5"] == environment.effect_names()
 
 
@@ -209,7 +203,7 @@ def test_an_approved_call_that_lost_its_grant_waits_for_a_person(
     clock = ManualClock()
     store = MemoryStore(clock.now)
     runner = make_runner(turns(5, 7), clock=clock, store=store)
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     runner.decide(wait.id, Approve(remember=Grant("pay")))
     looks = iter([False, False, False, False, False, True])
     paused = runner.resume("r", should_pause=lambda: next(looks, True))
@@ -219,7 +213,7 @@ def test_an_approved_call_that_lost_its_grant_waits_for_a_person(
     assert grant.id == ready.grant
 
     runner.revoke("r", grant.id)
-    held = only_wait(runner.resume("r"))
+    held = single_wait(runner.resume("r"))
 
     assert "revoked" in (held.note or "")
     assert ["pay 5"] == environment.effect_names()
@@ -240,16 +234,16 @@ def test_a_grant_does_not_cover_another_contract(
     store = MemoryStore(clock.now)
     script = turns(5, 500, 7)
     first = make_runner(script, make_pay(), clock=clock, store=store)
-    wait = only_wait(approve_once(first, Grant("pay", SMALL)))
+    wait = single_wait(approve_once(first, Grant("pay", SMALL)))
     first.decide(wait.id, Approve())
 
     second = make_runner(script, make_pay(**changed), clock=clock, store=store)
-    held = only_wait(second.resume("r"))
+    held = single_wait(second.resume("r"))
 
     # The approval of 500 was for the old contract as well.
     assert {"cents": 500} == held.arguments
     second.decide(held.id, Approve())
-    assert {"cents": 7} == only_wait(second.resume("r")).arguments
+    assert {"cents": 7} == single_wait(second.resume("r")).arguments
     assert ["pay 5", "pay 500"] == environment.effect_names()
 
 
@@ -267,9 +261,9 @@ def test_a_grant_covers_no_call_of_another_run_agent_or_tool(
     boss = make_boss(script, pay, deputy)
     runner = Runner(boss, store=MemoryStore(clock.now), clock=clock)
 
-    other = only_wait(approve_once(runner, Grant("pay")))
+    other = single_wait(approve_once(runner, Grant("pay")))
     assert ("boss", "deputy", "pay") == other.path
-    another_run = only_wait(runner.start("go", run_id="r2"))
+    another_run = single_wait(runner.start("go", run_id="r2"))
     assert {"cents": 1} == another_run.arguments
     adopted = runner.adopt(runner.look("r"), run_id="r3")
     assert isinstance(adopted, Suspended)
@@ -296,13 +290,13 @@ def test_a_worker_that_holds_the_claim_may_use_a_revoked_grant(
         return f"paid {cents}"
 
     runner = make_runner(script, pay, clock=clock, store=store)
-    wait = only_wait(approve_once(runner, Grant("pay", SMALL)))
+    wait = single_wait(approve_once(runner, Grant("pay", SMALL)))
 
     assert {"cents": 500} == wait.arguments
     assert ["pay 5", "pay 6"] == environment.effect_names()
     runner.decide(wait.id, Approve())
     # The next worker reads the revocation.
-    assert {"cents": 7} == only_wait(runner.resume("r")).arguments
+    assert {"cents": 7} == single_wait(runner.resume("r")).arguments
 
 
 class _RevokedAtTheClaim(ForwardingStore):
@@ -329,23 +323,23 @@ def test_a_revocation_after_the_read_of_a_worker_counts_for_the_next_one(
     store = MemoryStore(clock.now)
     script = turns(5, 6, 500, 7)
     runner = make_runner(script, clock=clock, store=store)
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     runner.decide(wait.id, Approve(remember=Grant("pay", SMALL)))
     clerk = AsyncRunner([], store=store, clock=clock)
     late = make_runner(script, clock=clock, store=_RevokedAtTheClaim(store, clerk))
 
-    wait = only_wait(late.resume("r"))
+    wait = single_wait(late.resume("r"))
 
     assert {"cents": 500} == wait.arguments
     assert ["pay 5", "pay 6"] == environment.effect_names()
     runner.decide(wait.id, Approve())
-    assert {"cents": 7} == only_wait(runner.resume("r")).arguments
+    assert {"cents": 7} == single_wait(runner.resume("r")).arguments
 
 
 def test_a_grant_works_without_a_store(environment: RunEnvironment) -> None:
     agent = make_boss(turns(5, 7), make_pay())
     first = run(agent, "go")
-    wait = only_wait(first)
+    wait = single_wait(first)
 
     answers = {wait.id: Approve(remember=Grant("pay", SMALL))}
     last = resume(first.continuation.to_bytes(), agent, answers=answers)
@@ -361,11 +355,11 @@ def test_a_decision_that_cannot_be_recorded_goes_to_a_person(
     clock = ManualClock()
     good = MemoryStore(clock.now)
     runner = make_runner(turns(5, 7), clock=clock, store=good)
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     runner.decide(wait.id, Approve(remember=Grant("pay")))
     faulty = FaultyStore(good, on("create", refused(), prefix="runs/r/in/d-"))
 
-    held = only_wait(make_runner(turns(5, 7), clock=clock, store=faulty).resume("r"))
+    held = single_wait(make_runner(turns(5, 7), clock=clock, store=faulty).resume("r"))
 
     assert "not recorded" in (held.note or "")
     assert ["pay 5"] == environment.effect_names()
@@ -377,12 +371,12 @@ def test_a_lost_reply_records_one_decision_by_a_grant(
     clock = ManualClock()
     good = MemoryStore(clock.now)
     runner = make_runner(turns(5, 7), clock=clock, store=good)
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     runner.decide(wait.id, Approve(remember=Grant("pay")))
     faulty = FaultyStore(good, on("create", lost_reply(), prefix="runs/r/in/d-"))
     outcome = make_runner(turns(5, 7), clock=clock, store=faulty).resume("r")
     if isinstance(outcome, Suspended):
-        runner.decide(only_wait(outcome).id, Approve())
+        runner.decide(single_wait(outcome).id, Approve())
         outcome = runner.resume("r")
 
     assert isinstance(outcome, Finished)
@@ -409,7 +403,7 @@ def test_a_grant_that_does_not_fit_is_refused_when_it_is_given(
     del environment
     grant, why = REFUSED[name]
     runner = make_runner(turns(5), clock=ManualClock())
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
 
     with pytest.raises(DecisionRefused, match=why):
         runner.decide(wait.id, Approve(remember=grant))
@@ -423,7 +417,7 @@ def test_one_of_several_approvers_cannot_give_a_grant(
     del environment
     pay = make_pay(approval=ApprovalPolicy(votes=2))
     runner = make_runner(turns(5), pay, clock=ManualClock())
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
 
     for person in ("kim", "lee"):
         with pytest.raises(DecisionRefused, match="several persons"):
@@ -473,7 +467,7 @@ def test_only_the_newest_grants_are_kept(environment: RunEnvironment) -> None:
     while isinstance(outcome, Suspended):
         clock.seconds += 1
         approve = Approve(remember=Grant("pay", SMALL))
-        given.append(runner.decide(only_wait(outcome).id, approve).id)
+        given.append(runner.decide(single_wait(outcome).id, approve).id)
         kept = [grant.id for grant in runner.grants("r")]
         outcome = runner.resume("r")
 

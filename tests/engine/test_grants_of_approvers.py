@@ -14,7 +14,6 @@ from continuations import (
     Finished,
     Grant,
     Runner,
-    Suspended,
     tool,
 )
 from continuations.errors import DecisionRefused
@@ -23,10 +22,11 @@ from continuations_storage import MemoryStore, faults
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
+from tests.engine.payment_agent import single_wait
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from continuations import Agent, Outcome, Wait
+    from continuations import Agent
     from tests.run_environment import RunEnvironment
 
 TWICE: Any = {"go": [[call("pay", cents=5)], [call("pay", cents=7)], "end"]}
@@ -45,17 +45,10 @@ def make_agent(**policy: Any) -> Agent:
     return make_boss(TWICE, pay)
 
 
-def only_wait(outcome: Outcome) -> Wait:
-    """Return the one open wait of a run."""
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
-    return wait
-
-
 def test_a_grant_of_an_approver_covers_later_calls(environment: RunEnvironment) -> None:
     agent = make_agent(approvers=["kim"], not_requester=True)
     runner = Runner(agent, store="memory:")
-    wait = only_wait(runner.start("go", run_id="r", by="jane"))
+    wait = single_wait(runner.start("go", run_id="r", by="jane"))
     runner.decide(wait.id, BY_KIM)
 
     assert isinstance(runner.resume("r"), Finished)
@@ -71,9 +64,9 @@ def test_a_grant_ends_when_the_policy_asks_other_persons(
     """One person gave it under a policy that any person could decide."""
     store = MemoryStore()
     first = Runner(make_agent(), store=store)
-    first.decide(only_wait(first.start("go", run_id="r")).id, BY_KIM)
+    first.decide(single_wait(first.start("go", run_id="r")).id, BY_KIM)
 
-    held = only_wait(Runner(make_agent(**policy), store=store).resume("r"))
+    held = single_wait(Runner(make_agent(**policy), store=store).resume("r"))
 
     assert {"cents": 7} == held.arguments
     assert ["pay 5"] == environment.effect_names()
@@ -90,7 +83,7 @@ def test_unknown_outcome_of_a_granted_call_is_decided_by_the_approvers(
         clock = ManualClock()
         store = MemoryStore(clock.now)
         runner = Runner(agent, store=store, clock=clock)
-        runner.decide(only_wait(runner.start("go", run_id="r")).id, BY_KIM)
+        runner.decide(single_wait(runner.start("go", run_id="r")).id, BY_KIM)
         crash = faults.crashed("before")
         dies = faults.on("create", crash, prefix="runs/r/v/", skip=skip)
         dying = Runner(agent, store=faults.FaultyStore(store, dies), clock=clock)
@@ -99,7 +92,7 @@ def test_unknown_outcome_of_a_granted_call_is_decided_by_the_approvers(
         clock.seconds += 60
         skip += 1
 
-    unknown = only_wait(runner.resume("r"))
+    unknown = single_wait(runner.resume("r"))
 
     assert ("unknown", {"cents": 7}) == (unknown.kind, unknown.arguments)
     assert ("kim",) == unknown.approvers

@@ -170,12 +170,12 @@ def test_child_agent_over_max_turns_returns_an_error_to_its_parent(
     script: Script = {"go": [[call("child", input="A")], "end"], "A": [turn] * 9}
     model = scripts.scripted_model(script)
     child = Agent("child", tools=[ask], model=model, max_turns=2)
-    runner = Runner(Agent("boss", tools=[child], model=model), store=MemoryStore())
+    boss, store = Agent("boss", tools=[child], model=model), MemoryStore()
 
-    outcome = runner.start("go", run_id="r")
+    outcome = Runner(boss, store=store).start("go", run_id="r")
     while isinstance(outcome, Suspended):
-        runner.decide(outcome.waits[0].id, Approve())
-        outcome = runner.resume("r")
+        Runner(boss, store=store).decide(outcome.waits[0].id, Approve())
+        outcome = Runner(boss, store=store).resume("r")
 
     assert isinstance(outcome, Finished)
     assert ["go 0", "A 0", "A 1", "go 1"] == environment.turns()

@@ -8,7 +8,6 @@ import pytest
 
 from continuations import Runner
 from tests.engine import slow_models
-from tests.sampling import sample
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -18,7 +17,6 @@ pytestmark = pytest.mark.fresh_interpreters
 APP = "tests.engine.slow_models:agents"
 # Each further process has a clock that is so much ahead: more than any delay.
 STEP = 2 * 3600
-FAULTS = sample([f"{n} {m}" for n in (5, 6, 7) for m in ("before", "after")], 3)
 
 
 def sent(environment: RunEnvironment) -> list[str]:
@@ -73,24 +71,6 @@ def test_limited_sub_agent_waits_alone_and_goes_on_in_another_process(
     assert ("Finished", "end") == (ended["kind"], ended["output"])
     assert slow_models.EFFECTS == sent(environment)
     assert 1 == environment.effect_names().count("refuse clerk 0")
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_crash_after_the_commit_of_a_pending_reply_asks_no_model_twice(
-    environment: RunEnvironment, fault: str
-) -> None:
-    """Before the commit, no process knows that the provider was asked."""
-    process = environment.spawn("start", "r1", "go", app=APP, ahead="0", fault=fault)
-    process.wait()
-    asked = environment.effect_names().count("ask boss 0")
-    committed = len(environment.keys("runs/r1/v/")) > 1
-    suspended = {"kind": "Suspended", "waits": [{"kind": "model"}]}
-
-    ended = run_to_end(environment, suspended, 0)
-
-    assert "Finished" == ended["kind"]
-    again = [] if committed or not asked else ["ask boss 0"]
-    assert sorted([*slow_models.EFFECTS, *again]) == sent(environment)
 
 
 def test_wake_in_a_process_without_agents_ends_the_wait(

@@ -143,16 +143,3 @@ def test_a_run_of_another_store_is_adopted_only_with_its_attachments(
     runner.adopt(data, run_id="r2")
     runner.erase("r1")
     assert END == finish(runner, "r2")
-
-
-def test_a_fork_has_attachments_of_its_own(environment: RunEnvironment) -> None:
-    """It goes on after the first run was erased."""
-    del environment
-    store = MemoryStore()
-    runner = Runner(three_deep(SCRIPT), store=store)
-    runner.start(["go", PHOTO], run_id="r1")
-    runner.fork("r1", run_id="r2")
-    assert 3 == len(file_keys(store, "r2"))
-    runner.erase("r1")
-    assert [] == file_keys(store, "r1")
-    assert END == finish(runner, "r2")

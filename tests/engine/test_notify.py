@@ -13,6 +13,7 @@ from continuations import Agent, Approve, AsyncRunner, Deny, Finished, Runner, S
 from continuations.errors import AlreadyDecided, ModelError
 from continuations_storage import MemoryStore
 from tests import scripts
+from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations import Wait
+    from continuations.models.interface import ModelReply, ModelRequest
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
@@ -184,3 +186,47 @@ def test_a_slow_notify_does_not_stop_another_run(environment: RunEnvironment) ->
         gate.set()
         thread.join(20)
     assert [] == environment.effects()
+
+
+def test_timeout_of_start_while_a_sibling_waits_notifies() -> None:
+    """A time limit cancels `start()`; the wait of another agent is published."""
+    clock, notified = ManualClock(), list[str]()
+    store = MemoryStore(clock.now)
+
+    class Slow:
+        name = "slow"
+
+        async def reply(self, request: ModelRequest) -> ModelReply:
+            """Never reply."""
+            del request
+            waiting.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    script = {
+        "go": [[call("a", input="A"), call("b", input="B")], "end"],
+        "A": [[call("pay")], "A end"],
+    }
+    model = scripts.scripted_model(script)
+    children = [Agent("a", tools=[pay], model=model), Agent("b", model=Slow())]
+    boss = Agent("boss", tools=children, model=model)
+
+    async def scenario() -> None:
+        runner = AsyncRunner(
+            boss, store=store, clock=clock, notify=recording_notifier(notified)
+        )
+        starting = asyncio.create_task(runner.start("go", run_id="r1"))
+        await waiting.wait()
+        for _ in range(500):
+            if (await runner.look("r1")).waits:
+                break
+            await asyncio.sleep(0.01)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        [wait] = (await runner.look("r1")).waits
+        assert [wait.id] == notified
+        assert [wait.id] == [each.id async for each in runner.waiting()]
+
+    waiting = asyncio.Event()
+    asyncio.run(scenario())

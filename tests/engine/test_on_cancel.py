@@ -162,14 +162,12 @@ def test_tool_without_on_cancel_is_ended_at_once_by_any_process() -> None:
 def test_crash_at_any_operation_tells_at_least_once_and_never_after_the_end(
     moment: Any,
 ) -> None:
-    points = 0
     for point in every_crash(moment, more_than=5):
         jobs = Jobs()
         [wait] = jobs.start().waits
         jobs.runner(agents=[]).cancel("r1")
         with point.process(jobs.store) as dying:
             jobs.runner(dying).resume("r1")
-        points += 1
         jobs.clock.seconds += 60
         told_before = len(jobs.told)
         was_ended = jobs.runner(agents=[]).look("r1").status == "cancelled"
@@ -185,7 +183,6 @@ def test_crash_at_any_operation_tells_at_least_once_and_never_after_the_end(
         jobs.runner().sweep()
         assert [] == asyncio.run(jobs.store.keys("markers/"))
         assert [] == asyncio.run(jobs.store.keys("waits/"))
-    assert points > 5
 
 
 def test_crash_of_the_cancelling_process_loses_nothing() -> None:
@@ -261,7 +258,7 @@ def test_deadline_of_a_job_tells_the_other_system() -> None:
 
 
 def test_crash_at_a_deadline_tells_at_least_once() -> None:
-    for point in every_crash("before", "after", more_than=6, step=2):
+    for point in every_crash("before", "after", more_than=6):
         jobs = Jobs(wait=lambda: external("scan", str, within=60))
         [wait] = jobs.start().waits
         jobs.clock.seconds += 61
@@ -532,7 +529,7 @@ def test_operator_who_cancels_a_call_tells_its_job() -> None:
 
 
 def test_crash_while_a_call_is_cancelled_tells_at_least_once() -> None:
-    for point in every_crash("before", "after", more_than=6, step=2):
+    for point in every_crash("before", "after", more_than=6):
         jobs = Jobs()
         [wait] = jobs.start().waits
         jobs.runner(agents=[]).cancel("r1", call=wait.call_id)

@@ -255,3 +255,15 @@ def test_by_and_reason_must_be_texts() -> None:
     with pytest.raises(InvalidInput):
         runner.cancel("r1", reason=os)  # type: ignore[arg-type]
     assert isinstance(runner.resume("r1"), Suspended)
+
+
+def test_arguments_are_validated_before_an_approval(
+    environment: RunEnvironment,
+) -> None:
+    """No person is asked about a call that could not run."""
+    script: Any = {"go": [[call("pay", cents="x"), call("pay")], "end"]}
+    outcome = make_payment_runner(script=script).start("go")
+
+    assert isinstance(outcome, Finished)
+    assert all(text.startswith("ERROR") for text in root_tool_results(outcome))
+    assert [] == environment.effects()

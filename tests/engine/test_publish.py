@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import Answer, Finished, Runner, Suspended, ask, tool, wait_for
+from continuations import (
+    Agent,
+    Answer,
+    Finished,
+    Runner,
+    Suspended,
+    ask,
+    tool,
+    wait_for,
+)
 from continuations.core.rows import event_matching
 from continuations.core.ulid import encode_ulid
 from continuations.engine.sweep import event_sweep
@@ -24,7 +33,7 @@ from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
-from tests.scripts import call
+from tests.scripts import call, scripted_model
 
 if TYPE_CHECKING:
     from continuations import Outcome
@@ -372,3 +381,26 @@ def test_sweep_of_a_marker_with_a_wrong_time_keeps_the_id_of_the_event(
     shop.clock.seconds += 3 * DAY
     runner.sweep()
     assert [] == shop.keys("events/") + shop.keys("markers/")
+
+
+def test_nested_agents_take_events() -> None:
+    """The waits of a sub-agent are found like those of the root agent."""
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    model = scripted_model(
+        {
+            "go": [[call("clerk", input="A")], "end"],
+            "A": [
+                [call("price", article="tea")],
+                [call("price", article="tea")],
+                "done",
+            ],
+        }
+    )
+    clerk = Agent("clerk", tools=[make_price()], model=model)
+    runner = Runner(Agent("boss", tools=[clerk], model=model), store=store, clock=clock)
+    runner.start("go", run_id="r")
+    assert ("r",) == runner.publish("price", 1, key="tea").run_ids
+    runner.resume("r")
+    assert ("r",) == runner.publish("price", 2, key="tea").run_ids
+    assert isinstance(runner.resume("r"), Finished)

@@ -54,26 +54,3 @@ def test_no_event_is_lost_between_a_listing_and_a_wait(
 ) -> None:
     """Six publishers and six runs of a sub-agent begin at the same moment."""
     check_no_event_is_lost(environment, article, 12)
-
-
-@pytest.mark.parametrize("number", sample(range(1, 13, 3), 3))
-def test_a_killed_publisher_is_completed_by_a_sweep(
-    environment: RunEnvironment, number: int
-) -> None:
-    """SIGKILL after a storage operation; a sweep of another process does the rest."""
-    script = script_of(call("price", article="tea"))
-    environment.start(script, app=APP)
-    killed = environment.spawn(
-        "publish", "price", "tea", "7", "m-1", app="none", fault=f"{number} after"
-    )
-    killed.wait()
-    environment.run("sweep", script=script, app=APP)
-    published = environment.run("publish", "price", "tea", "7", "m-1", app="none")
-    ended = environment.resume(script, app=APP)
-
-    assert "Finished" == ended["kind"]
-    results = environment.run("tool-results", "r1", "office", script=script, app=APP)
-    assert "7" == results["tool_results"]
-    assert ["price tea"] == environment.effect_names()
-    events = [key for key in environment.keys("events/") if "/e-" in key]
-    assert [published["id"]] == [key.rpartition("/e-")[2] for key in events]

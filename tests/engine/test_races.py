@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from tests.engine import process_race
@@ -24,28 +23,6 @@ SLOW: Script = {
 }
 
 
-def test_one_of_four_resuming_processes_finishes_the_run(
-    environment: RunEnvironment,
-) -> None:
-    """There is one effect; the other processes get an error before any effect."""
-    # Given a decided run
-    [wait] = environment.start(SLOW)["waits"]
-    environment.approve(wait)
-
-    # When four interpreters resume it
-    results = [
-        p.wait_for_result()
-        for p in [environment.spawn("resume", "r1", script=SLOW) for _ in "four"]
-    ]
-
-    # Then each call ran once, and each turn was asked once
-    assert ["pay x", "act y"] == environment.effect_names()
-    assert ["go 0", "go 1", "go 2"] == environment.turns()
-    ends = Counter(each.get("raised") or each["kind"] for each in results)
-    assert ends["Finished"] >= 1
-    assert {"Finished", "RunBusy", "StaleRun"} >= set(ends)
-
-
 def test_one_of_twenty_resuming_processes_finishes_the_run(
     environment: RunEnvironment,
 ) -> None:
@@ -58,6 +35,7 @@ def test_one_of_twenty_resuming_processes_finishes_the_run(
     assert ["pay x", "act y"] == environment.effect_names()
     assert ["go 0", "go 1", "go 2"] == environment.turns()
     assert {"Finished", "RunBusy", "StaleRun"} >= set(results)
+    assert "Finished" in results
 
 
 def test_ten_processes_that_start_one_id_start_one_run(

@@ -177,6 +177,7 @@ def test_a_repeat_finds_its_reply_with_few_requests(door: str, *, uneven: bool) 
         reply = DOORS[door](runner, number, uneven=uneven)
         assert f"done: {_text(number, uneven=uneven)}" in reply
         costs[number] = store.requests.total()
+        assert not store.requests["create"] + store.requests["delete"]
         # The id, the message, the newest version, a listing and one step of a table.
         versions = _version_of_reply(number, uneven=uneven).bit_count()
         assert costs[number] <= versions + _OTHER_REQUESTS

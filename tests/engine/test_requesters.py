@@ -17,7 +17,6 @@ from continuations import (
     Identity,
     Replied,
     Runner,
-    Suspended,
     Wait,
     escalate,
     tool,
@@ -28,6 +27,7 @@ from continuations.present.wait_words import rule_text
 from continuations.results import Decision
 from continuations_storage import MemoryStore
 from tests import effect_log
+from tests.engine.payment_agent import single_wait
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -49,23 +49,16 @@ def make_agent(model: ScriptedModel | None = None, **policy: Any) -> Agent[Any]:
     return Agent("accounts", tools=[pay], model=model)
 
 
-def wait_of(outcome: object) -> Wait:
-    """Return the only wait of a suspended run."""
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
-    return wait
-
-
 # Plain runs -------------------------------------------------------------------
 
 
 def run_with_message_of(sender: str | None) -> tuple[Runner, Wait]:
     """Return a run of ann whose second call follows from a message."""
     runner = Runner(make_agent(), store=MemoryStore())
-    first = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    first = single_wait(runner.start("Pay", run_id="r1", by="ann"))
     runner.decide(first.id, Approve(by="kim"))
     runner.send("r1", "Pay more", by=sender)
-    return runner, wait_of(runner.resume("r1"))
+    return runner, single_wait(runner.resume("r1"))
 
 
 @pytest.mark.parametrize("name", ["ann", "bob"])
@@ -93,7 +86,7 @@ def test_message_of_an_unknown_sender_excludes_everybody() -> None:
 def test_page_names_everybody_who_may_not_decide() -> None:
     assert "not the requester (ann, bob)" in rule_text(run_with_message_of("bob")[1])
     runner = Runner(make_agent(), store=MemoryStore())
-    unknown = wait_of(runner.start("Pay", run_id="r2"))
+    unknown = single_wait(runner.start("Pay", run_id="r2"))
 
     assert "not the requester (unknown)" in rule_text(unknown)
     assert unknown.quorum is not None
@@ -122,7 +115,7 @@ def test_grant_does_not_approve_a_call_that_its_giver_asked_for(
 ) -> None:
     """Bob grants, and then bob asks: another person decides."""
     runner = Runner(make_agent(), store=MemoryStore())
-    first = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    first = single_wait(runner.start("Pay", run_id="r1", by="ann"))
     give_grant(runner, first, giver)
     runner.send("r1", "Pay more", by="bob")
 
@@ -149,7 +142,7 @@ def test_grant_in_a_thread_compares_the_asker_of_each_call(
     )
     runner = Runner(make_agent(model=model), store=MemoryStore())
     thread = runner.thread("accounts", key="1")
-    wait = wait_of(thread.send("Pay", by="ann"))
+    wait = single_wait(thread.send("Pay", by="ann"))
     give_grant(runner, wait, "bob")
     assert isinstance(runner.resume(wait.run_id), Replied)
 
@@ -176,7 +169,7 @@ def test_grant_in_a_thread_compares_the_asker_of_each_call(
 def test_names_that_look_the_same_are_one_requester(asker: str, decider: str) -> None:
     """Unicode has several forms of one text."""
     runner = Runner(make_agent(), store=MemoryStore())
-    wait = wait_of(runner.start("Pay", run_id="r1", by=asker))
+    wait = single_wait(runner.start("Pay", run_id="r1", by=asker))
 
     with pytest.raises(DecisionRefused, match="requested the run"):
         runner.decide(wait.id, Approve(by=decider))
@@ -186,7 +179,7 @@ def test_names_that_look_the_same_are_one_requester(asker: str, decider: str) ->
 
 def test_names_that_look_the_same_have_one_vote() -> None:
     runner = Runner(make_agent(votes=2), store=MemoryStore())
-    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    wait = single_wait(runner.start("Pay", run_id="r1", by="ann"))
     first = runner.decide(wait.id, Approve(by="jos\u00e9"))
 
     assert first == runner.decide(wait.id, Approve(by="jose\u0301"))
@@ -197,7 +190,7 @@ def test_names_that_look_the_same_have_one_vote() -> None:
 
 def test_upper_and_lower_case_are_two_persons() -> None:
     runner = Runner(make_agent(approvers=["Kim"]), store=MemoryStore())
-    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    wait = single_wait(runner.start("Pay", run_id="r1", by="ann"))
 
     with pytest.raises(DecisionRefused, match="not one of its approvers"):
         runner.decide(wait.id, Approve(by="kim"))
@@ -217,7 +210,7 @@ def test_every_door_refuses_a_name_with_hidden_characters(name: str) -> None:
     runner = Runner(make_agent(), store=MemoryStore())
     with pytest.raises(InvalidInput):
         runner.start("Pay", run_id="r1", by=name)
-    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    wait = single_wait(runner.start("Pay", run_id="r1", by="ann"))
 
     with pytest.raises(DecisionRefused, match="by is not a name"):
         runner.decide(wait.id, Approve(by=name))
@@ -247,7 +240,7 @@ SIZES = ["", "x" * 256, "\u6f22" * 100, "x" * 100_000, "bo\ud800b"]
 def test_every_door_limits_the_bytes_of_a_name(name: str, kind: str) -> None:
     """Names are in each version, each wait and each line of the audit."""
     runner = Runner(make_agent(), store=MemoryStore())
-    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    wait = single_wait(runner.start("Pay", run_id="r1", by="ann"))
     runner.thread("accounts", key="1").post("Hi", by="ann")
     before = asyncio.run(runner.store.keys(""))
     own: Any = runner if kind == "sync" else runner.async_runner
@@ -300,11 +293,11 @@ def test_every_door_limits_the_bytes_of_a_name(name: str, kind: str) -> None:
 def test_requesters_of_a_run_are_bounded_and_then_unknown() -> None:
     """Each version and each wait has the names. Beyond 100 no person may decide."""
     runner = Runner(make_agent(), store=MemoryStore())
-    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    wait = single_wait(runner.start("Pay", run_id="r1", by="ann"))
     for number in range(100):
         runner.send("r1", "Hi", by=f"person {number}")
     runner.decide(wait.id, Approve(by="kim"))
-    wait = wait_of(runner.resume("r1"))
+    wait = single_wait(runner.resume("r1"))
     assert wait.quorum is not None
     assert 100 == len(wait.quorum.requesters)
     assert "unknown" not in rule_text(wait)
@@ -325,11 +318,11 @@ def test_call_of_a_run_with_too_many_requesters_is_decided_by_nobody(
     extra: int,
 ) -> None:
     runner = Runner(make_agent(), store=MemoryStore())
-    wait = wait_of(runner.start("Pay", run_id="r1", by="ann"))
+    wait = single_wait(runner.start("Pay", run_id="r1", by="ann"))
     for number in range(100 + extra):
         runner.send("r1", "Hi", by=f"person {number}")
     runner.decide(wait.id, Approve(by="kim"))
-    wait = wait_of(runner.resume("r1"))
+    wait = single_wait(runner.resume("r1"))
 
     if extra:
         with pytest.raises(DecisionRefused, match="the requester is not known"):

@@ -33,6 +33,7 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.past_agents import RUN_ID, SCRIPT, only_wait, three_deep, version_with
+from tests.sampling import RUNS_ALL_CASES
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -331,7 +332,7 @@ def test_rewinds_and_resumes_in_fresh_interpreters_repeat_nothing(
     runner.decide(only_wait(runner).id, Approve(by="kim"))
     environment.run("resume", RUN_ID, **settings)
     assert DONE == sorted(environment.effect_names())
-    for _ in range(3):
+    for _ in range(3 if RUNS_ALL_CASES else 2):
         environment.run("rewind", RUN_ID, str(version), **settings)
         environment.run("resume", RUN_ID, **settings)
         assert DONE == sorted(environment.effect_names())

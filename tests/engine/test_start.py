@@ -188,12 +188,6 @@ def test_run_is_bound_to_its_root_agent() -> None:
     assert "chief" == both.look("r1").root.agent
 
 
-def test_a_runner_without_agents_starts_nothing() -> None:
-    """It only lists, looks, decides and cancels."""
-    with pytest.raises(InvalidInput):
-        Runner([], store="memory:").start("go")
-
-
 def test_looking_never_writes(runner: Runner, environment: RunEnvironment) -> None:
     """Any version can be read any number of times."""
     del runner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations import Approve, Runner, Suspended
-from continuations.cli.past_lines import event_line
+from continuations.cli.event_lines import event_line
 from continuations.cli.stack_tree import tree_lines
 from continuations.core import jsontext
 from continuations.events import StateChanged

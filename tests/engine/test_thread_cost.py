@@ -104,22 +104,6 @@ def test_a_message_costs_the_same_after_many_requests_of_operators() -> None:
     assert costs[0]["create"] == costs[1]["create"]
 
 
-def test_a_repeat_of_an_answered_message_costs_at_most_12_requests() -> None:
-    """It posts nothing, does no work, and finds the version of the reply."""
-    store = CountingStore()
-    runner = make_runner(store)
-    first = {n: send(runner, "k", by="ann", id=f"m{n}") for n in range(1, 41)}
-    for number in (1, 2, 15, 20, 39, 40):
-        store.reset()
-        repeat = send(runner, "k", by="ann", id=f"m{number}")
-        assert first[number].continuation.version == repeat.continuation.version
-        assert store.requests.total() <= 12, number
-        assert not store.requests["create"] + store.requests["delete"]
-    store.reset()
-    assert first[40] == send(make_runner(store), "k", by="ann", id="m40")
-    assert store.requests.total() <= 12
-
-
 def test_an_interruption_costs_the_same_with_many_unread_messages() -> None:
     """Its message is posted behind them, and none of them is read."""
     costs: list[Counter[str]] = []

@@ -44,7 +44,7 @@ _REASONS: dict[str, str] = {
         ledger/repair/pruning.py Pruner._old_keys
         ledger/repair/pruning.py Pruner._ended_before
         ledger/published_events.py EventPublisher._create_marker
-        serve/console/wait_grants.py _until
+        serve/console/grants_page.py _until
     """,
     """Nothing follows without a claim or a version. The guard before each of them
     compares the clocks, and raises `ClockOff` if they differ too much.""": """
@@ -86,7 +86,7 @@ _REASONS: dict[str, str] = {
         ledger/store_clock.py StoreClock.check_free
     """,
     """The create of a marker tells the store's time, which replaces this one.""": """
-        cli/doctor.py repair_run
+        cli/store_commands.py _repair
         engine/runner/async_runner.py AsyncRunner.decide
         engine/past/forking.py Forker._decide
         ledger/published_events.py EventDelivery._end
@@ -134,12 +134,10 @@ _REASONS: dict[str, str] = {
         engine/threads/async_thread.py ThreadPosts.new_message
     """,
     """Only for what a person or a program reads. Nothing is written.""": """
-        cli/chat_pipe.py ChatPipe._write
-        cli/inbox_command.py inbox
+        cli/inspect_commands.py inbox
         cli/inspect_commands.py _show_wait
         cli/inspect_commands.py _show_run
-        cli/output.py run_form
-        cli/output.py outcome_form
+        cli/inspect_commands.py show
         engine/past/drift.py _Prediction._of_open_wait
         ledger/markers.py list_expired
         ledger/decisions/worklist.py read_worklist
@@ -151,10 +149,10 @@ _REASONS: dict[str, str] = {
         serve/console/run_page.py show
         serve/console/runs_page.py list_page
         serve/console/threads_page.py show
-        serve/console/versions_page.py show
+        serve/console/past_pages.py show_versions
         serve/console/wait_pages.py show_answer
         serve/console/wait_edits.py _review
-        serve/console/wait_grants.py _form
+        serve/console/grants_page.py _form
         serve/console/wait_pages.py wait_page
         serve/http/api.py HttpApi.handle_route
         serve/http/run_handlers.py _result_json
@@ -164,10 +162,10 @@ _REASONS: dict[str, str] = {
         serve/http/reading_handlers.py show_wait
         serve/http/thread_handlers.py post_message
         serve/http/event_stream.py _WorkStream._result
-        serve/run_responses.py run_response
-        serve/run_responses.py outcome_response
-        serve/run_responses.py reply_response
-        serve/run_responses.py thread_response
+        serve/operation_calls.py run_response
+        serve/operation_calls.py outcome_response
+        serve/operation_calls.py reply_response
+        serve/operation_calls.py thread_response
     """,
     """The time of a file is from the clock of the file system, and is compared with
     another time of this clock, or shown.""": """

@@ -115,7 +115,7 @@ USAGE = Area(
             _USAGE,
             'cli("waiting")',
             "scene.close(); cli('--version', store=False)",
-            setup='scene.without_module("typer.main", "continuations.cli.entry_point")',
+            setup='scene.without_module("typer.main", "continuations.cli.program")',
             names=("pip install", "typer", "rich"),
             is_list=True,
         ),

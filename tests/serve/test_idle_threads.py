@@ -13,7 +13,7 @@ from continuations.cli import main
 from continuations.core.rows.wait_rules import WAIT_KINDS
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
-from continuations.serve.run_responses import sweep_response
+from continuations.serve.operation_calls import sweep_response
 from tests import effect_log
 from tests.engine.thread_agents import support
 from tests.serve.http.api_fixture import SECRET, verify_bearer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from continuations.serve.aws_lambda import handler
-from continuations.serve.console.page_table import PAGES
+from continuations.serve.console.console import PAGES
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
 from continuations.serve.operations import OPERATIONS

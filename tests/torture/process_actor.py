@@ -8,17 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from continuations import Answer, Approve, Runner, Suspended
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
     InvalidInput,
     ModelError,
     RunBusy,
-    RunNotFound,
     StaleRun,
     WaitExpired,
 )
+from tests.run_recovery import RunRecovery
 from tests.torture.agents import (
     CHOICE,
     EVENT,
@@ -29,24 +28,19 @@ from tests.torture.agents import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from continuations import Outcome, Wait
     from continuations_storage import Store
     from tests.torture.scenarios import Scenario, Step
     from tests.torture.workspace import Workspace
 
-MAX_ROUNDS = 60
-# The kinds of waits that have an object in the store.
-LISTED_KINDS = ("approval", "question", "unknown", "event", "external")
-
-
 # The effect of the `on_answer` function of each tool that has one.
 ANSWER_FUNCTIONS = {"choose": "chosen", "scan": "scanned", "receipt": "received"}
 
 
 @dataclass
-class ProcessActor:
+class ProcessActor(RunRecovery):
     """One process in a workspace; every operation uses a new runner."""
 
     scenario: Scenario
@@ -54,6 +48,10 @@ class ProcessActor:
     store: Store
     unknown_waits: set[str] = field(default_factory=set[str])
     resumer: Runner | None = None
+
+    def __post_init__(self) -> None:
+        """Advance the run as the scenario says."""
+        self.resume_with = self.scenario.resume_with
 
     def worker_runner(self, *, model_down: bool = False) -> Runner:
         """Return a new runner with the agents."""
@@ -157,7 +155,7 @@ class ProcessActor:
             if wait.arguments["what"] == "1":
                 decider.cancel(RUN, call=wait.call_id, by="kim")
 
-    def end_waits(self, waits: list[Wait]) -> None:
+    def end_waits(self, waits: Sequence[Wait]) -> None:
         """End the waits as the scenario says; always decide unknown outcomes."""
         decider = self.decider_runner()
         if self.scenario.sends_message and not self.workspace.run_files.keys(
@@ -175,47 +173,9 @@ class ProcessActor:
 
     # After a crash ------------------------------------------------------------
 
-    def resume_to_end(self) -> None:
-        """Resume the run and decide its waits, until it ends."""
-        for _ in range(MAX_ROUNDS):
-            try:
-                outcome = self.start_or_resume(self.scenario.resume_with)
-            except RunNotFound:
-                outcome = self.start_or_resume("start")
-            except RunBusy:
-                self.workspace.clock.offset_seconds += 31
-                continue
-            if not isinstance(outcome, Suspended):
-                return
-            self.end_waits(list(outcome.waits))
-        raise AssertionError(self.decider_runner().look(RUN).to_json())
-
-    def sweep_to_end(self) -> None:
-        """Only sweep, and decide the listed waits, until the run ends."""
-        for seconds in self._sweep_delays():
-            self.workspace.clock.offset_seconds += seconds
-            swept = self.worker_runner().sweep()
-            assert {} == swept.errors, swept.errors
-            decider = self.decider_runner()
-            try:
-                state = decider.look(RUN)
-            except RunNotFound:
-                # There is no version and the caller got no result: it starts again.
-                self.start_or_resume("start")
-                continue
-            if state.status in ENDED_STATUSES:
-                return
-            if state.status == "suspended":
-                waiting = decider.waiting(kinds=LISTED_KINDS)
-                listed = [each.id for each in waiting if each.run_id == RUN]
-                open_ids = [w.id for w in state.waits if w.kind in LISTED_KINDS]
-                assert sorted(open_ids) == sorted(listed)
-                self.end_waits(list(state.waits))
-        raise AssertionError(self.decider_runner().look(RUN).to_json())
-
-    def _sweep_delays(self) -> Iterator[float]:
-        for number in range(MAX_ROUNDS):
-            yield 61 if number < 20 else 3600
+    def let_pass(self, seconds: float) -> None:
+        """Move the clock of all processes."""
+        self.workspace.clock.offset_seconds += seconds
 
     def sweep_leftovers(self) -> None:
         """Sweep over some days."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.ledger.layout import parse_wait_id
+from tests.run_recovery import MAX_ROUNDS
 from tests.torture import child_processes, violations
 from tests.torture.agents import RUN
 from tests.torture.crash_points import (
@@ -32,7 +33,7 @@ from tests.torture.crash_points import (
     memory_folder,
     warm_up,
 )
-from tests.torture.process_actor import MAX_ROUNDS, ProcessActor
+from tests.torture.process_actor import ProcessActor
 from tests.torture.race_actions import (
     cancel_run,
     decide_action,

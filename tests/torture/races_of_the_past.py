@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from continuations import Deny, Suspended
 from continuations.errors import RunBusy, RunErased, RunNotFound
+from tests.run_recovery import MAX_ROUNDS
 from tests.torture import child_processes
 from tests.torture.agents import RUN
 from tests.torture.crash_points import LEASE_EXPIRED_SECONDS, MOMENTS
-from tests.torture.process_actor import MAX_ROUNDS, ProcessActor
+from tests.torture.process_actor import ProcessActor
 from tests.torture.race_actions import decide_action, resume_once, sweep_once, wait_ids
 from tests.torture.race_round import RESUME_REPLIES, SWEPT, unexpected_replies
 from tests.torture.scenarios import true_decision

@@ -1,4 +1,14 @@
-"""The table of scenarios: the steps of each process, and the expected end."""
+"""The table of scenarios: the steps of each process, and the expected end.
+
+A row is a script of one sample application, whose processes are numbered. So a process
+can be killed or frozen at each storage operation, effect and model turn of each step.
+The end is compared with that of an undisturbed run: messages, versions and effects.
+
+Checks of one capability are rows of `tests/engine/crash_scenario.py`. Their processes
+are methods with agents and checks of their own, so they have no steps and no
+undisturbed run to compare with. Both share `run_recovery.py`: how others bring a run to
+its end. `test_killed_scenarios.py` kills the processes of those rows, too.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +193,8 @@ SPEND_SCRIPT: dict[str, list[Line]] = {
 }
 THREE_PAYMENTS_SCRIPT: dict[str, list[Line]] = {
     "go": [[["left", {"input": "A"}]], "end"],
-    "A": [*([["pay", {"what": what}]] for what in "123"), "A done"],
+    "A": [[["clerk", {"input": "C"}]], "A done"],
+    "C": [*([["pay", {"what": what}]] for what in "123"), "C done"],
 }
 
 
@@ -340,6 +351,24 @@ SCENARIOS = (
         name="grant revoked",
         script=THREE_PAYMENTS_SCRIPT,
         steps=(START, DECIDE, Step("revoke"), RESUME, DECIDE, RESUME),
+        effects=("pay 1", "pay 2", "pay 3"),
+        decide=approve_and_remember,
+    ),
+    Scenario(
+        name="grant revoked after a death",
+        script=THREE_PAYMENTS_SCRIPT,
+        # The lines of the step: the first payment, a turn, the second payment.
+        steps=(
+            START,
+            DECIDE,
+            Step("resume", crash_point=CrashPoint("line", 3, "after")),
+            Step("revoke", seconds_later=60),
+            RESUME,
+            DECIDE,
+            RESUME,
+            DECIDE,
+            RESUME,
+        ),
         effects=("pay 1", "pay 2", "pay 3"),
         decide=approve_and_remember,
     ),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
+    from continuations.ledger.claims import Clock
     from continuations_storage import Store
     from continuations_storage.faults import Fault, FaultPlan, Moment
 
@@ -62,9 +63,9 @@ class SharedClock(SystemClock):
 
 
 class SharedTimeStore:
-    """A store that tells the time of the shared clock."""
+    """A store that tells the time of a clock."""
 
-    def __init__(self, inner: Store, clock: SharedClock) -> None:
+    def __init__(self, inner: Store, clock: Clock) -> None:
         self._inner = inner
         self._clock = clock
         self.read, self.keys = inner.read, inner.keys

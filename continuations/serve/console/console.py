@@ -14,15 +14,16 @@ The application's rights are asked by the handlers, for the run that they concer
 
 from __future__ import annotations
 
-import inspect
+import hmac
 import logging
+import os
 import re
 from collections import Counter, OrderedDict
 from contextlib import contextmanager
 from dataclasses import field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Self, TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from continuations.core.identity import Identity
 from continuations.core.rows.decisions import Door
@@ -31,13 +32,26 @@ from continuations.errors import InvalidInput, StoreError
 from continuations.ledger.objects import check_folder_exists
 from continuations.present.problems import find_problem_type
 from continuations.present.times import time_view
-from continuations.serve.console import error_pages, same_origin
+from continuations.serve.console import (
+    drift_page,
+    error_pages,
+    grants_page,
+    inbox_page,
+    messages_page,
+    past_pages,
+    run_acts_page,
+    run_page,
+    runs_page,
+    threads_page,
+    wait_edits,
+    wait_pages,
+)
 from continuations.serve.console.identities import LocalIdentity
 from continuations.serve.console.live_pages import LIVE_MODES, LivePages
 from continuations.serve.console.page import Page
-from continuations.serve.console.page_table import PAGES
-from continuations.serve.console.same_origin import FormTokens
 from continuations.serve.http import problems
+from continuations.serve.http.api import identify
+from continuations.serve.http.request_fields import JSON_TYPE
 from continuations.serve.http.request_response import Response
 from continuations.serve.http.routes import find_route, match_path
 from continuations.serve.option_checks import check_type
@@ -58,6 +72,9 @@ if TYPE_CHECKING:
     from continuations.serve.http.api import HttpApi, Verifier
     from continuations.serve.http.request_response import Request
     from continuations.serve.rights import Act, Can
+
+# Headers -------------------------------------------------------------------------
+
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -91,18 +108,17 @@ def security_headers(own: Mapping[str, str], *, is_tls: bool) -> dict[str, str]:
     return headers
 
 
+# Open streams --------------------------------------------------------------------
+
+
 MAX_STREAMS = 32
-
-
-def _none() -> Counter[str]:
-    return Counter()
 
 
 @dataclass(frozen=True, slots=True)
 class OpenStreams:
     """Counts the open streams of each person, and refuses more than `MAX_STREAMS`."""
 
-    by_person: Counter[str] = field(default_factory=_none)
+    by_person: Counter[str] = field(default_factory=Counter[str])
 
     def is_full(self, person: Identity) -> bool:
         """Return whether the person may open no more streams."""
@@ -129,12 +145,16 @@ class OpenStreams:
                 del self.by_person[person.name]
 
 
+# Last pages ----------------------------------------------------------------------
+
+
 _log = logging.getLogger("continuations")
 # The limits of one person and of all persons: one does not evict the pages of others.
 MAX_OWN_VIEWS, MAX_VIEWS = 10, 100
 MAX_VIEW_CHARS = 200_000
 MAX_AGE = timedelta(minutes=15)
 _OK, _AWAY = 200, 503
+_NOTHING_DONE = frozenset({403, 405})
 _ROUTES = frozenset({"/inbox", "/runs", "/runs/{run}"})
 _ERASE = "/runs/{run}/erase"
 _MAIN = '<main id="main">'
@@ -188,7 +208,7 @@ class LastViews:
         while len(self.views) > MAX_VIEWS:
             self.views.popitem(last=False)
 
-    def forget(self, _: str = "") -> None:
+    def forget(self) -> None:
         """Forget all pages, because a run was erased: a list may name it too."""
         self.views.clear()
 
@@ -235,6 +255,118 @@ def _marked(view: _View) -> Response:
     return replace(view.response, status=_AWAY, body=body, headers=headers)
 
 
+# Posts of own pages --------------------------------------------------------------
+
+TOKEN_FIELD = "csrf"  # noqa: S105 - the name of a field
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class FormTokens:
+    """Makes and checks the tokens of forms: one for each person.
+
+    Attributes:
+        key: The secret of all processes that serve this console.
+    """
+
+    key: bytes
+
+    @classmethod
+    def of_secret(cls, secret: str | None) -> Self:
+        """Return the maker of a secret; without one, that of this process."""
+        return cls(os.urandom(32) if secret is None else secret.encode())
+
+    def __repr__(self) -> str:
+        """Show nothing of the secret."""
+        return "<FormTokens>"
+
+    def token_of(self, person: str) -> str:
+        """Return the token of a person's forms."""
+        text = f"continuations form token\0{person}".encode()
+        return hmac.digest(self.key, text, "sha256").hex()
+
+    def is_valid(self, token: str, person: str) -> bool:
+        """Return whether a posted token is that of the person."""
+        return hmac.compare_digest(token.encode(), self.token_of(person).encode())
+
+
+def take_token(request: Request) -> tuple[Request, str]:
+    """Return a request without the token of its form, and the token."""
+    if f"{TOKEN_FIELD}=".encode() not in request.body or is_json(request):
+        return request, ""
+    try:
+        pairs = parse_qsl(
+            request.body.decode("ascii"), keep_blank_values=True, strict_parsing=True
+        )
+    except ValueError:
+        return request, ""  # the reader of the form refuses it
+    others = [pair for pair in pairs if pair[0] != TOKEN_FIELD]
+    tokens = [value for name, value in pairs if name == TOKEN_FIELD]
+    body = urlencode(others).encode()
+    return replace(request, body=body), tokens[0] if len(tokens) == 1 else ""
+
+
+def is_json(request: Request) -> bool:
+    """Return whether the body of a request says that it is JSON."""
+    media_type = request.headers.get("content-type", "").partition(";")[0]
+    return media_type.strip().lower() == JSON_TYPE
+
+
+def is_own_post(request: Request, *, own_origin: str | None, has_token: bool) -> bool:
+    """Return whether a POST comes from a page of the console, or from no page.
+
+    Behind a login proxy, the cookie belongs to the proxy, and a browser sends it with
+    every request to the console, whichever page made it. So each POST needs a proof:
+
+    - A browser that sends `Sec-Fetch-Site` must send `same-origin`, and an `Origin`
+      that is the console's own.
+    - Any other browser must send the token of the person's forms. Browsers send no
+      `Sec-Fetch-Site` to an address without TLS, except to this machine.
+    - A client that is no browser sends JSON, which a form cannot send. A page of
+      another site would first have to ask, and the console allows no other site.
+
+    Args:
+        request: The request.
+        own_origin: The public origin of the console, such as `https://agents.example`.
+            `None`: that of the `Host` header.
+        has_token: Whether the body has the token of the person.
+    """
+    origin = request.headers.get("origin")
+    is_own = origin is not None and _is_own_origin(request, origin, own_origin)
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin" and is_own
+    return (origin is None or is_own) and (has_token or is_json(request))
+
+
+def _is_own_origin(request: Request, origin: str, own_origin: str | None) -> bool:
+    if own_origin is not None:
+        return origin == own_origin
+    # A browser leaves out the port of the scheme in both headers. The scheme is not
+    # compared: a proxy may have ended TLS.
+    parts = urlsplit(origin)
+    host = request.headers.get("host", "")
+    return parts.scheme in ("http", "https") and bool(host) and parts.netloc == host
+
+
+# The console ---------------------------------------------------------------------
+
+
+PAGES: tuple[PageRoute, ...] = (
+    *inbox_page.ROUTES,
+    *runs_page.ROUTES,
+    *run_page.ROUTES,
+    *run_acts_page.ROUTES,
+    *messages_page.ROUTES,
+    *past_pages.ROUTES,
+    *threads_page.ROUTES,
+    *drift_page.ROUTES,
+    *grants_page.ROUTES,
+    *wait_pages.ROUTES,
+    *wait_edits.ROUTES,
+)
+"""All pages of the console: each module of pages has a table of routes."""
+
 SCRIPTS, LIVE_SCRIPT = ("console.js",), "live.js"
 _LIVE_PAGES = frozenset({"/inbox"})
 _ASSETS = "/assets/"
@@ -272,7 +404,7 @@ class Console:
     api: HttpApi
     verify: Verifier | LocalIdentity | None
     rights: Rights
-    tokens: same_origin.FormTokens
+    tokens: FormTokens
     origin: str | None
     dispatcher: Dispatcher | None
     clock: Clock
@@ -326,22 +458,8 @@ class Console:
         Raises:
             TypeError: The verifier returned something else.
         """
-        if self.verify is None:
-            return None
-        known: Any = self.verify(request)
-        if inspect.isawaitable(known):
-            known = await known
-        if known is None or known == "":
-            return None
-        if type(known) is str:
-            return Identity(known)
-        if type(known) is not Identity:
-            msg = (
-                "verify must return a name, an Identity or None, got "
-                f"{type(known).__name__}. Return the name of the identity."
-            )
-            raise TypeError(msg)
-        return known
+        known = await identify(self.verify, request)
+        return Identity(known) if isinstance(known, str) else known
 
     async def _answer(self, request: Request, shell: Shell) -> Response:
         if request.path.startswith(_ASSETS):
@@ -355,12 +473,10 @@ class Console:
         identity = await self.identify(request)
         if identity is None:
             return self._who_are_you(request, shell)
-        request, token = same_origin.take_token(request)
+        request, token = take_token(request)
         has_token = self.tokens.is_valid(token, identity.name)
-        if request.method not in same_origin.SAFE_METHODS and not (
-            same_origin.is_own_post(
-                request, own_origin=self.origin, has_token=has_token
-            )
+        if request.method not in SAFE_METHODS and not (
+            is_own_post(request, own_origin=self.origin, has_token=has_token)
         ):
             raise problems.foreign_post()
         return await self._answer_person(request, shell, identity)
@@ -381,7 +497,7 @@ class Console:
         found = None if _wants_json(request) else _find_page(request)
         if found is None:
             if _is_api_path(request):
-                return await self.api.handle(request)
+                return await self._answer_program(request)
             unknown = problems.no_such_path()
             if _wants_json(request):
                 return unknown.response()
@@ -412,6 +528,14 @@ class Console:
             return error_pages.error_page(
                 error, shell=shell, now=self.clock.now(), operation=operation
             )
+        return response
+
+    async def _answer_program(self, request: Request) -> Response:
+        """Answer a request of the HTTP API; no old page shows a run that it erased."""
+        response = await self.api.handle(request)
+        # An erasure that failed may have deleted some objects.
+        if request.method == "DELETE" and response.status not in _NOTHING_DONE:
+            self.last_views.forget()
         return response
 
     @property
@@ -460,7 +584,7 @@ def _find_page(request: Request) -> tuple[PageRoute, dict[str, str]] | None:
 def _wants_json(request: Request) -> bool:
     """Return whether a client asks for JSON; a browser asks for HTML first."""
     accept = request.headers.get("accept", "")
-    return same_origin.is_json(request) or (_JSON in accept and _HTML not in accept)
+    return is_json(request) or (_JSON in accept and _HTML not in accept)
 
 
 def _is_api_path(request: Request) -> bool:
@@ -509,7 +633,7 @@ def make_console(  # noqa: PLR0913 - one parameter for each option
     _check_live(live)
     if secret is not None:
         api.cursor_secret = secret.encode()
-    console = Console(
+    return Console(
         runner=runner,
         api=api,
         verify=verify,
@@ -520,8 +644,6 @@ def make_console(  # noqa: PLR0913 - one parameter for each option
         clock=clock or SystemClock(),
         live=LivePages.of_runner(runner, live),
     )
-    api.when_erased.append(console.last_views.forget)
-    return console
 
 
 def _check_origin(origin: object) -> None:

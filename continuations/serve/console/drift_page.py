@@ -6,22 +6,21 @@ from asyncio import gather
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
-from continuations.serve.http.cursors import ListPage, read_page
+from continuations.serve.http.cursors import ListPage
 from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_view import StatePill, status_pill
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from continuations.authoring.manifest import ManifestChange
-    from continuations.engine.past.drift import DriftReason, DriftRow, DriftVerdict
+    from continuations.engine.past.drift import DriftRow, DriftVerdict
     from continuations.serve.http.request_response import Response
 
 
@@ -36,16 +35,18 @@ async def show(page: Page) -> Response:
     if not query.keys() <= {"after"}:
         raise problems.malformed('The query may have "after". Use a link of this page.')
     has_agents, found = await _read(page, query.get("after", ""))
-    keys = await gather(*(_thread_key(page, row) for row in found.rows))
-    ids = (row.run_id for row in found.rows)
-    threads = dict(zip(ids, keys, strict=True))
-    following = urlencode({"after": found.next or ""})
+    # The refused ones first.
+    rows = sorted(found.rows, key=lambda row: (_ORDER.index(row.verdict), row.run_id))
+    keys = await gather(*(_thread_key(page, row) for row in rows))
+    root = page.shell.root
     return page.render(
         "drift.html",
-        drift=drift_view(found.rows, threads, page.shell.root),
+        rows=[drift_row(*each, root) for each in zip(rows, keys, strict=True)],
+        counts=counts_text(rows),
+        kinds=_CHANGES,
         has_agents=has_agents,
         is_first="after" not in query,
-        next=page.url(f"/drift?{following}") if found.next else "",
+        next=page.next_page("/drift", found.next),
     )
 
 
@@ -64,15 +65,12 @@ async def _read(page: Page, after: str) -> tuple[bool, ListPage[DriftRow]]:
         rows = page.runner.drift(after=page.cursors.open(after))
     except InvalidInput:
         return False, _NOTHING
-    found = await read_page(
+    return True, await page.read_list(
         rows,
         limit=ROWS_PER_PAGE,
         max_read=ROWS_PER_PAGE,
         cursor_of=lambda row: row.run_id,
-        is_shown=lambda row: page.can("view", row.run_id),
-        seal=page.cursors.seal,
     )
-    return True, found
 
 
 ROUTES = (PageRoute("/drift", show),)
@@ -101,104 +99,54 @@ _CHANGES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReasonView:
-    """Why a run would not just go on.
-
-    Attributes:
-        words: The kind of the change.
-        path: Names from the root agent down to the tool or agent.
-        text: The error of a resume, or the note of the new wait.
-        wait_id: The wait that would be opened again or refused; or "".
-    """
-
-    words: str
-    path: str
-    text: str
-    wait_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DriftRowView:
     """One waiting run.
 
     Attributes:
-        run_id: Its id.
+        row: The effect of the code on it, with the reasons.
         here: Makes the addresses of its pages.
         thread: Its key, if it is a thread; or "".
-        agent: Its root agent; "" if the run cannot be read.
         state: Its status.
-        verdict: The effect of the code on it.
-        why: The reasons, if it would not just go on.
+        verdict: The effect in words.
         changes: The differences of the code that stop nothing, in words.
     """
 
-    run_id: str
+    row: DriftRow
     here: RunAddresses
     thread: str
-    agent: str
     state: StatePill
     verdict: StatePill
-    why: tuple[ReasonView, ...]
     changes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftView:
-    """A page of waiting runs.
-
-    Attributes:
-        rows: The runs: refused, asked about again, accepted.
-        counts: How many of each the page has, in words.
-    """
-
-    rows: tuple[DriftRowView, ...]
-    counts: str
+def counts_text(rows: Sequence[DriftRow]) -> str:
+    """Return how many runs are refused, asked about again, and accepted."""
+    counts = Counter(row.verdict for row in rows)
+    parts = (f"{counts[name]} {_VERDICTS[name][1]}" for name in _ORDER if counts[name])
+    return ", ".join(parts)
 
 
-def drift_view(
-    rows: Sequence[DriftRow], threads: Mapping[str, str], root: str
-) -> DriftView:
-    """Return the view of a page of runs.
+def drift_row(row: DriftRow, thread: str, root: str) -> DriftRowView:
+    """Return the view of a waiting run.
 
     Args:
-        rows: The runs.
-        threads: The keys of those that are threads, by run id.
+        row: The run.
+        thread: Its key, if it is a thread.
         root: The mount point of the console.
     """
-    counts = Counter(row.verdict for row in rows)
-    in_order = sorted(rows, key=lambda row: (_ORDER.index(row.verdict), row.run_id))
-    parts = (f"{counts[name]} {_VERDICTS[name][1]}" for name in _ORDER if counts[name])
-    return DriftView(
-        rows=tuple(_row(row, threads.get(row.run_id, ""), root) for row in in_order),
-        counts=", ".join(parts),
-    )
-
-
-def _row(row: DriftRow, thread: str, root: str) -> DriftRowView:
     allowed = row.code_changes if row.verdict == "accept" else ()
     changes = [_change(each) for each in allowed[:_MAX_CHANGES]]
     if len(allowed) > _MAX_CHANGES:
         changes.append(f"{len(allowed) - _MAX_CHANGES} more")
     return DriftRowView(
-        run_id=row.run_id,
+        row=row,
         here=RunAddresses(root=root, run_id=row.run_id),
         thread=thread,
-        agent=row.agent,
         state=status_pill(row.status),
         verdict=_VERDICTS[row.verdict][0],
-        why=tuple(map(_reason, row.why)),
         changes=tuple(changes),
     )
 
 
 def _change(change: ManifestChange) -> str:
     return f"{change.where}: {change.what}" if change.where else change.what
-
-
-def _reason(reason: DriftReason) -> ReasonView:
-    return ReasonView(
-        words=_CHANGES.get(reason.change, reason.change),
-        path=" > ".join(reason.path) or reason.agent,
-        text=reason.text,
-        wait_id=reason.wait_id or "",
-    )

@@ -4,28 +4,35 @@ A page costs one listing of the keys of waits and one page of markers, and a rea
 each row. The counts of the other waits cost a listing each. A filter that leaves most
 waits out reads a few pages at most, and then offers to go on. The number of waits never
 changes the memory of a page.
+
+The page of decisions says by whom, when and how; also by rules and deadlines.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from asyncio import gather
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from continuations.core.rows.wait_rules import COUNTED_KINDS, WAIT_RULES
-from continuations.errors import InvalidInput
+from continuations.errors import InvalidInput, RunErased, RunNotFound
 from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.index.waits import PEOPLES_KINDS
 from continuations.ledger.objects import Objects
-from continuations.present.wait_words import awaiting_models_words
+from continuations.present.wait_words import DECISION_WORDS, awaiting_models_words
 from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
+from continuations.serve.http.cursors import ListPage
 from continuations.serve.pages import inbox_view
 from continuations.value_class import dataclass, replace
+from continuations.wire.fields import readable_time
+from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations.core.reading.audit import AuditLine
     from continuations.ledger.decisions.worklist import ListedWait
     from continuations.serve.http.request_response import Response
 
@@ -36,6 +43,7 @@ _AWAITED: dict[str, str] = {
     kind: rules.awaited for kind, rules in WAIT_RULES.items() if not rules.asks_person
 }
 _MODEL_ICON = next(rules.words.icon for rules in WAIT_RULES.values() if rules.may_wake)
+_NOT_COMPLETE = "The address of this page is not complete. Open the inbox again."
 _KEYS = {
     "j": "next row",
     "k": "row before",
@@ -105,14 +113,6 @@ class Filter:
         return f"?{urlencode(chosen)}" if chosen else ""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundWaits:
-    """The rows of one page, and where the next one begins."""
-
-    rows: list[ListedWait]
-    next: str | None
-
-
 async def home(page: Page) -> Response:
     """Redirect to the inbox."""
     return page.see_other("/inbox")
@@ -121,7 +121,7 @@ async def home(page: Page) -> Response:
 async def show(page: Page) -> Response:
     """Show what waits, and change nothing."""
     cursor = await page.live.waits_cursor(page.sees)
-    return page.html("inbox.html", await inbox_context(page, cursor))
+    return page.render("inbox.html", **await inbox_context(page, cursor))
 
 
 async def show_rows(page: Page) -> Response:
@@ -129,7 +129,7 @@ async def show_rows(page: Page) -> Response:
     cursor = await page.live.waits_cursor(page.sees)
     if cursor and page.request.headers.get(AFTER_HEADER) == cursor:
         return page.unchanged()
-    rows = page.html("inbox_rows.html", await inbox_context(page, cursor))
+    rows = page.render("inbox_rows.html", **await inbox_context(page, cursor))
     return replace(rows, headers={**rows.headers, CURSOR_HEADER: cursor})
 
 
@@ -138,7 +138,7 @@ async def show_keys(page: Page) -> Response:
     return page.render("keys.html", title="Keys", keys=_KEYS)
 
 
-async def inbox_context(page: Page, cursor: str) -> dict[str, object]:
+async def inbox_context(page: Page, cursor: str) -> dict[str, Any]:
     """Return everything that the templates of the inbox name, after a cursor."""
     chosen = Filter.of_query(page.query)
     after = page.query.get("after", "")
@@ -175,7 +175,7 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, object]:
 
 async def find_waits(
     page: Page, chosen: Filter, after: str, *, max_pages: int | None = None
-) -> FoundWaits:
+) -> ListPage[ListedWait]:
     """Return the next rows that a filter leaves, from a few pages at most."""
     words = chosen.q.split()
     rows: list[ListedWait] = []
@@ -190,8 +190,7 @@ async def find_waits(
             )
         except InvalidInput as error:
             if after and cursor == page.cursors.open(after):
-                msg = "The address of this page is not complete. Open the inbox again."
-                raise problems.malformed(msg) from error
+                raise problems.malformed(_NOT_COMPLETE) from error
             raise
         rows += [
             row
@@ -203,7 +202,8 @@ async def find_waits(
         if cursor is None or len(rows) >= PAGE_ROWS:
             break
     last_shown = rows[-1].wait.id if rows else None
-    return FoundWaits(rows, page.cursors.following(cursor, last_shown))
+    following = page.cursors.following(cursor, last_shown)
+    return ListPage(rows=tuple(rows), next=following)
 
 
 def tabs(current: str) -> list[Tab]:
@@ -277,13 +277,118 @@ async def show_others(page: Page) -> Response:
         awaited = _AWAITED[summary.kind]
         path = page.url(f"/runs/{summary.run_id}")
         rows[path] = f"{summary.run_id} waits for {awaited}"
+    text = more or ("" if rows else "There are none.")
+    return page.message("Waits that need no person", text, rows)
+
+
+# What was decided ----------------------------------------------------------------
+
+# Decisions lie with their runs, so a page reads the records of a few runs: the live
+# ones first, then those that ended, by their days. It reads at most so many runs, also
+# if it shows few of them.
+_RUNS_SHOWN, _MAX_RUNS_READ = 20, 500
+_VERDICT_ICONS = {
+    "approve": ("ok", "is-ok"),
+    "deny": ("warn", "is-danger"),
+    "fail": ("warn", "is-danger"),
+    "expire": ("clock", ""),
+    "cancel": ("warn", ""),
+}
+_OTHER_WORDS = {
+    "vote approve": "Vote to approve",
+    "vote answer": "Vote to answer",
+    "revoke": "Grant revoked",
+    "drop": "Signals dropped",
+    "pause": "Paused",
+    "unpause": "Pause ended",
+    "escalate": "Escalated",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedLine:
+    """One line of the table.
+
+    Attributes:
+        at: The time for people.
+        at_iso: The time for programs.
+        icon: The icon of the verdict.
+        tone: The class of the verdict.
+        verdict: The verdict as a word.
+        what: The subject of the decision.
+        path: The page of the wait or the run.
+        who: The person or rule.
+        how: The door, and how it knew the person.
+        reason: The reason, or an empty text.
+    """
+
+    at: str
+    at_iso: str
+    icon: str
+    tone: str
+    verdict: str
+    what: str
+    path: str
+    who: str
+    how: str
+    reason: str
+
+
+async def show_decided(page: Page) -> Response:
+    """Show the decisions of some runs, the newest first."""
+    after = page.cursors.open(page.query.get("after", ""))
+    try:
+        runs = await page.read_list(
+            page.runner.runs(after=after),
+            limit=_RUNS_SHOWN,
+            max_read=_MAX_RUNS_READ,
+            cursor_of=lambda each: each.cursor,
+        )
+    except InvalidInput as error:
+        raise problems.malformed(_NOT_COMPLETE) from error
+    audits = await gather(*(_audit(page, each.run_id) for each in runs.rows))
+    lines = [line for audit in audits for line in audit if line.verdict in _SHOWN]
+    lines.sort(key=lambda line: line.at, reverse=True)
     return page.render(
-        "message.html",
-        title="Waits that need no person",
-        text=more or ("" if rows else "There are none."),
-        facts={},
-        values={},
-        links=rows,
+        "decided.html",
+        title="What was decided",
+        tabs=tabs("decided"),
+        lines=[_decided_line(line) for line in lines],
+        empty="Nothing was decided in these runs.",
+        more=f"/inbox/decided?{urlencode({'after': runs.next})}" if runs.next else None,
+    )
+
+
+_WORDS_OF_KINDS: dict[str, str] = {
+    kind: rules.words.word for kind, rules in WAIT_RULES.items()
+}
+_SHOWN = DECISION_WORDS.keys() | _OTHER_WORDS.keys()
+
+
+async def _audit(page: Page, run_id: str) -> list[AuditLine]:
+    try:
+        return await page.runner.audit(run_id, past=False)
+    except (RunErased, RunNotFound):
+        return []  # erased since it was listed
+
+
+def _decided_line(line: AuditLine) -> DecidedLine:
+    icon, tone = _VERDICT_ICONS.get(line.verdict, ("ring", ""))
+    how = line.door or "not recorded"
+    if line.authentication:
+        how = f"{how}, by {line.authentication}"
+    word = _WORDS_OF_KINDS.get(line.kind) or line.kind.capitalize()
+    return DecidedLine(
+        at=readable_time(line.at),
+        at_iso=utc_text(line.at),
+        icon=icon,
+        tone=tone,
+        verdict=DECISION_WORDS.get(line.verdict) or _OTHER_WORDS[line.verdict],
+        what=f"{word} of {line.run}",
+        path=f"/runs/{line.run}" if line.wait is None else f"/waits/{line.wait}",
+        who=line.by or line.rule or "no person",
+        how=f"{how}; {line.rule}" if line.by and line.rule else how,
+        reason=line.reason or "",
     )
 
 
@@ -293,4 +398,5 @@ ROUTES = (
     PageRoute("/inbox/rows", show_rows),
     PageRoute("/keys", show_keys),
     PageRoute("/inbox/others", show_others),
+    PageRoute("/inbox/decided", show_decided),
 )

@@ -13,7 +13,7 @@ from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
 from continuations.serve.http.file_routes import file_response
-from continuations.serve.pages.attachment_view import (
+from continuations.serve.pages.chat_view import (
     AttachmentView,
     attachment_views,
     without_attachments,
@@ -25,6 +25,7 @@ from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.messages import Message
+    from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.run_addresses import RunAddresses
@@ -124,14 +125,6 @@ class MessageView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrameLink:
-    """An agent of the run, for a link."""
-
-    frame: str
-    agent: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptView:
     """The transcript of one agent.
 
@@ -151,9 +144,9 @@ class TranscriptView:
     messages: tuple[MessageView, ...]
     total: int
     before: int
-    above: tuple[FrameLink, ...]
+    above: tuple[FrameRow, ...]
     left_out: int
-    below: tuple[FrameLink, ...]
+    below: tuple[FrameRow, ...]
 
 
 def transcript_view(
@@ -228,19 +221,17 @@ def _shown_arguments(state: RunState, frame_id: str) -> dict[str, str]:
     }
 
 
-def _above(state: RunState, frame_id: str) -> list[FrameLink]:
-    found: list[FrameLink] = []
+def _above(state: RunState, frame_id: str) -> list[FrameRow]:
+    found: list[FrameRow] = []
     frame = state.frames[frame_id]
     while frame.parent_call_id is not None:
         frame = state.frames[state.calls[frame.parent_call_id].frame_id]
-        found.append(FrameLink(frame=frame.id, agent=frame.agent))
+        found.append(frame)
     return found[::-1]
 
 
-def _below(state: RunState, frame_id: str) -> tuple[FrameLink, ...]:
+def _below(state: RunState, frame_id: str) -> tuple[FrameRow, ...]:
     states = (state.calls[each].state for each in state.frames[frame_id].open_call_ids)
     return tuple(
-        FrameLink(frame=each.frame_id, agent=state.frames[each.frame_id].agent)
-        for each in states
-        if isinstance(each, Nested)
+        state.frames[each.frame_id] for each in states if isinstance(each, Nested)
     )

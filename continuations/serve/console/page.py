@@ -1,6 +1,6 @@
 """One request for a page of the console, and everything that its handler needs.
 
-A page module exports `ROUTES: tuple[PageRoute, ...]`, and `page_table` collects them:
+A page module exports `ROUTES: tuple[PageRoute, ...]`, and `console` collects them:
 
     async def show(page: Page) -> Response:
         wait = await page.runner.wait(page.params["wait"])
@@ -15,16 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from urllib.parse import urlencode
 
 from continuations.ledger import layout
 from continuations.serve.http import problems, request_fields
+from continuations.serve.http.cursors import read_page
 from continuations.serve.http.request_context import wake_run
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
     from continuations.core.rows.decisions import Door
@@ -34,12 +38,24 @@ if TYPE_CHECKING:
     from continuations.serve.console.live import Sees
     from continuations.serve.console.live_pages import LivePages
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.http.cursors import Cursors
+    from continuations.serve.http.cursors import Cursors, ListPage
     from continuations.serve.http.request_response import Request
     from continuations.serve.pages.environment import Shell
     from continuations.serve.rights import Act, Rights
 
 __all__ = ["Page", "PageHandler", "PageRoute", "html_page", "run_of_wait"]
+
+
+class OfRun(Protocol):
+    """A row of a list that belongs to a run."""
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        ...
+
+
+Row = TypeVar("Row", bound=OfRun)
 
 
 def _no_rights() -> list[tuple[Act, str | None]]:
@@ -151,17 +167,69 @@ class Page:
         Returns:
             The response.
         """
-        return self.html(template, context, status=status)
-
-    def html(
-        self, template: str, context: Mapping[str, object], *, status: int = 200
-    ) -> Response:
-        """Return a page, as `render` does, with a mapping of views."""
         return html_page(template, {"shell": self.shell, **context}, status=status)
 
     def unchanged(self) -> Response:
         """Return the response to a page that has the newest parts (status 204)."""
         return Response(status=204, headers=NO_STORE_HEADERS)
+
+    def message(
+        self,
+        title: str,
+        text: str,
+        links: Mapping[str, str],
+        *,
+        facts: Mapping[str, str] | None = None,
+        values: Mapping[str, str] | None = None,
+    ) -> Response:
+        """Return a short page.
+
+        Args:
+            title: Its title.
+            text: Its text.
+            links: Words by addresses.
+            facts: Texts by labels.
+            values: JSON texts by headings.
+        """
+        return self.render(
+            "message.html",
+            title=title,
+            text=text,
+            facts=facts or {},
+            values=values or {},
+            links=links,
+        )
+
+    async def read_list(
+        self,
+        items: AsyncIterator[Row],
+        *,
+        limit: int,
+        max_read: int,
+        cursor_of: Callable[[Row], str],
+    ) -> ListPage[Row]:
+        """Read a page of a list whose rows have a run that the person may view.
+
+        Args:
+            items: The rows after the cursor of the page.
+            limit: The largest number of rows of the page.
+            max_read: The largest number of rows that are read; at least `limit` are.
+            cursor_of: Returns the cursor of a row.
+        """
+        return await read_page(
+            items,
+            limit=limit,
+            max_read=max_read,
+            cursor_of=cursor_of,
+            is_shown=lambda row: self.can("view", row.run_id),
+            seal=self.cursors.seal,
+        )
+
+    def next_page(self, path: str, after: str | None, **filters: str) -> str:
+        """Return the address of the next page of a list; "" on the last page."""
+        if not after:
+            return ""
+        return self.url(f"{path}?{urlencode({**filters, 'after': after})}")
 
     def see_other(self, path: str) -> Response:
         """Return the redirect after a successful POST (status 303)."""

@@ -1,6 +1,6 @@
 """The acts of a person on a run: plain forms, each by its right.
 
-An act that is one call of the runner is a row of a table.
+An act that is one call of the runner is a row of a table; `past_pages` has one more.
 
 Cancel and erase ask on a page of their own first. After a success, the browser is sent
 to the page of the run (303), so that a reload repeats nothing. A person without the
@@ -10,22 +10,23 @@ right to view the run reads its id only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.core.changes.operator_waits import operator_waits
 from continuations.core.rows.run import ENDED_STATUSES
+from continuations.errors import StaleRun
 from continuations.ledger import layout
 from continuations.present.times import counted
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
+from continuations.serve.http.request_response import Response
 from continuations.serve.operation_calls import Sender, arguments_of, goes_on
 from continuations.serve.operations import OPERATIONS
 from continuations.serve.pages.run_view import run_title, wait_title
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from continuations.serve.http.request_response import Response
     from continuations.wire.continuation import Continuation
 
 _MAX_REASON_CHARS = 4000
@@ -37,6 +38,10 @@ Fields: TypeAlias = Mapping[str, Any]
 # The table ----------------------------------------------------------------------
 
 
+async def _no_fields(_: Page) -> Fields:
+    return {}
+
+
 class RunAct(NamedTuple):
     """One form that calls the runner.
 
@@ -45,16 +50,21 @@ class RunAct(NamedTuple):
 
     Attributes:
         part: The part of the address of the form, after that of the run.
-        operation: The id of the operation.
-        fields: Reads the arguments of the method from the form; `None`: the run is all.
-        leads_to: The page that the person sees next. A person who may not view the run
-            sees no page of the run, only that the request is recorded.
+        operation: The id of the operation. It is the name of the method too, if the
+            operation has a function of its own over HTTP.
+        fields: Reads the arguments of the method from the form, beside the id of the
+            run. If it returns a response, nothing is called.
+        leads_to: The page that the person sees next; `result` is that of the method. A
+            person who may not view the run sees no page of the run, only that the
+            request is recorded.
+        if_stale: Returns the page after `StaleRun`: the form as it would be now.
     """
 
     part: str
     operation: str
-    fields: Callable[[Fields], Fields] | None = None
+    fields: Callable[[Page], Awaitable[Fields | Response]] = _no_fields
     leads_to: str = "/runs/{run}"
+    if_stale: Callable[[Page, StaleRun], Awaitable[Response]] | None = None
 
     @property
     def route(self) -> PageRoute:
@@ -67,23 +77,38 @@ class RunAct(NamedTuple):
     async def perform(self, page: Page) -> Response:
         """Call the method, give the run to the dispatcher, and show the next page."""
         operation = _OPERATIONS[self.operation]
-        fields: Fields = {} if self.fields is None else self.fields(page.form)
+        fields = await self.fields(page)
+        if isinstance(fields, Response):
+            return fields
         given = {"run_id": page.run_id, **fields}
         sender = Sender(page.identity, page.door)
         values, named = arguments_of(operation, given, sender)
-        result = await getattr(page.runner, operation.call)(*values, **named)
+        method = getattr(page.runner, operation.call or operation.id)
+        try:
+            result = await method(*values, **named)
+        except StaleRun as error:
+            if self.if_stale is None:
+                raise
+            return await self.if_stale(page, error)
         if operation.wakes and goes_on(result):
             await page.wake(page.run_id)
-        return await _next_page(page, self.leads_to)
+        return await _next_page(page, self.leads_to, result)
 
 
-async def _next_page(page: Page, path: str = "/runs/{run}") -> Response:
+async def _next_page(
+    page: Page, path: str = "/runs/{run}", result: object = None
+) -> Response:
     if "{run}" in path and not await page.can("view", page.run_id):
         return page.see_other(f"/recorded?run={page.run_id}")
-    return page.see_other(path.format(run=page.run_id))
+    return page.see_other(path.format(run=page.run_id, result=result))
 
 
-def _cancel_fields(form: Fields) -> Fields:
+async def _reopen_fields(_: Page) -> Fields:
+    return {"reopen": True}
+
+
+async def _cancel_fields(page: Page) -> Fields:
+    form = page.form
     reason = form.get("reason", "").strip()
     if len(reason) > _MAX_REASON_CHARS:
         raise problems.malformed(
@@ -93,19 +118,27 @@ def _cancel_fields(form: Fields) -> Fields:
     return {"call": form.get("call") or None, "reason": reason or None}
 
 
-def _message_fields(form: Fields) -> Fields:
+async def _message_fields(page: Page) -> Fields:
+    form = page.form
     text = form.get("text", "").strip()
     if not text:
         raise problems.malformed("The message is empty. Go back, and write a text.")
     return {"text": text, "id": form.get("id") or None}
 
 
-def _signal_fields(form: Fields) -> Fields:
-    return {"name": form.get("name", "")}
+async def _signal_fields(page: Page) -> Fields:
+    return {"name": page.form.get("name", "")}
 
 
-def _grant_fields(form: Fields) -> Fields:
-    return {"grant": form.get("grant", "")}
+async def _grant_fields(page: Page) -> Fields:
+    return {"grant": page.form.get("grant", "")}
+
+
+async def _erase_fields(page: Page) -> Fields | Response:
+    """Ask again unless the person typed the id of the run."""
+    if page.form.get("typed", "").strip() != page.run_id:
+        return await ask_erase(page, "This is not the id of the run.")
+    return {}
 
 
 _ACTS = (
@@ -116,6 +149,9 @@ _ACTS = (
     RunAct("messages", "send", _message_fields, "/runs/{run}/messages"),
     RunAct("cancel", "cancel", _cancel_fields),
     RunAct("grants", "revokeGrant", _grant_fields, "/grants"),
+    # This process asks again about calls whose tool its own code lacks.
+    RunAct("reopen", "resume", _reopen_fields),
+    RunAct("erase", "erase", _erase_fields, "/runs"),
 )
 
 
@@ -131,30 +167,13 @@ async def resume(page: Page) -> Response:
     return await _next_page(page)
 
 
-async def reopen(page: Page) -> Response:
-    """Resume the run in this process, and ask again about calls without their tool."""
-    await page.runner.resume(page.run_id, reopen=True)
-    return await _next_page(page)
-
-
-async def erase(page: Page) -> Response:
-    """Erase the run, if the person typed its id."""
-    if page.form.get("typed", "").strip() != page.run_id:
-        return await ask_erase(page, "This is not the id of the run.")
-    await page.runner.erase(page.run_id)
-    return page.see_other("/runs")
-
-
 async def recorded(page: Page) -> Response:
     """Say to a person who may not view a run that the request is recorded."""
     run_id = layout.check_run_id(page.query.get("run", ""))
-    return page.render(
-        "message.html",
-        title="Your request is recorded",
-        text=f"A worker carries it out. You have no right to view the run {run_id}.",
-        facts=(),
-        values={},
-        links={page.url("/inbox"): "Inbox"},
+    return page.message(
+        "Your request is recorded",
+        f"A worker carries it out. You have no right to view the run {run_id}.",
+        {page.url("/inbox"): "Inbox"},
     )
 
 
@@ -170,7 +189,6 @@ async def actions(page: Page) -> Response:
         "run_actions.html",
         here=page.addresses(),
         title=run_title(state),
-        run_id=run_id,
         may_resume=may_message,
         may_wake=may_message and any(w.rules.may_wake for w in state.waits.values()),
         may_pause=may_cancel,
@@ -231,10 +249,8 @@ ROUTES = (
     PageRoute("/recorded", recorded),
     *(act.route for act in _ACTS),
     PageRoute("/runs/{run}/resume", resume, ("POST",), ("message",)),
-    PageRoute("/runs/{run}/reopen", reopen, ("POST",), ("message",)),
     PageRoute("/runs/{run}/cancel", ask_cancel, rights=("cancel",)),
     PageRoute("/runs/{run}/erase", ask_erase, rights=("erase",)),
-    PageRoute("/runs/{run}/erase", erase, ("POST",), ("erase",)),
 )
 
 

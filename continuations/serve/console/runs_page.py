@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from asyncio import gather
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from continuations.core.visible_text import shorten
 from continuations.errors import ContinuationsError
@@ -36,19 +35,14 @@ async def show(page: Page) -> Response:
         raise problems.malformed("The query may have agent, status, label, after.")
     chosen = {name: query[name] for name in _FILTERS if query.get(name)}
     rows, after = await list_page(page, chosen, query.get("after", ""))
-    following = {**chosen, "after": after}
     return page.render(
         "runs.html",
         rows=rows,
-        filter=RunsFilter(
-            agent=chosen.get("agent", ""),
-            status=chosen.get("status", ""),
-            label=chosen.get("label", ""),
-        ),
+        filter={name: chosen.get(name, "") for name in _FILTERS},
         statuses=STATUS_CHOICES,
         is_filtered=bool(chosen),
         is_first="after" not in query,
-        next=page.url(f"/runs?{urlencode(following)}") if after else "",
+        next=page.next_page("/runs", after, **chosen),
     )
 
 
@@ -102,15 +96,6 @@ STATUS_CHOICES = (
     ("ended", "Ended"),
     ("failed", "Failed"),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunsFilter:
-    """The filters of the listing; an empty text is no filter."""
-
-    agent: str
-    status: str
-    label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

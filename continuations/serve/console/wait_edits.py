@@ -12,11 +12,17 @@ from continuations.core import jsontext
 from continuations.core.rows.decisions import Approve
 from continuations.core.rows.waits import withheld
 from continuations.ledger.edits import find_fixed_problem, find_problem
-from continuations.present.wait_view import argument_views, wait_view
+from continuations.present.wait_view import argument_views
 from continuations.serve.console.page import PageRoute
-from continuations.serve.console.wait_pages import WaitList, decider, record, wait_page
+from continuations.serve.console.wait_pages import (
+    decider,
+    record,
+    side_page,
+    wait_page,
+)
 from continuations.serve.http import answer_forms, decision_bodies, problems
 from continuations.serve.http.answer_forms import typed_fields, value_errors
+from continuations.serve.http.request_response import Response
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.form_view import FormFields, field_errors_of
 from continuations.value_class import replace
@@ -26,25 +32,23 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.waits import Wait
     from continuations.serve.console.page import Page
-    from continuations.serve.http.request_response import Response
 
-_REFUSED = 422
 _LABEL = "Arguments"
 
 
 async def show(page: Page) -> Response:
     """Show the form with the arguments of a call."""
     wait = await _editable_wait(page)
-    if wait is None:
-        return await _back(page)
+    if isinstance(wait, Response):
+        return wait
     return await _form(page, wait)
 
 
 async def post(page: Page) -> Response:
     """Show the changed call, or approve it if the form comes from that page."""
     wait = await _editable_wait(page)
-    if wait is None:
-        return await _back(page)
+    if isinstance(wait, Response):
+        return wait
     fields = dict(page.form)
     if fields.get("shown") != wait.digest:
         return await _form(
@@ -62,18 +66,16 @@ async def post(page: Page) -> Response:
     return await _review(page, wait, arguments)
 
 
-async def _editable_wait(page: Page) -> Wait | None:
-    """Return the wait, if the person may approve it with other arguments."""
+async def _editable_wait(page: Page) -> Wait | Response:
+    """Return the wait, if the person may approve it with other arguments.
+
+    Otherwise return its page, which says why the person may not change it.
+    """
     wait = await page.runner.wait(page.params["wait"])
     person = await decider(page, wait)
-    may_edit = wait.rules.allows_edits and "approve" in person.verdicts
-    return withheld(wait) if may_edit else None
-
-
-async def _back(page: Page) -> Response:
-    """Return the page of the wait, which says why the person may not change it."""
-    wait = await page.runner.wait(page.params["wait"])
-    return await wait_page(page, wait, await decider(page, wait))
+    if wait.rules.allows_edits and "approve" in person.verdicts:
+        return withheld(wait)
+    return await wait_page(page, wait, person)
 
 
 async def _form(
@@ -89,13 +91,13 @@ async def _form(
         schema=schema, texts=texts or {}, errors=errors or {}, max_chars=0
     )
     fields = form.fields(_LABEL, value)
-    return page.render(
+    return side_page(
+        page,
         "wait_edit.html",
-        status=_REFUSED if errors else 200,
-        wait=wait_view(wait),
+        wait,
+        is_refused=bool(errors),
         fields=fields,
         errors=field_errors_of(fields, errors or {}),
-        back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
     )
 
 
@@ -114,15 +116,16 @@ async def _review(
     if error:
         person = person.with_errors(fields or {}, {"": error})
     form = form_view(wait, "approve", person, page.clock.now())
-    return page.render(
+    return side_page(
+        page,
         "wait_review.html",
-        status=_REFUSED if error else 200,
-        wait=wait_view(wait),
+        wait,
+        is_refused=bool(error),
+        back_to="/edit",
         title=title or f"Run {wait.tool} with other arguments",
         arguments=argument_views(edited, before=wait.arguments),
         form=labelled(form, f"Approve: {title or f'run {wait.tool} as changed'}"),
         hidden={"arguments": text},
-        back=page.url(f"/waits/{wait.id}/edit{WaitList.of(page).query}"),
     )
 
 

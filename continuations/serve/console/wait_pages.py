@@ -111,7 +111,7 @@ async def record(
         recorded=recorded_view(result, before),
         following=following,
         here=page.url(f"/waits/{wait_id}{WaitList.of(page).query}"),
-        inbox=page.url(f"/inbox{WaitList.of(page).query}"),
+        inbox=inbox_address(page),
         run=page.url(f"/runs/{page.run_id}") if before else "",
     )
 
@@ -245,17 +245,19 @@ async def _decided_page(page: Page, decision: Decision) -> Response:
     if decision.door is not None:
         facts["Through"] = decision.door
     run = page.url(f"/runs/{run_of_wait(decision.wait_id)}")
-    return page.render(
-        "message.html",
-        title="Already decided",
-        text="This decision is recorded and cannot be changed.",
+    links = {run: "Open the run", inbox_address(page): "Back to the inbox"}
+    return page.message(
+        "Already decided",
+        "This decision is recorded and cannot be changed.",
+        links,
         facts=facts,
         values=decision_values(decision),
-        links={
-            run: "Open the run",
-            page.url(f"/inbox{WaitList.of(page).query}"): "Back to the inbox",
-        },
     )
+
+
+def inbox_address(page: Page) -> str:
+    """Return the address of the list that a wait was opened from."""
+    return page.url(f"/inbox{WaitList.of(page).query}")
 
 
 async def _ended_page(page: Page, error: Exception) -> Response:
@@ -266,14 +268,12 @@ async def _ended_page(page: Page, error: Exception) -> Response:
         if is_expired
         else "The run was cancelled, has failed or was repaired. Nothing was approved."
     )
-    links = {page.url(f"/inbox{WaitList.of(page).query}"): "Back to the inbox"}
+    links = {inbox_address(page): "Back to the inbox"}
     wait_id = page.params["wait"]
     facts = {"Wait": wait_id}
     if not is_expired:
         facts |= await closing_facts(page.runner, wait_id)
-    return page.render(
-        "message.html", title=title, text=text, facts=facts, values={}, links=links
-    )
+    return page.message(title, text, links, facts=facts)
 
 
 async def show_answer(page: Page) -> Response:
@@ -283,11 +283,35 @@ async def show_answer(page: Page) -> Response:
     person = await decider(page, wait)
     if "answer" not in person.verdicts:
         return await wait_page(page, wait, person)
+    form = form_view(wait, "answer", person, page.clock.now())
+    return side_page(page, "wait_answer.html", wait, form=form)
+
+
+def side_page(
+    page: Page,
+    template: str,
+    wait: Wait,
+    *,
+    is_refused: bool = False,
+    back_to: str = "",
+    **context: object,
+) -> Response:
+    """Return the page of a rare way to decide: the whole call, and one form.
+
+    Args:
+        page: The request.
+        template: The name of the template.
+        wait: The wait.
+        is_refused: Whether the posted form was refused (status 422).
+        back_to: The part of the address of the page before, after that of the wait.
+        **context: The further views that the template names.
+    """
     return page.render(
-        "wait_answer.html",
+        template,
+        status=_REFUSED if is_refused else 200,
         wait=wait_view(wait),
-        form=form_view(wait, "answer", person, page.clock.now()),
-        back=page.url(f"/waits/{wait.id}{WaitList.of(page).query}"),
+        back=page.url(f"/waits/{wait.id}{back_to}{WaitList.of(page).query}"),
+        **context,
     )
 
 

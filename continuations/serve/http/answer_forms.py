@@ -1,6 +1,6 @@
 """Read typed forms: each field is named by its kind and its place in the value.
 
-`serve.pages.field_names` describes the names. A form says nothing about the wait: the
+`serve.pages.form_view` describes the names. A form says nothing about the wait: the
 value is checked with the schema of the stored wait.
 """
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
 from continuations.serve.http import problems
-from continuations.serve.pages.field_names import PREFIX, below, steps_of
+from continuations.serve.pages.form_view import PREFIX, below, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,21 +13,26 @@ links, whose token proves the right to decide. It keeps no state between two req
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
+from continuations.core import jsontext
 from continuations.engine.ports import SystemClock
 from continuations.engine.worker_options import is_count
-from continuations.errors import InvalidInput
-from continuations.ledger.objects import check_folder_exists
-from continuations.serve.http import problems
+from continuations.errors import AlreadyDecided, InvalidInput, WaitNotFound
+from continuations.ledger import layout
+from continuations.ledger.objects import Objects, check_folder_exists
+from continuations.serve.http import problems, request_fields
 from continuations.serve.http.links import Links
 from continuations.serve.http.request_context import RequestContext
 from continuations.serve.http.request_response import (
     NO_STORE_HEADERS,
     Request,
     Response,
+    json_response,
 )
 from continuations.serve.http.routes import find_route, handler_of
 from continuations.serve.option_checks import (
@@ -40,14 +45,18 @@ from continuations.serve.rights import Rights
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from continuations.core.identity import Identity
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors
+    from continuations.serve.http.request_context import RouteHandler
     from continuations.serve.http.routes import Route
     from continuations.serve.http.webhook_receiver import WebhookReceiver
-    from continuations.serve.rights import Can
+    from continuations.serve.operations import Subject
+    from continuations.serve.rights import Act, Can
 
 __all__ = ["MAX_BODY_BYTES", "HttpApi", "Request", "Response", "Verifier"]
 
@@ -60,6 +69,31 @@ Decisions are recorded under the name that it returns, with the groups of an `Id
 """
 
 MAX_BODY_BYTES = 1 << 20
+
+
+async def identify(verify: Verifier | None, request: Request) -> str | Identity | None:
+    """Return who sends a request, as a verifier says; `None` if it does not know.
+
+    Raises:
+        TypeError: The verifier returned something else.
+    """
+    if verify is None:
+        return None
+    known: Any = verify(request)
+    if type(known) is not str and inspect.isawaitable(known):
+        known = await known
+    if known is None or type(known) is str:
+        return known or None
+    from continuations.core.identity import Identity  # noqa: PLC0415 - few need it
+
+    if type(known) is not Identity:
+        # `True` must not become a name: a verifier says who, not whether.
+        msg = (
+            "verify must return a name, an Identity or None, got "
+            f"{type(known).__name__}. Return the name of the identity."
+        )
+        raise TypeError(msg)
+    return known
 
 
 class HttpApi:
@@ -119,8 +153,6 @@ class HttpApi:
         self.max_body_bytes = max_body_bytes
         # A console with a secret of its own sets it.
         self.cursor_secret: bytes | None = None
-        # Called with the id of a run that this API has erased.
-        self.when_erased: list[Callable[[str], None]] = []
         self._runner = runner
         self._verify = verify
         self._rights = None if can is None else Rights(can)
@@ -201,7 +233,7 @@ class HttpApi:
     ) -> Response:
         if len(request.body) > self.max_body_bytes:
             return self.refuse_large_body(route)
-        identity = "" if route.is_public else await self._identify(request)
+        identity = "" if route.is_public else await identify(self._verify, request)
         if identity is None:
             return self._unidentified().response()
         if request.method == "OPTIONS":
@@ -226,14 +258,11 @@ class HttpApi:
             clock=self._clock,
             rights=self._rights,
             cursors=self.cursors,
-            when_erased=tuple(self.when_erased),
         )
         handler = handler_of(operation)
         if self._rights is None or operation.is_public:
             return await handler(context)
-        from continuations.serve.http import route_rights  # noqa: PLC0415 - see there
-
-        return await route_rights.answer(context, handler)
+        return await answer_by_rights(context, handler)
 
     def _unidentified(self) -> problems.Problem:
         if self._verify is not None:
@@ -242,25 +271,6 @@ class HttpApi:
             "This API has no verifier, so it refuses every request. Pass verify= to "
             "HttpApi."
         )
-
-    async def _identify(self, request: Request) -> str | Identity | None:
-        if self._verify is None:
-            return None
-        identity: Any = self._verify(request)
-        if type(identity) is not str and inspect.isawaitable(identity):
-            identity = await identity
-        if identity is None or type(identity) is str:
-            return identity or None
-        from continuations.core.identity import Identity  # noqa: PLC0415 - few need it
-
-        if type(identity) is not Identity:
-            # `True` must not become a name: a verifier says who, not whether.
-            msg = (
-                "verify must return a name, an Identity or None, got "
-                f"{type(identity).__name__}. Return the name of the identity."
-            )
-            raise TypeError(msg)
-        return identity
 
     def _path_below_base(self, path: str) -> str:
         if self._base_path and f"{path}/".startswith(f"{self._base_path}/"):
@@ -280,3 +290,122 @@ def _problem_response(problem: problems.Problem, route: Route) -> Response:
     from continuations.serve.http import pages  # noqa: PLC0415 - only pages need it
 
     return pages.problem_page(problem)
+
+
+# Rights --------------------------------------------------------------------------
+
+# The rights are asked for the run that an operation concerns. Lists ask for each row
+# instead: `waits`, `runs` and `drift` have the rows that the person may view.
+_ACCEPTED = 202
+
+
+# The sender may know these members of a response without the right to view the run.
+_OWN_MEMBERS = ("run_id", "number")
+_READING_ACTS: Sequence[Act] = ("view", "read")
+
+
+async def answer_by_rights(context: RequestContext, handler: RouteHandler) -> Response:
+    """Call the handler of a request whose sender has the right.
+
+    A sender who may not view the run learns only that the request is recorded.
+    """
+    operation = context.operation
+    if operation.right is None:
+        return await handler(context)
+    run_ids = await _require(context, operation.right)
+    if not operation.hides_content:
+        return await handler(context)
+    if context.request.wants_live_events and not await _may_read(context, run_ids):
+        request = replace(context.request, can_stream=False)
+        context = replace(context, request=request)
+    try:
+        response = await handler(context)
+    except AlreadyDecided:
+        if await _may_view(context, run_ids):
+            raise
+        raise problems.decided_already() from None
+    if response.chunks is not None or await _may_view(context, run_ids):
+        return response
+    body = json.loads(response.body)
+    own = {name: body[name] for name in _OWN_MEMBERS if name in body}
+    return json_response({**own, "recorded": True}, _ACCEPTED)
+
+
+async def _may_read(context: RequestContext, run_ids: Sequence[str | None]) -> bool:
+    """Return whether a sender may get the words of runs while they are written."""
+    if not await _may_view(context, run_ids):
+        return False
+    for run_id in dict.fromkeys(run_ids):
+        if not await context.may("read", run_id):
+            return False
+    return True
+
+
+async def _may_view(context: RequestContext, run_ids: Iterable[str | None]) -> bool:
+    for run_id in dict.fromkeys(run_ids):
+        if not await context.may("view", run_id):
+            return False
+    return True
+
+
+async def _require(context: RequestContext, right: Act) -> list[str | None]:
+    """Refuse a request with status 403 unless its sender has the right.
+
+    A request whose body names no run is left to its handler, which refuses it.
+    """
+    run_ids = await _run_ids(context, context.operation.subject)
+    # The transcript is a part of the run.
+    acts: Sequence[Act] = _READING_ACTS if right == "read" else (right,)
+    for run_id in run_ids:
+        for act in acts:
+            if not await context.may(act, run_id):
+                raise problems.forbidden(act)
+    known = context.request.headers.get("last-event-id")
+    if known is not None:
+        # Stored events are sent, also those of an earlier run of a thread.
+        earlier, _, _ = known.rpartition("/")
+        run_ids = [*run_ids, *filter(None, [earlier])]
+        for run_id in run_ids:
+            if not await context.may("view", run_id):
+                raise problems.forbidden("view")
+    return run_ids
+
+
+async def _run_ids(context: RequestContext, subject: Subject) -> list[str | None]:
+    params = context.path_params
+    if subject == "store":
+        return [None]
+    if subject == "run":
+        return [params["run_id"]]
+    if subject == "wait":
+        return [layout.parse_wait_id(params["wait_id"]).run_id]
+    if subject == "thread":
+        return [*await _thread_run_ids(context)]
+    fields = request_fields.parse_json_object(context.request)
+    if subject == "body":
+        run_id = fields.get("run_id")
+        return [run_id] if isinstance(run_id, str) else []
+    decisions = jsontext.as_array(fields.get("decisions")) or ()
+    ids = [(jsontext.as_object(each) or {}).get("wait_id") for each in decisions]
+    runs: set[str] = set()
+    for wait_id in ids:
+        with suppress(WaitNotFound):  # the result of this decision says so
+            runs.add(layout.parse_wait_id(wait_id).run_id)
+    return [*sorted(runs)]
+
+
+async def _thread_run_ids(context: RequestContext) -> set[str]:
+    """Return the newest run of a thread, or its first; and that of the query.
+
+    Most routes use the newest run, whatever the query says.
+    """
+    agent, key = context.path_params["agent"], context.path_params["key"]
+    # Not to decide.
+    from continuations.ledger import thread_ids  # noqa: PLC0415
+    from continuations.ledger.arrivals import thread_keys  # noqa: PLC0415
+
+    objects = Objects(context.runner.store)
+    newest = await thread_keys.newest_generation(objects, agent, key)
+    run_id = newest.run_id or thread_ids.thread_run_id(agent, key, 1)
+    asked = context.request.query.get("run_id")
+    return {run_id} if asked is None else {run_id, asked}

@@ -31,7 +31,7 @@ from continuations.ledger import thread_ids
 from continuations.present.json_forms import event_json
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
-from continuations.serve.run_responses import outcome_response
+from continuations.serve.operation_calls import outcome_response
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -312,9 +312,7 @@ async def work_on_run(
 
     async def work(events: EventBuffer) -> _Named:
         outcome = await begin(on_event=events)
-        form = await outcome_response(
-            context.runner.store, context.clock, outcome, "transcript"
-        )
+        form = await outcome_response(context, outcome)
         return _Named(name="outcome", data=form)
 
     return await _WorkStream(context, after, is_thread=False).response(work, [])

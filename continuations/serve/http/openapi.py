@@ -14,7 +14,7 @@ from continuations import __version__
 from continuations.present import schemas
 from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.serve.http.file_routes import OTHER_MEDIA_TYPE, SAFE_MEDIA_TYPES
-from continuations.serve.http.parameters import (
+from continuations.serve.http.request_fields import (
     PATH_PARAMETERS,
     QUERY_PARAMETERS,
     TEXT,

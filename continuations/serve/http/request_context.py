@@ -50,7 +50,6 @@ class RequestContext:
         webhooks: The receivers of webhooks by name.
         dispatcher: Resumes runs, if the API has one.
         clock: The clock for deadlines.
-        when_erased: Called with the id of a run that was erased.
         cursors: Returns what seals and reads the cursors of lists.
         rights: The application's rights; `None`: every identity may do everything.
     """
@@ -66,7 +65,6 @@ class RequestContext:
     clock: Clock
     cursors: Callable[[], Cursors]
     rights: Rights | None = None
-    when_erased: Sequence[Callable[[str], None]] = ()
 
     async def may(self, act: Act, run_id: str | None) -> bool:
         """Return whether the identity may do something with a run."""

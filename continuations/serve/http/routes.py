@@ -5,13 +5,13 @@ Deciding must stay cheap in a cold process, so everything else is imported when 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from continuations.core.rows.decisions import Decision
 from continuations.ledger import layout
 from continuations.present import json_forms
-from continuations.serve.http import decision_bodies
+from continuations.serve.http import decision_bodies, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.operations import OPERATIONS, THREADS
@@ -102,9 +102,7 @@ def handler_of(operation: Operation) -> RouteHandler:
     if operation.is_public:
         return _handler_with_secret(operation)
     if operation.call:
-        from continuations.serve.http import plain_operations  # noqa: PLC0415 - not to decide
-
-        return plain_operations.answer
+        return call_runner
     return _handler_in_module(operation)
 
 
@@ -156,3 +154,37 @@ async def decide(context: RequestContext) -> Response:
 async def healthz(_: RequestContext) -> Response:
     """Report that this process answers; the store is not used."""
     return json_response({"status": "ok"})
+
+
+async def call_runner(context: RequestContext) -> Response:
+    """Answer a request for an operation that is one call of the runner."""
+    # Not to decide.
+    from continuations.serve.operation_calls import (  # noqa: PLC0415
+        FORMS,
+        Sender,
+        arguments_of,
+        goes_on,
+    )
+
+    operation = context.operation
+    given = {**context.path_params, **_fields(context)}
+    run_id: str = given["run_id"]
+    sender = Sender(context.identity, HTTP)
+    values, named = arguments_of(operation, given, sender)
+    result = await getattr(context.runner, operation.call)(*values, **named)
+    woken: dict[str, bool] = {}
+    if operation.wakes:
+        woken["woken"] = goes_on(result) and await context.wake(run_id)
+    shown = await FORMS[operation.form](context, run_id, result)
+    # A run shows its status itself.
+    return json_response(shown if operation.form == "run" else {**shown, **woken})
+
+
+def _fields(context: RequestContext) -> Mapping[str, Any]:
+    if not context.operation.body:
+        return request_fields.query(context) if context.operation.query else {}
+    fields = request_fields.body(context)
+    if "files" not in fields:
+        return fields
+    own = {name: fields[name] for name in fields if name != "files"}
+    return {**own, "text": request_fields.text_with_files(fields, fields["text"])}

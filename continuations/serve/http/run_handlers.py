@@ -1,4 +1,4 @@
-"""Operations that start, resume, copy or erase runs, and those for several at once."""
+"""Operations that start, resume or copy runs, and those for several at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from continuations.present.requests import MAX_DECISIONS
 from continuations.serve.http import decision_bodies, problems, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
-from continuations.serve.run_responses import outcome_response, sweep_response
+from continuations.serve.operation_calls import outcome_response, sweep_response
 from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
@@ -71,21 +71,7 @@ async def resume(context: RequestContext) -> Response:
 async def _outcome(
     context: RequestContext, outcome: Outcome, status: int = 200
 ) -> Response:
-    detail = await context.detail(outcome.run_id)
-    store, clock = context.runner.store, context.clock
-    form = await outcome_response(store, clock, outcome, detail)
-    return json_response(form, status)
-
-
-async def erase(context: RequestContext) -> Response:
-    """Delete everything that the store holds of a run, except a tombstone."""
-    run_id = context.path_params["run_id"]
-    try:
-        receipt = await context.runner.erase(run_id)
-    finally:  # an erasure that failed may have deleted some objects
-        for tell in context.when_erased:
-            tell(run_id)
-    return json_response(to_json(receipt))
+    return json_response(await outcome_response(context, outcome), status)
 
 
 def new_fork_id(run_id: str) -> str:
@@ -238,7 +224,6 @@ def _result_json(
 
 HANDLERS: Mapping[str, RouteHandler] = {
     "decideAll": decide_all,
-    "erase": erase,
     "fork": fork,
     "publish": publish,
     "resume": resume,

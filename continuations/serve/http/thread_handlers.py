@@ -12,7 +12,7 @@ from continuations.present import json_forms
 from continuations.serve.http import event_stream, problems, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext
 from continuations.serve.http.request_response import Response, json_response
-from continuations.serve.run_responses import reply_response, thread_response
+from continuations.serve.operation_calls import reply_response, thread_response
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,8 @@ async def _worked_form(
 ) -> dict[str, Any]:
     # The time may be up, for example in AWS Lambda.
     woken = getattr(result, "paused", False) and await context.wake(ticket.run_id)
-    return {**await _reply_form(context, ticket, result), "woken": woken}
+    form = await reply_response(context, result, ticket.number)
+    return {**form, "woken": woken}
 
 
 async def show_message(context: RequestContext) -> Response:
@@ -86,15 +87,7 @@ async def show_message(context: RequestContext) -> Response:
     result = None if ticket is None else await ticket.look()
     if ticket is None or result is None:
         raise problems.no_such_message()
-    return _reply_response(await _reply_form(context, ticket, result))
-
-
-async def _reply_form(
-    context: RequestContext, ticket: AsyncTicket[Any], result: SendResult[Any]
-) -> dict[str, Any]:
-    store, clock = context.runner.store, context.clock
-    detail = await context.detail(ticket.run_id)
-    return await reply_response(store, clock, result, ticket.number, detail)
+    return _reply_response(await reply_response(context, result, ticket.number))
 
 
 def _reply_response(form: dict[str, Any]) -> Response:
@@ -107,9 +100,7 @@ async def show(context: RequestContext) -> Response:
     run = await _thread(context).look()
     if run is None:
         raise problems.no_such_message()
-    detail = await context.detail(run.run_id)
-    store, clock = context.runner.store, context.clock
-    return json_response(await thread_response(store, clock, run, detail))
+    return json_response(await thread_response(context, run))
 
 
 async def stream_events(context: RequestContext) -> Response:

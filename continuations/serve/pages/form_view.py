@@ -3,6 +3,21 @@
 Objects, texts, numbers, choices, truth values, dates and lists of choices have fields
 of their own. Everything else is a field with JSON. `serve.http.answer_forms` reads the
 posted form; the value is then checked with the schema of the stored wait.
+
+The name of a field is `value:KIND:POINTER`. The pointer is a JSON Pointer (RFC 6901)
+into the value, with invisible characters and `%` percent-encoded. The kind says how the
+text of the field is read:
+
+    text      the text itself
+    number    a number
+    json      JSON, for choices, lists and everything else
+    object    an object whose parts have fields of their own
+    flag      false; the checkbox `checked` after it makes it true
+    checked   JSON that replaces a `flag`
+    list      a list; each checkbox `item` after it adds a value
+    item      JSON of one value of a `list`; its last step is the number of the choice
+
+`text?`, `number?` and `json?` are left out of the value if the field is empty.
 """
 
 from __future__ import annotations
@@ -10,15 +25,50 @@ from __future__ import annotations
 from dataclasses import field
 from datetime import date
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from continuations.core import jsontext
 from continuations.core.visible_text import escape_invisible
 from continuations.present.json_forms import MAX_TEXT_CHARS
-from continuations.serve.pages.field_names import MAX_DEPTH, below, field_name
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+# Names of fields -----------------------------------------------------------------
+
+PREFIX = "value:"
+MAX_DEPTH = 5
+
+
+def field_name(kind: str, pointer: str) -> str:
+    """Return the name of a field."""
+    return f"{PREFIX}{kind}:{pointer}"
+
+
+def below(pointer: str, step: str) -> str:
+    """Return the pointer of a part of a value, without invisible characters."""
+    escaped = step.replace("~", "~0").replace("/", "~1")
+    return f"{pointer}/{''.join(map(_visible, escaped))}"
+
+
+def steps_of(pointer: str) -> list[str]:
+    """Return the steps of a pointer."""
+    return [
+        unquote(step, errors="surrogatepass").replace("~1", "/").replace("~0", "~")
+        for step in pointer.split("/")[1:]
+    ]
+
+
+def _visible(char: str) -> str:
+    """Return a character, percent-encoded if a page would show it as an escape."""
+    if char != "%" and escape_invisible(char) == char:
+        return char
+    return quote(char, safe="", errors="surrogatepass")
+
+
+# Fields --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,18 +157,6 @@ class FormFields:
     def fields(self, label: str, value: object = _ABSENT) -> tuple[FieldView, ...]:
         """Return the fields of the value, filled with a value if there is one."""
         return (self._part(self.schema, label, "", is_required=True, value=value),)
-
-    def part(
-        self,
-        given: Mapping[str, Any],
-        label: str,
-        pointer: str,
-        *,
-        is_required: bool,
-        value: object = _ABSENT,
-    ) -> FieldView:
-        """Return the field of one part of the value."""
-        return self._part(given, label, pointer, is_required=is_required, value=value)
 
     def _part(
         self,

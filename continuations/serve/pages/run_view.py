@@ -13,7 +13,7 @@ from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import shorten
 from continuations.present.times import counted, length_text, moment_text
-from continuations.present.wait_words import finding_text
+from continuations.present.wait_view import fact_views
 from continuations.serve.pages.run_log import message_text
 from continuations.value_class import dataclass
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.core.usage import Usage
+    from continuations.present.wait_view import FactView
     from continuations.serve.pages.run_rows import RowState, RunRow
     from continuations.serve.pages.working_time import WorkingTime
 
@@ -309,7 +310,8 @@ class CallView:
         result_goes_to: Name of the agent that reads the result; or "".
         wait_id: Its open wait with a page; or "".
         open_call: Id of the call, if it can be cancelled; or "".
-        evidence: The results of earlier calls that its open wait shows.
+        evidence: The results of earlier calls that its open wait shows, and the names
+            of their rows.
         facts: Ids, times and the internal state.
     """
 
@@ -324,7 +326,7 @@ class CallView:
     result_goes_to: str
     wait_id: str
     open_call: str
-    evidence: tuple[EvidenceLine, ...]
+    evidence: tuple[tuple[FactView, str], ...]
     facts: tuple[Fact, ...]
 
 
@@ -386,45 +388,25 @@ def _call_facts(row: RunRow, state: RunState, now: datetime) -> tuple[Fact, ...]
     return tuple(facts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceLine:
-    """The result of an earlier call of the same agent.
+def evidence_lines(row: RunRow, wait: Wait) -> tuple[tuple[FactView, str], ...]:
+    """Return the evidence that a wait keeps, the oldest first.
 
-    Attributes:
-        source: Name of the tool or agent that was called.
-        text: Beginning of its result.
-        key: Names its row in addresses; "" if the page does not have it.
-        by_agent: Whether an agent wrote the result. Its words are not checked.
+    Each has the name of its row in addresses, "" if the page does not have it.
     """
-
-    source: str
-    text: str
-    key: str
-    by_agent: bool
-
-
-def evidence_lines(row: RunRow, wait: Wait) -> tuple[EvidenceLine, ...]:
-    """Return the evidence that a wait keeps, the oldest first."""
     earlier = [
         each
         for each in (row.parent.children if row.parent else ())
         if each.ended is not None and each is not row
     ]
-    lines: list[EvidenceLine] = []
-    for finding in reversed(wait.evidence):
+    lines: list[tuple[FactView, str]] = []
+    for fact in reversed(fact_views(wait)):
         names = [each.name for each in earlier]
         key = ""
-        if finding.source in names:
-            place = len(names) - 1 - names[::-1].index(finding.source)
+        if fact.source in names:
+            place = len(names) - 1 - names[::-1].index(fact.source)
             key = earlier[place].key
             del earlier[place:]
-        line = EvidenceLine(
-            source=finding.source,
-            text=finding_text(finding),
-            key=key,
-            by_agent=finding.by_agent,
-        )
-        lines.append(line)
+        lines.append((fact, key))
     return tuple(reversed(lines))
 
 

@@ -13,7 +13,6 @@ import pytest
 from continuations import Agent, AsyncRunner, Deny, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console import (
-    decided_page,
     grants_page,
     inbox_page,
     runs_page,
@@ -44,8 +43,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> ConsoleClient:
     for module, name, size in (
         (inbox_page, "PAGE_ROWS", 3),
         (inbox_page, "_MAX_PAGES_READ", 1),
-        (decided_page, "_RUNS_SHOWN", 3),
-        (decided_page, "_MAX_READ", 3),
+        (inbox_page, "_RUNS_SHOWN", 3),
+        (inbox_page, "_MAX_RUNS_READ", 3),
         (grants_page, "_RUNS_PER_PAGE", 3),
         (grants_page, "_MAX_READ", 3),
         (runs_page, "ROWS_PER_PAGE", 3),

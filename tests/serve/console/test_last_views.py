@@ -140,3 +140,14 @@ def test_run_that_a_program_erased_is_not_shown_again() -> None:
     scene.is_away = True
     for path in ("/runs/r1", "/runs"):
         assert BAR not in scene.get(path).text
+
+
+def test_erasure_that_is_refused_keeps_the_pages() -> None:
+    scene = Scene()
+    scene.get("/runs/r1")
+    scene.hidden.add("r2")
+    json = {"accept": "application/json", "content_type": "application/json"}
+    refusal = asyncio.run(scene.client.send("DELETE", "/runs/r2", **json))
+    assert 403 == refusal.status_code
+    scene.is_away = True
+    assert BAR in scene.get("/runs/r1").text

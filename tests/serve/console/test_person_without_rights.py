@@ -11,7 +11,7 @@ from typing import Any
 from continuations import Agent, AsyncRunner, Suspended, tool
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.console.page_table import PAGES
+from continuations.serve.console.console import PAGES
 from continuations.serve.http.routes import ROUTES
 from tests.serve.console.console_client import ConsoleClient
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import pytest
 
-from continuations.serve.console.same_origin import FormTokens, is_own_post, take_token
+from continuations.serve.console.console import FormTokens, is_own_post, take_token
 from continuations.serve.http.request_response import Request
 from tests.serve.console.console_client import BASE_URL, ConsoleClient
 from tests.serve.http.api_fixture import ApiFixture

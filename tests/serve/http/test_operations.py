@@ -18,7 +18,7 @@ from continuations.serve.http import (
     thread_handlers,
 )
 from continuations.serve.http.api import HttpApi, Request
-from continuations.serve.http.parameters import QUERY_PARAMETERS
+from continuations.serve.http.request_fields import QUERY_PARAMETERS
 from continuations.serve.http.routes import handler_of
 from continuations.serve.operation_calls import FORMS
 from continuations.serve.operations import OPERATIONS, Operation

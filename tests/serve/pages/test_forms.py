@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from continuations.core import jsontext
 from continuations.serve.http.answer_forms import read_fields, value_from_fields
 from continuations.serve.http.problems import RequestRefused
-from continuations.serve.pages import field_names
+from continuations.serve.pages import form_view
 from continuations.serve.pages.form_view import FormFields
 from tests.sampling import examples
 from tests.serve.pages.html_forms import PageForms
@@ -97,7 +97,7 @@ def filled(view: FieldView, value: Any) -> dict[str, str]:
     fields = {view.name: ""}
     if view.kind == "object":
         for part in view.parts:
-            name = field_names.steps_of("/" + part.name.partition(":/")[2])[-1]
+            name = form_view.steps_of("/" + part.name.partition(":/")[2])[-1]
             fields |= filled(part, value.get(name))
     elif view.kind == "checkboxes":
         texts = [jsontext.dump(each) for each in value]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from continuations import Agent, ApprovalPolicy, Runner, Suspended, Wait
-from continuations.cli.entry_point import run_command
+from continuations.cli.program import run_command
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel

@@ -1,4 +1,4 @@
-"""chat: talk to an agent at a terminal, or from a pipe."""
+"""The commands of conversations: chat, post."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from continuations.cli.application import load_context, runner_with_agents
-from continuations.cli.decision_input import resolve_actor
+from continuations.cli.application import load_context
+from continuations.cli.command import Command, with_common_options
 from continuations.cli.options import (
-    App,
+    By,
     Context,
     Files,
-    Json,
-    StoreUrl,
+    MessageText,
     UsageError,
     input_with_files,
+    resolve_actor,
+    write_actor_note,
 )
+from continuations.core.visible_text import escape_invisible
 
 ChatAgent = Annotated[
     str | None,
@@ -66,7 +68,9 @@ Person = Annotated[
 ]
 
 
+@with_common_options
 def chat(  # noqa: PLR0913 - one parameter for each option
+    command: Command,
     agent: ChatAgent = None,
     *,
     key: ChatKey,
@@ -77,9 +81,6 @@ def chat(  # noqa: PLR0913 - one parameter for each option
     history: HistoryLength = 10,
     by: Person = None,
     context: Context = None,
-    json: Json = False,
-    app: App = None,
-    store: StoreUrl = None,
 ) -> None:
     """Talk to an agent, also days later and from another machine.
 
@@ -99,23 +100,66 @@ def chat(  # noqa: PLR0913 - one parameter for each option
         )
         raise UsageError(msg)
     # Imported here: no other command needs the modules of a conversation.
-    from continuations.cli.chat_pipe import ChatPipe  # noqa: PLC0415
-    from continuations.cli.chat_session import ChatSession, next_command  # noqa: PLC0415
+    from continuations.cli.chat_session import ChatPipe, ChatSession, next_command  # noqa: PLC0415
     from continuations.cli.chat_terminal import ChatTerminal  # noqa: PLC0415
 
-    runner = runner_with_agents(app, store, command="chat", may_be_first=True)
+    runner = command.runner_with_agents(may_be_first=True)
     thread = runner.thread(agent, key=key)
     actor = resolve_actor(by)
     session = ChatSession(runner, thread, actor, load_context(context))
-    back = next_command(session, app=app, store=store)
+    back = next_command(session, command.given_options)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if message is None and is_terminal and not json:
+    if message is None and is_terminal and not command.as_json:
         terminal = ChatTerminal(runner, session, actor, back, when_busy)
         code = terminal.run(history)
     else:
         typed = (line for line in map(str.strip, sys.stdin) if line)
         lines = typed if message is None else [input_with_files(message, file or [])]
-        pipe = ChatPipe(runner, session, back, as_json=json)
+        pipe = ChatPipe(runner, session, back, as_json=command.as_json)
         code = pipe.run(lines, message_id, when_busy)
     if code:
         raise typer.Exit(code)
+
+
+PostedId = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="ID",
+        help="Your id of the message: a repeated command sends one message.",
+    ),
+]
+
+
+@with_common_options
+def post(
+    command: Command,
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT", help="The agent of the conversation.")
+    ],
+    text: MessageText,
+    *,
+    key: Annotated[
+        str, typer.Option(metavar="KEY", help="Names the conversation, as for `chat`.")
+    ],
+    file: Files = None,
+    message_id: PostedId = None,
+    by: By = None,
+) -> None:
+    """Post a message to a conversation, and do not wait. Needs no agent code.
+
+    The first message begins the conversation. A worker that has the agent replies.
+    """
+    actor = resolve_actor(by)
+    message = input_with_files(text, file or [])
+    thread = command.runner_without_agents(may_be_first=True).thread(agent, key=key)
+    ticket = thread.post(message, by=actor.name, id=message_id, door=actor.door)
+    write_actor_note(actor)
+    name, number = escape_invisible(ticket.run_id), ticket.number
+    command.write(
+        lambda: {"run_id": ticket.run_id, "number": number},
+        [
+            f"{name}: message {number} is recorded",
+            f"next: continuations resume {name}",
+        ],
+    )

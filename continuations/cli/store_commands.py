@@ -1,0 +1,253 @@
+"""The commands that care for a store: erase, prune, doctor."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from continuations.cli import FAILED
+from continuations.cli.application import store_name
+from continuations.cli.command import Command, with_common_options
+from continuations.cli.options import RunId, UsageError
+from continuations.cli.output import confirm, write_note
+from continuations.core.visible_text import escape_invisible
+from continuations.engine.ports import Ports
+from continuations.engine.sync import portal
+from continuations.ledger.objects import Objects
+from continuations.present.json_forms import prune_result_json
+from continuations.present.times import counted
+from continuations.wire.report import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from continuations.ledger.repair.integrity import IntegrityReport
+    from continuations.ledger.repair.run_files import UnreferencedFile
+    from continuations_storage import Store
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")]
+_DURATION = re.compile(r"([1-9][0-9]{0,5})([dh])\Z")
+
+
+@with_common_options
+def erase(
+    command: Command,
+    run: RunId,
+    *,
+    yes: Yes = False,
+) -> None:
+    """Delete everything that the store holds of a run. Needs no agent code.
+
+    A tombstone without personal data stays. The run's id is not used again.
+    """
+    runner = command.runner_without_agents()
+    _confirm(f"Erase run {run} in {store_name(runner.store)}?", yes=yes)
+    receipt = runner.erase(run)
+    parts = [counted(receipt.versions, "version"), counted(receipt.arrivals, "arrival")]
+    parts += [counted(receipt.files, "file")] if receipt.files else []
+    counts = f"{', '.join(parts)} and {counted(receipt.keys, 'other key')}"
+    text = f"{escape_invisible(run)} is erased: {counts}"
+    command.write(partial(to_json, receipt), [text])
+
+
+@with_common_options
+def prune(
+    command: Command,
+    *,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Erase runs that ended at least so many days or hours ago, for "
+            "example 90d or 12h.",
+        ),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the ids of the runs, and stop.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Erase all runs that ended a long time ago. Needs no agent code.
+
+    The exit code is 1 if a run could not be erased.
+    """
+    age = _parse_duration(older_than)
+    runner = command.runner_without_agents()
+    if not yes and not dry_run:
+        count = len(runner.prune(older_than=age, dry_run=True).run_ids)
+        question = (
+            f"Erase {counted(count, 'run')} that ended {older_than} ago or earlier in "
+        )
+        _confirm(f"{question}{store_name(runner.store)}?", yes=count == 0)
+    result = runner.prune(older_than=age, dry_run=dry_run)
+    verb = "is" if len(result.erased) == 1 else "are"
+    lines = [f"{counted(len(result.erased), 'run')} {verb} erased"]
+    if dry_run:
+        lines = [*map(escape_invisible, result.run_ids)]
+    command.write(partial(prune_result_json, result), lines)
+    for run_id, error in result.errors.items():
+        write_note(f"Error: run {run_id} was not erased: {error}")
+    if result.errors:
+        raise typer.Exit(FAILED)
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        msg = (
+            f'nothing was erased: the question "{question}" needs a terminal. Pass '
+            "--yes to answer it."
+        )
+        raise UsageError(msg)
+    confirm(question, "Nothing was erased.")
+
+
+def _parse_duration(text: str) -> timedelta:
+    match = _DURATION.match(text)
+    if match is None:
+        msg = (
+            f"--older-than {text!r} is not valid: it must be a number of days or "
+            "hours. Pass for example --older-than 90d or --older-than 12h."
+        )
+        raise UsageError(msg)
+    number, unit = int(match[1]), match[2]
+    return timedelta(days=number) if unit == "d" else timedelta(hours=number)
+
+
+@with_common_options
+def doctor(
+    command: Command,
+    run: RunId,
+    *,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Continue from the last good version. A call that may have run in a "
+            "lost version is not repeated on a guess: a person is asked. Damaged "
+            "objects are not changed.",
+        ),
+    ] = False,
+) -> None:
+    """Check every object of a run, and repair the run. Needs no agent code.
+
+    The exit code is 1 if an object is damaged and the run was not repaired.
+    """
+    # Imported here: no other command needs them.
+    from continuations.ledger.repair.doctor import check_integrity  # noqa: PLC0415
+    from continuations.ledger.repair.run_files import find_unreferenced  # noqa: PLC0415
+
+    store = command.runner_without_agents().store
+    objects = Objects(store)
+    report = portal.run_until_complete(check_integrity(objects, run))
+    new_root = _repair(objects, report) if repair else None
+    files = portal.run_until_complete(find_unreferenced(objects, run))
+    found = (report, new_root, store, files)
+    command.write(partial(_report_json, *found), _report_lines(*found))
+    if report.findings and new_root is None:
+        raise typer.Exit(FAILED)
+
+
+def _repair(objects: Objects, report: IntegrityReport) -> int | None:
+    """Repair a run; return the number of the new root, `None` if none was needed."""
+    from continuations.ledger.repair.doctor import repair  # noqa: PLC0415 - rarely used
+
+    ports = Ports()
+    now = ports.clock.now()
+    repaired = portal.run_until_complete(
+        repair(
+            objects,
+            report.run_id,
+            now=now,
+            new_ulid=lambda: ports.ids.new_ulid(now),
+        )
+    )
+    return repaired.number if repaired.number > report.newest_number else None
+
+
+def _report_lines(
+    report: IntegrityReport,
+    new_root: int | None,
+    store: Store,
+    unreferenced: Sequence[UnreferencedFile],
+) -> Iterator[str]:
+    """Yield the report for people: readable versions, damage and the next step."""
+    yield f"store: {escape_invisible(store_name(store))}"
+    yield f"run: {escape_invisible(report.run_id)}"
+    yield f"newest version: {report.newest_number or 'none'}"
+    yield f"last good version: {report.last_good_number or 'none'}"
+    if report.versions_without_base:
+        numbers = ", ".join(map(str, report.versions_without_base))
+        yield f"undamaged, but based on a damaged version: {numbers}"
+    yield f"findings: {len(report.findings) or 'none'}"
+    for finding in report.findings:
+        yield f"  {finding.kind} {escape_invisible(finding.key)}"
+        yield f"    {escape_invisible(finding.problem)}"
+    if unreferenced:
+        total = sum(each.size for each in unreferenced)
+        yield (
+            f"attachments without a message: {len(unreferenced):,}, "
+            f"{counted(total, 'byte')}. A process died before its message, or is about "
+            "to send it. They are kept until the run is erased."
+        )
+    if new_root is not None:
+        yield f"repaired: version {new_root} is a new root"
+    yield f"next: {_next_step(report, new_root)}"
+    if new_root is None and not report.is_resumable and report.last_good_number:
+        run = escape_invisible(report.run_id)
+        yield (
+            f"  or: continuations doctor {run} --repair (gives up the lost versions; "
+            f"the run continues from version {report.last_good_number})"
+        )
+
+
+def _next_step(report: IntegrityReport, new_root: int | None) -> str:
+    run = escape_invisible(report.run_id)
+    if new_root is not None:
+        return (
+            f"continuations resume {run} (it asks about each call that may have "
+            "happened)"
+        )
+    if report.is_resumable:
+        if report.findings:
+            return "nothing to do; the run can continue, only its history is damaged"
+        return "nothing to do; the run is undamaged"
+    if report.last_good_number == 0:
+        return "restore the objects from a backup; no version can be read"
+    return "restore the objects from a backup"
+
+
+def _report_json(
+    report: IntegrityReport,
+    new_root: int | None,
+    store: Store,
+    unreferenced: Sequence[UnreferencedFile],
+) -> dict[str, Any]:
+    """Return the report as JSON values."""
+    return {
+        "store": store_name(store),
+        "run_id": report.run_id,
+        "newest": report.newest_number,
+        "last_good": report.last_good_number,
+        "goes_on": report.is_resumable,
+        "stranded": list(report.versions_without_base),
+        "findings": [
+            {
+                "key": finding.key,
+                "kind": finding.kind,
+                "problem": finding.problem,
+                "blocks": finding.blocks_run,
+            }
+            for finding in report.findings
+        ],
+        "unreferenced_files": [
+            {"key": each.key, "bytes": each.size} for each in unreferenced
+        ],
+        "repaired": new_root,
+    }

@@ -1,0 +1,514 @@
+"""The past of a run: its versions and their differences, a fork, and a rewind.
+
+**Fork**: "rerun from Wednesday with another answer". A wait of the chosen version stays
+open in the fork, or it gets a denial or an answer. An approval is given on the page of
+the fork's own wait, as everywhere.
+
+**Rewind** of a live run: first the consequences, then the act, then what is not undone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core import jsontext
+from continuations.core.reading.event_words import message_words
+from continuations.core.reading.run_stream import RunRewound
+from continuations.core.reading.withheld_texts import (
+    shown_difference,
+    shown_rewind,
+    shown_version,
+)
+from continuations.core.rows.decisions import Answer, Deny
+from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.visible_text import shorten
+from continuations.present import wait_words
+from continuations.present.times import moment_text
+from continuations.present.wait_view import argument_views
+from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.run_acts_page import RunAct
+from continuations.serve.console.run_page import number_of
+from continuations.serve.http import problems
+from continuations.serve.http.run_handlers import new_fork_id
+from continuations.serve.pages.run_log import arguments_text
+from continuations.serve.pages.run_view import (
+    StatePill,
+    run_title,
+    status_pill,
+    usage_text,
+    wait_title,
+)
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from continuations.core.reading.run_past import (
+        BegunCall,
+        CallDifference,
+        RewindPlan,
+        RunDifference,
+        RunVersion,
+        TakenMessage,
+    )
+    from continuations.core.rows.decisions import Verdict
+    from continuations.core.rows.waits import Wait
+    from continuations.errors import StaleRun
+    from continuations.present.wait_view import ArgumentView
+    from continuations.serve.console.run_acts_page import Fields
+    from continuations.serve.http.request_response import Response
+
+VERSIONS_PER_PAGE = 25
+_SHOWN_WORDS = 6
+_TEXT_CHARS = 300
+_CONFLICT = 409
+
+
+def _needed_version(text: str | None) -> int:
+    number = number_of(text, "version")
+    if number is None:
+        raise problems.malformed('The page needs "version". Use a link of "Versions".')
+    return number
+
+
+# Versions -------------------------------------------------------------------------
+
+
+async def show_versions(page: Page) -> Response:
+    """Show the versions of a run, the newest first, or compare two of them."""
+    run_id, query = page.run_id, page.query
+    first, second = (number_of(query.get(name), name) for name in ("from", "to"))
+    here = page.addresses()
+    detail = await page.detail(run_id)
+    if first is not None and second is not None:
+        found = shown_difference(await page.runner.diff(run_id, first, second), detail)
+        return page.render(
+            "difference.html",
+            here=here,
+            difference=found,
+            states=[status_pill(found.status_before), status_pill(found.status_after)],
+            usages=[usage_text(found.usage_before), usage_text(found.usage_after)],
+            lines=list(_lines(found)),
+        )
+    run = await page.runner.look(run_id)
+    last = min(number_of(query.get("before"), "before") or run.version, run.version)
+    begin = max(last - VERSIONS_PER_PAGE, 0)
+    rows: list[VersionRow] = []
+    async for version in page.runner.history(run_id, after=begin):
+        if version.number > last:
+            break
+        rows.append(version_row(shown_version(version, detail), page.clock.now()))
+    rows.reverse()
+    return page.render(
+        "versions.html",
+        here=here,
+        title=run_title(await page.shown(run.run_state)),
+        newest=run.version,
+        rows=rows,
+        before=begin,
+        may_fork=await page.can("fork", run_id),
+        has_ended=run.status in ENDED_STATUSES,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRow:
+    """One version.
+
+    Attributes:
+        number: Its number.
+        at: When it was written.
+        state: The status of the run in it.
+        words: Its first events, each on one line.
+        more: How many more events it has.
+    """
+
+    number: int
+    at: str
+    state: StatePill
+    words: tuple[str, ...]
+    more: int
+
+
+def version_row(version: RunVersion, now: datetime) -> VersionRow:
+    """Return the row of a version."""
+    words = version.words
+    return VersionRow(
+        number=version.number,
+        at=moment_text(version.at, now),
+        state=status_pill(version.status),
+        words=tuple(shorten(each, _TEXT_CHARS) for each in words[:_SHOWN_WORDS]),
+        more=max(len(words) - _SHOWN_WORDS, 0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DifferenceLine:
+    """One difference.
+
+    Attributes:
+        icon: Name of an icon.
+        tone: The class of its color.
+        change: `added`, `changed` or `removed`.
+        subject: The kind of the part that differs.
+        path: Names from the root agent down to the part.
+        text: The difference in words.
+    """
+
+    icon: str
+    tone: str
+    change: str
+    subject: str
+    path: str
+    text: str
+
+
+_ICONS = {"added": ("plus", "ok"), "removed": ("warn", "dg"), "changed": ("ring", "wt")}
+
+
+def _line(
+    change: str, subject: str, path: tuple[str, ...], text: str
+) -> DifferenceLine:
+    icon, tone = _ICONS[change]
+    return DifferenceLine(
+        icon=icon,
+        tone=tone,
+        change=change,
+        subject=subject,
+        path=" > ".join(path),
+        text=shorten(text, _TEXT_CHARS),
+    )
+
+
+def _lines(found: RunDifference) -> Iterator[DifferenceLine]:
+    for frame in found.frames:
+        yield _line(frame.change, "agent", frame.path, "")
+    for message in found.messages:
+        text = message_words(message.message_json)
+        yield _line(message.change, "message", message.path, text)
+    for call in found.calls:
+        yield _line(call.change, "call", call.path, _call_text(call))
+    for each in found.waits:
+        decision = each.decision
+        text = each.wait.title or each.wait.rules.awaited
+        if decision is not None:
+            by = f" by {decision.by}" if decision.by else ""
+            text += f": {decision.kind}{by}"
+        yield _line(each.change, "wait", each.wait.path, text)
+    for state in found.states:
+        text = f"{state.before_json} became {state.after_json}"
+        yield _line("changed", "state", state.path, text)
+
+
+def _call_text(call: CallDifference) -> str:
+    states = " became ".join(filter(None, (call.before, call.after)))
+    before, after = call.arguments_before_json, call.arguments_after_json
+    if before == after or not after:
+        return f"{states} {before or ''}".strip()
+    return f"{states}, arguments {before or 'none'} became {after}"
+
+
+# Fork -----------------------------------------------------------------------------
+
+
+async def ask_fork(page: Page) -> Response:
+    """Show the version, and ask what is different in the fork."""
+    run_id = page.run_id
+    version = number_of(page.query.get("version"), "version")
+    run = await page.runner.look(run_id, version=version)
+    waits = run.waits if await page.can("decide", run_id) else ()
+    return page.render(
+        "fork.html",
+        here=page.addresses(),
+        title=run_title(await page.shown(run.run_state)),
+        version=run.version,
+        fork_id=new_fork_id(run_id),
+        waits=[fork_wait(wait) for wait in waits if wait.rules.asks_person],
+    )
+
+
+async def fork(page: Page) -> Response:
+    """Make the fork; a repeated form makes it once."""
+    run_id, form = page.run_id, page.form
+    version = number_of(form.get("version"), "version")
+    if version is None:
+        raise problems.malformed(
+            "The form does not name the version that it showed. Open the page of the "
+            "fork again, and send its form."
+        )
+    run = await page.runner.look(run_id, version=version)
+    decisions = {
+        wait.id: verdict
+        for wait in run.waits
+        if (verdict := _verdict(page, wait)) is not None
+    }
+    if decisions:
+        await page.require("decide", run_id)
+    message = form.get("message", "").strip()
+    own_id = form.get("run_id") or new_fork_id(run_id)
+    # The right to fork one run gives none to write under the id of another.
+    await page.require("fork", own_id)
+    new_id = await page.runner.fork(
+        run_id,
+        run.version,
+        run_id=own_id,
+        decisions=decisions,
+        messages={ROOT_FRAME_ID: message} if message else None,
+        by=page.identity,
+        door=page.door,
+    )
+    return page.see_other(f"/runs/{new_id}")
+
+
+def _verdict(page: Page, wait: Wait) -> Verdict | None:
+    """Return what the form says about a wait; `None` leaves it open."""
+    form = page.form
+    text = form.get(f"text-{wait.id}", "").strip()
+    match form.get(f"verdict-{wait.id}", "open"):
+        case "open":
+            return None
+        case "deny":
+            return Deny(by=page.identity, reason=text or None)
+        case "answer":
+            if not text:
+                raise problems.malformed(
+                    "An answer has no text. Go back, and write it."
+                )
+            return Answer(_value(wait, text), by=page.identity)
+        case _:
+            raise problems.malformed(
+                "A decision of the form is unknown. Go back, and choose one."
+            )
+
+
+def _value(wait: Wait, text: str) -> object:
+    """Return the value of an answer: JSON, unless the wait takes a text."""
+    if _takes_text(wait):
+        return text
+    try:
+        return jsontext.parse(text)
+    except jsontext.NotJson:
+        msg = f"The answer must be JSON of type {wait.answer_type_name}."
+        raise problems.malformed(msg) from None
+
+
+def _takes_text(wait: Wait) -> bool:
+    return wait.answer_type_name in (None, "string")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkWait:
+    """One open wait of the version.
+
+    Attributes:
+        wait_id: Its id.
+        title: Its title.
+        arguments: The arguments, whole, as on the page of the wait.
+        verdicts: The verdicts that the form offers: value and words.
+        answer: The type of an answer, in words.
+    """
+
+    wait_id: str
+    title: str
+    arguments: tuple[ArgumentView, ...]
+    verdicts: tuple[tuple[str, str], ...]
+    answer: str
+
+
+_VERDICTS = (("deny", "Deny"), ("answer", "Answer"))
+
+
+def fork_wait(wait: Wait) -> ForkWait:
+    """Return an open wait of the version that is forked."""
+    return ForkWait(
+        wait_id=wait.id,
+        title=wait_words.title(wait),
+        arguments=argument_views(wait),
+        verdicts=tuple(each for each in _VERDICTS if each[0] in wait.rules.verdicts),
+        answer="a text"
+        if _takes_text(wait)
+        else f"JSON of type {wait.answer_type_name}",
+    )
+
+
+# Rewind ---------------------------------------------------------------------------
+
+
+async def ask_rewind(page: Page) -> Response:
+    """Show what the rewind ends, and what it does not undo."""
+    view = await _rewind_view(page, _needed_version(page.query.get("version")))
+    return page.render(
+        "rewind.html", here=page.addresses(), rewind=view, plan=view.plan, moved=None
+    )
+
+
+async def _rewind_fields(page: Page) -> Fields:
+    form = page.form
+    version, shown = _needed_version(form.get("version")), form.get("shown")
+    if not shown:
+        raise problems.malformed(
+            "The form does not name the version that it showed. Open the page of the "
+            "rewind again, and send its form."
+        )
+    return {"version": version, "shown": shown}
+
+
+async def _ask_again(page: Page, error: StaleRun) -> Response:
+    """Show the plan as it is now: only the page that was shown is confirmed."""
+    if not await page.can("view", page.run_id):
+        raise error
+    view = await _rewind_view(page, _needed_version(page.form.get("version")))
+    return page.render(
+        "rewind.html",
+        status=_CONFLICT,
+        here=page.addresses(),
+        rewind=view,
+        plan=view.plan,
+        moved=moved_on(page.form["shown"], view),
+    )
+
+
+async def show_rewound(page: Page) -> Response:
+    """Show what a rewind did; all of it is read from the store."""
+    number = _needed_version(page.query.get("version"))
+    earlier = await _rewound_to(page, number)
+    if earlier is None:
+        raise problems.malformed(
+            f"Version {number} does not begin with a rewind. See the versions of the "
+            "run."
+        )
+    # The claim of the rewind is a version of its own.
+    view = await _rewind_view(page, earlier, newest=number - 2)
+    return page.render(
+        "rewound.html",
+        here=page.addresses(),
+        rewind=view,
+        plan=view.plan,
+        number=number,
+    )
+
+
+async def _rewound_to(page: Page, number: int) -> int | None:
+    """Return the version to which a run was rewound by another version."""
+    if number < 1:
+        return None
+    async for version in page.runner.history(page.run_id, after=number - 1):
+        found = (e.version for e in version.events if isinstance(e, RunRewound))
+        return next(found, None)
+    return None
+
+
+async def _rewind_view(
+    page: Page, version: int, newest: int | None = None
+) -> RewindView:
+    plan = await page.runner.plan_rewind(page.run_id, version, newest=newest)
+    run = await page.runner.look(page.run_id, version=plan.newest)
+    state = await page.shown(run.run_state)
+    return RewindView(
+        plan=shown_rewind(plan, await page.detail(page.run_id)),
+        title=run_title(state),
+        has_ended=state.run.status in ENDED_STATUSES,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndingWait:
+    """A wait that the rewind closes.
+
+    Attributes:
+        wait_id: Its id, for a link; or "".
+        title: Its title.
+        is_decided: Whether it has a decision that the run has not taken in.
+    """
+
+    wait_id: str
+    title: str
+    is_decided: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewindView:
+    """The consequences of a rewind.
+
+    Attributes:
+        plan: The plan, with the texts that the person may read.
+        title: Title of the run.
+        has_ended: Whether the run has ended, so that it can only be forked.
+    """
+
+    plan: RewindPlan
+    title: str
+    has_ended: bool
+
+    @property
+    def waits(self) -> list[EndingWait]:
+        """The waits that are closed."""
+        return [
+            EndingWait(
+                wait_id=wait.id if wait.rules.has_object else "",
+                title=wait_title(wait) or f"Waits for {wait.rules.awaited}",
+                is_decided=wait.id in self.plan.decided,
+            )
+            for wait in self.plan.waits
+        ]
+
+    @property
+    def calls(self) -> list[tuple[BegunCall, str]]:
+        """The calls that are not undone, with their arguments, shortened."""
+        return [
+            (call, arguments_text(call.arguments_json or "", _TEXT_CHARS))
+            for call in self.plan.calls
+        ]
+
+    @property
+    def messages(self) -> list[tuple[TakenMessage, str]]:
+        """The messages that are not read again, with their texts, shortened."""
+        return [(each, shorten(each.text, _TEXT_CHARS)) for each in self.plan.messages]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedOn:
+    """The change of a run since the page of a rewind was shown.
+
+    Attributes:
+        shown: Number of the newest version of that page.
+        text: The change, in words.
+    """
+
+    shown: int
+    text: str
+
+
+def moved_on(shown: str, now: RewindView) -> MovedOn:
+    """Return what changed since a page with the digest `shown`."""
+    # A digest begins with the number of the newest version.
+    number, newest = int(shown.partition("-")[0]), now.plan.newest
+    decided = [wait.title for wait in now.waits if wait.is_decided]
+    if number != newest:
+        text = f"the run moved on from version {number} to version {newest}."
+    elif decided:
+        titles = ", ".join(f"“{title}”" for title in decided)
+        text = f"meanwhile, this was decided: {titles}."
+    else:
+        text = "meanwhile, something was decided for the run, or a grant was revoked."
+    return MovedOn(shown=number, text=text)
+
+
+_REWIND = RunAct(
+    "rewind",
+    "rewind",
+    _rewind_fields,
+    "/runs/{result.run_id}/rewound?version={result.version}",
+    _ask_again,
+)
+
+ROUTES = (
+    PageRoute("/runs/{run}/versions", show_versions, rights=("view",)),
+    PageRoute("/runs/{run}/fork", ask_fork, rights=("view", "fork")),
+    PageRoute("/runs/{run}/fork", fork, ("POST",), ("fork",)),
+    PageRoute("/runs/{run}/rewind", ask_rewind, rights=("view", "fork")),
+    _REWIND.route,
+    PageRoute("/runs/{run}/rewound", show_rewound, rights=("view",)),
+)
