@@ -16,7 +16,6 @@ from typing import (
     Any,
     Generic,
     Literal,
-    NoReturn,
     TypeAlias,
     TypeGuard,
     TypeVar,
@@ -71,12 +70,21 @@ class ToolWait(Generic[T]):
 
         def __await__(self) -> Any:
             """Wait in a workflow; in a tool, name the remedy."""
-            make = getattr(asyncio._get_running_loop(), "coroutine_of", None)
-            if make is not None:
-                return make(self).__await__()
+            loop = loop_of_workflow()
+            if loop is not None:
+                return loop.coroutine_of(self).__await__()
             name = _function_name(self)
             msg = f"{name}(...) was awaited in a tool. Write: return {name}(...)."
             raise WaitNotReturned(msg)
+
+
+def loop_of_workflow() -> Any:
+    """Return the loop if the code of a workflow runs now, or `None`."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return loop if hasattr(loop, "coroutine_of") else None
 
 
 def _function_name(wait: ToolWait[Any]) -> str:
@@ -90,7 +98,7 @@ _made: ContextVar[list[ToolWait[Any]] | None] = ContextVar("made_waits", default
 def _recorded(**fields: Any) -> ToolWait[Any]:
     wait: ToolWait[Any] = ToolWait(**fields)
     made = _made.get()
-    if hasattr(asyncio._get_running_loop(), "coroutine_of"):
+    if loop_of_workflow() is not None:
         return wait  # the code of a workflow awaits it
     if made is not None:
         made.append(wait)

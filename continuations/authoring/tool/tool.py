@@ -6,7 +6,6 @@ so that importing an application's agents does not import pydantic.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from dataclasses import dataclass
 from datetime import date
@@ -45,6 +44,7 @@ from continuations.authoring.tool_waits import (
     ask,
     check_returned,
     is_tool_wait,
+    loop_of_workflow,
     record_waits,
 )
 from continuations.core.rows.decisions import Answer, Approve, Deny
@@ -73,7 +73,7 @@ CONTEXT_PARAMETER = "ctx"
 
 def refuse_in_workflow(name: str) -> None:
     """Raise `InvalidInput` if the code of a workflow calls a tool like a function."""
-    if hasattr(asyncio._get_running_loop(), "coroutine_of"):
+    if loop_of_workflow() is not None:
         msg = (
             f"tool {name} was called in a workflow, which would call it again in each "
             f"replay. Write: await flow.call({name}, ...)."

@@ -60,7 +60,7 @@ _ERRORS: dict[str, type[CallError]] = {
 }
 
 
-class HistoryDiffers(Exception):  # noqa: N818 - the engine turns it into an error
+class HistoryDiffers(Exception):
     """The code of this process does not do what the history says."""
 
 
@@ -154,7 +154,7 @@ class FlowDrive:
                 self._deliver(entry)
             case TimeEntry(at):
                 self._check_no_other_call()
-                self._run(lambda: self.loop.advance(at))
+                self._advance(at)
             case PatchEntry():
                 pass
 
@@ -168,7 +168,7 @@ class FlowDrive:
             raise HistoryDiffers(msg) from None
         context = contextvars.Context()
         self._main = self.loop.create_task(coro, context=context)
-        self._run(self.loop.run_ready)
+        self._run()
 
     def _compare(self, calls: Sequence[ToolCallRequest]) -> None:
         for number, recorded in enumerate(calls):
@@ -244,13 +244,14 @@ class FlowDrive:
             self.entry_count += 1
         self._add_news(entries)
         for outcome in outcomes:
-            entries.append(self._fitting(outcome))
-            self._deliver(outcome)
+            fitting = self._fitting(outcome)
+            entries.append(fitting)
+            self._deliver(fitting)
             self._add_news(entries)
         due = self.loop.next_timer
         if due is not None and due <= now:
             entries.append(TimeEntry(now))
-            self._run(lambda: self.loop.advance(now))
+            self._advance(now)
             self._add_news(entries)
         self.entry_count += len(entries)
         if time.monotonic() - began > _SLOW_SECONDS:
@@ -329,34 +330,33 @@ class FlowDrive:
         return outcome
 
     def _deliver(self, outcome: OutcomeEntry) -> None:
-        self._run(lambda: self.loop.advance(outcome.at))
+        self._advance(outcome.at)
         call = self._open.pop(outcome.call_id)
         future = call.future
         assert future is not None  # noqa: S101 - a recorded call has begun
-        if outcome.by == BY_WORKFLOW and not future.done():
-            msg = f"the history cancels a call of {call.tool}, and the code does not"
-            raise HistoryDiffers(msg)
         if future.done():
             return
-        outcome = self._fitting_or_differs(call, outcome)
+        if outcome.by == BY_WORKFLOW:
+            msg = f"the history cancels a call of {call.tool}, and the code does not"
+            raise HistoryDiffers(msg)
         if outcome.end == "returned":
-            future.set_result(call.value_of(outcome))
+            try:
+                future.set_result(call.value_of(outcome))
+            except ValueError:
+                msg = f"the recorded result of {call.tool} does not fit its type"
+                raise HistoryDiffers(msg) from None
         else:
             future.set_exception(_error_of(call, outcome))
-        self._run(self.loop.run_ready)
+        self._run()
 
-    def _fitting_or_differs(
-        self, call: FlowCall, outcome: OutcomeEntry
-    ) -> OutcomeEntry:
-        self._open[outcome.call_id] = call
-        try:
-            fitting = self._fitting(outcome)
-        finally:
-            del self._open[outcome.call_id]
-        if self._is_replaying and fitting is not outcome:
-            msg = f"the recorded result of {call.tool} does not fit its type any more"
-            raise HistoryDiffers(msg)
-        return fitting
+    def _advance(self, now: int) -> None:
+        """Fire the timers up to a time."""
+        due = self.loop.next_timer
+        if due is None or due > now:
+            self.loop.set_time(now)
+            return
+        self.loop.advance(now)
+        self._end_if_done()
 
     def _cancelled_ids(self) -> tuple[str, ...]:
         return tuple(
@@ -365,14 +365,17 @@ class FlowDrive:
             if call.future is not None and call.future.cancelled()
         )
 
-    def _run(self, function: Callable[[], None]) -> None:
-        function()
+    def _run(self) -> None:
+        self.loop.run_ready()
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        """Do what `asyncio.run` does at its end, once the function has ended."""
         main = self._main
         if main is None or not main.done() or self._has_ended:
             return
         self._has_ended = True
         self._end = self._end_of(main)
-        # As `asyncio.run` does at its end.
         for task in [*self.loop.tasks]:
             task.cancel()
         self.loop.create_task(self.loop.shutdown_asyncgens())

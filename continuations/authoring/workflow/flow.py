@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from datetime import UTC, datetime
 from random import Random
-from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+    overload,
+)
 from uuid import UUID
 
 if TYPE_CHECKING:
@@ -23,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Restart(BaseException):  # noqa: N818 - it is no error, and no `except` catches it
+class Restart(BaseException):
     """Leaves the code of a workflow that begins anew."""
 
 
@@ -113,7 +121,9 @@ class Flow:
             self, target: Callable[..., Any], /, *args: Any, **kwargs: Any
         ) -> Coroutine[Any, Any, Any]: ...
 
-    def call(self, target: Any, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+    def call(
+        self, target: Any, /, *args: Any, **kwargs: Any
+    ) -> Coroutine[Any, Any, Any]:
         """Return a call of a tool, an agent or a workflow, to be awaited.
 
         The call is made when it is first awaited, by `await`, `create_task`, `gather`

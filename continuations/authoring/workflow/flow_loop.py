@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
     from contextvars import Context
 
+# What asyncio offers to event loops has names with an underscore.
+# ruff: noqa: SLF001
+
 _log = logging.getLogger("continuations")
 _MS = 1000
 _TASKS_FILE = asyncio.tasks.__file__
@@ -67,7 +70,7 @@ class FlowLoop(asyncio.AbstractEventLoop):
         self._is_closed = False
         self.tasks: dict[FlowTask, None] = {}
         self._generators: list[AsyncGenerator[Any, Any]] = []
-        # Where `create_task` gets a coroutine for another awaitable, such as `ask(...)`.
+        # Makes a coroutine of another awaitable, such as `ask(...)`.
         self.coroutine_of: Callable[[Any], Any] = lambda awaitable: awaitable
 
     # Time ------------------------------------------------------------------------
@@ -108,7 +111,7 @@ class FlowLoop(asyncio.AbstractEventLoop):
                 if not handle.cancelled():
                     # A task that exits keeps the exception, like every other one.
                     with suppress(SystemExit):
-                        handle._run()  # noqa: SLF001 - what each loop of asyncio calls
+                        handle._run()
 
     @contextmanager
     def _as_running(self) -> Iterator[None]:
@@ -272,8 +275,8 @@ FlowLoop.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
 
 
 def _check_order(coro: Any) -> None:
-    """Raise `RuntimeError` if `as_completed` starts coroutines in the order of a set."""
-    frame = sys._getframe(1)  # noqa: SLF001 - no other way to know the caller
+    """Raise `RuntimeError` if `as_completed` would start coroutines in no order."""
+    frame = sys._getframe(1)
     for _ in range(_LOOKED_AT_FRAMES):
         found = frame.f_back
         if found is None:

@@ -390,6 +390,7 @@ def workflow(function: Any = None, /, **options: Any) -> Any:
 
     Args:
         function: The function.
+        **options: The options below, each as a keyword argument.
         name: The name. Default: that of the function.
         description: The description for the model of a calling agent. Default: the
             docstring.
@@ -442,7 +443,9 @@ def _without_flow(function: Any) -> Any:
     made: Any = FunctionType(carrier.__code__, function.__globals__, function.__name__)
     made.__signature__ = signature.replace(parameters=rest)
     made.__annotations__ = {
-        name: each for name, each in function.__annotations__.items() if name != first.name
+        name: each
+        for name, each in function.__annotations__.items()
+        if name != first.name
     }
     made.__doc__ = function.__doc__
     made.__wrapped__ = function
@@ -458,7 +461,9 @@ def _bound(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> A
 
 
 def _wrong_arguments(name: str, error: object) -> InvalidInput:
-    return InvalidInput(f"the arguments of {name} do not fit: {error}.".replace("..", "."))
+    return InvalidInput(
+        f"the arguments of {name} do not fit: {error}.".replace("..", ".")
+    )
 
 
 def json_of(value: Any) -> str:
@@ -475,7 +480,9 @@ def json_of(value: Any) -> str:
 
 def _is_plain(value: Any) -> bool:
     if type(value) is dict:
-        return all(type(k) is str for k in value) and all(map(_is_plain, value.values()))
+        return all(type(k) is str for k in value) and all(
+            map(_is_plain, value.values())
+        )
     if type(value) is list:
         return all(map(_is_plain, value))
     return type(value) in _PLAIN

@@ -39,6 +39,7 @@ def _violations(state: RunState) -> Iterator[str]:
     for frame in state.frames.values():
         yield from _frame_violations(state, frame)
         yield from _held_reply_violations(state, frame)
+        yield from _history_violations(state, frame)
         record = frame.history
         if record is not None and (
             max(record.counted, record.summary_number)
@@ -102,15 +103,6 @@ def _call_wait_violations(state: RunState, wait: Wait) -> Iterator[str]:
 
 
 def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
-    if frame.step:
-        from continuations.core.rows import workflow_history  # noqa: PLC0415 - few runs have a workflow
-
-        messages = state.logs[frame.id].messages
-        is_open = state.run.status not in ENDED_STATUSES
-        calls = frame.open_call_ids if is_open else ()
-        violation = workflow_history.find_violation(messages, calls)
-        if violation is not None:
-            yield f"frame {frame.id}: {violation}"
     if len(set(frame.open_call_ids)) != len(frame.open_call_ids):
         yield f"frame {frame.id} lists a call twice"
     for call_id in frame.open_call_ids:
@@ -135,6 +127,19 @@ def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     nested = isinstance(parent.state, Nested) and parent.state.frame_id == frame.id
     if not nested and state.run.status not in ENDED_STATUSES:
         yield f"frame {frame.id} is not the frame of its parent call"
+
+
+def _history_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
+    if not frame.step:
+        return
+    from continuations.core.rows import workflow_history  # noqa: PLC0415 - few runs have a workflow
+
+    messages = state.logs[frame.id].messages
+    is_open = state.run.status not in ENDED_STATUSES
+    calls = frame.open_call_ids if is_open else ()
+    violation = workflow_history.find_violation(messages, calls)
+    if violation is not None:
+        yield f"frame {frame.id}: {violation}"
 
 
 def _held_reply_violations(state: RunState, frame: FrameRow) -> Iterator[str]:

@@ -83,7 +83,9 @@ if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
 
 
-def advance(state: RunState, event: Event) -> RunState:
+def advance(  # noqa: C901 - one case for each event
+    state: RunState, event: Event
+) -> RunState:
     """Return the state after an event.
 
     Raises `IllegalTransition` if the event is not possible in this state.

@@ -140,34 +140,42 @@ def _note(facts: dict[str, Any]) -> Message:
 
 def entry_of(message: Message) -> Entry:
     """Return the entry that a message stores; raises `InvalidEntry`."""
+    # A history may have thousands of entries, so each is parsed once.
     facts = message.metadata or {}
     try:
-        match message.role:
+        data: dict[str, Any] = jsontext.parse(message.text)
+        match data["role"]:
             case "user":
-                return StartEntry(message.content, _at(facts), _text(facts, "seed"))
-            case "assistant" if message.tool_call_ids:
-                return CommandsEntry(message.tool_calls)
+                start = data["content"], _at(facts), _text(facts, "seed")
+                return StartEntry(*start)
+            case "assistant":
+                return CommandsEntry(tuple(map(_command, data["tool_calls"])))
             case "tool":
-                return _outcome(message, facts)
+                return _outcome(data, facts)
             case "developer" if "patched" in facts:
                 return PatchEntry(_text(facts, "patched"))
             case "developer":
                 return TimeEntry(_at(facts))
-            case role:
-                raise InvalidEntry(f"a message of role {role} is no entry")
-    except (KeyError, TypeError) as error:
+            case _:
+                msg = "a message is no entry"
+    except (jsontext.NotJson, KeyError, TypeError) as error:
         msg = f"an entry lacks {error}"
-        raise InvalidEntry(msg) from None
+    raise InvalidEntry(msg) from None
 
 
-def _outcome(message: Message, facts: dict[str, Any]) -> OutcomeEntry:
+def _command(call: dict[str, Any]) -> ToolCallRequest:
+    made = call["function"]
+    return ToolCallRequest(call["id"], made["name"], made["arguments"])
+
+
+def _outcome(data: dict[str, Any], facts: dict[str, Any]) -> OutcomeEntry:
     end = _text(facts, "end")
     if end not in OUTCOME_ENDS:
         msg = "an outcome has an unknown end"
         raise InvalidEntry(msg)
     return OutcomeEntry(
-        message.answered_call_id or "",
-        message.content,
+        data["tool_call_id"],
+        data["content"],
         _at(facts),
         end,
         str(facts.get("code", "")),
@@ -226,27 +234,30 @@ def find_violation(
         return str(error)
     if not entries or not isinstance(entries[0], StartEntry):
         return "a history has no start"
+    if any(isinstance(entry, StartEntry) for entry in entries[1:]):
+        return "a history starts twice"
+    times = [each.at for each in entries if isinstance(each, OutcomeEntry | TimeEntry)]
+    if times != sorted(times):
+        return "the times of a history go back"
+    return _call_violation(entries, open_call_ids)
+
+
+def _call_violation(
+    entries: Sequence[Entry], open_call_ids: Collection[str]
+) -> str | None:
     waiting: set[str] = set()
     seen: set[str] = set()
-    last = 0
-    for entry in entries[1:]:
-        match entry:
-            case StartEntry():
-                return "a history starts twice"
-            case CommandsEntry(calls):
-                ids = [call.tool_call_id for call in calls]
-                if len(set(ids)) != len(ids) or seen.intersection(ids):
-                    return "a history has two calls with one id"
-                seen.update(ids)
-                waiting.update(ids)
-            case OutcomeEntry(call_id=call_id):
-                if call_id not in waiting:
-                    return "a history has an outcome without its call"
-                waiting.remove(call_id)
-        at = entry.at if isinstance(entry, OutcomeEntry | TimeEntry) else last
-        if at < last:
-            return "the times of a history go back"
-        last = at
+    for entry in entries:
+        if isinstance(entry, CommandsEntry):
+            ids = [call.tool_call_id for call in entry.calls]
+            if len(set(ids)) != len(ids) or seen.intersection(ids):
+                return "a history has two calls with one id"
+            seen.update(ids)
+            waiting.update(ids)
+        elif isinstance(entry, OutcomeEntry):
+            if entry.call_id not in waiting:
+                return "a history has an outcome without its call"
+            waiting.remove(entry.call_id)
     if waiting != set(open_call_ids):
         return "the calls of a history without an outcome are not the open ones"
     return None

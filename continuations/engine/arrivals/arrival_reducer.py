@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
 from continuations.core.changes.call_events import (
-    Answered,
     AnswerReceived,
     Approved,
     CallInvalid,

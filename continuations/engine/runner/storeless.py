@@ -39,7 +39,6 @@ from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start import new_run
 from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
-from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
     DEFAULT_MODEL_RETRY_TIME,
@@ -48,6 +47,7 @@ from continuations.engine.worker_options import (
     check_prices,
     check_run_prices,
 )
+from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims
 from continuations.ledger.arrivals.arrivals import Arrivals

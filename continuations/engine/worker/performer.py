@@ -309,13 +309,19 @@ class Performer:
             )
             return await failed.event(state, call, tool, error, gate)
         patch = _patch_of(context)
-        if isinstance(result, str) and state.frames[call.frame_id].step:
-            return _json_result(call, result, patch)
         if isinstance(result, str):
-            if len(result) > _SHORT_RESULT:
-                result = self._within_limit(state, call, result)
-            return CallReturned(call_id=call.id, content=result, patch=patch)
+            return self._text_result(state, call, result, patch)
         return await self._waiting_or_stored(state, call, tool, result, patch)
+
+    def _text_result(
+        self, state: RunState, call: CallRow, result: str, patch: str | None
+    ) -> CallReturned:
+        """Return the event of a result: a model reads its text, and code its value."""
+        if state.frames[call.frame_id].step:
+            return _json_result(call, result, patch)
+        if len(result) > _SHORT_RESULT:
+            result = self._within_limit(state, call, result)
+        return CallReturned(call_id=call.id, content=result, patch=patch)
 
     async def _waiting_or_stored(
         self,

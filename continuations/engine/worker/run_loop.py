@@ -247,14 +247,11 @@ class RunLoop:
                     )
                 elif isinstance(action, AskModel) and not self._paused:
                     applied_any |= await self._check_turn(action)
-                elif isinstance(action, StepWorkflow) and not self._paused:
-                    await self._step_workflow(action.frame_id)
+                elif isinstance(
+                    action, StepWorkflow | CancelCall
+                ) and await self._apply_of_workflow(action):
                     applied_any = True
                     break  # the plan is another one now
-                elif isinstance(action, CancelCall):
-                    if await self._cancel_call(action):
-                        applied_any = True
-                        break
                 if event is not None:
                     self._apply(event)
                     applied_any = True
@@ -262,6 +259,15 @@ class RunLoop:
         while not self.state.run.rests and await self._takes_messages():
             self._last_event_to_save += 1
             self._progress += 1
+
+    async def _apply_of_workflow(self, action: StepWorkflow | CancelCall) -> bool:
+        """Let a workflow go on; return whether something changed."""
+        if isinstance(action, CancelCall):
+            return await self._cancel_call(action)
+        if self._paused:
+            return False
+        await self._step_workflow(action.frame_id)
+        return True
 
     async def _step_workflow(self, frame_id: str) -> None:
         """Let the code of a workflow make a step."""
@@ -300,7 +306,9 @@ class RunLoop:
             del self._event_to_await[action]
             await self._journal.close_cancelled_waits(before, ended, (), reason)
             if self.state is not before:
-                return True  # something else happened meanwhile; the mark is still there
+                return (
+                    True  # something else happened meanwhile; the mark is still there
+                )
         self.state = after
         self._last_event_to_save += 1
         self._progress += 1

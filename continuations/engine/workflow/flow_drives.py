@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from continuations.authoring.workflow.drive import FlowDrive, HistoryDiffers
-from continuations.authoring.workflow.workflow import Workflow
 from continuations.core.changes.call_events import CallInvalid, CallParked, CallRaised
 from continuations.core.changes.events import WorkflowDue, WorkflowStepped
 from continuations.core.changes.reducer import advance
@@ -28,8 +27,7 @@ from continuations.value_class import replace
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from continuations.authoring.workflow.workflow import Workflow
     from continuations.core.changes.call_events import CallEvent
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.frames import FrameRow
@@ -121,7 +119,9 @@ class FlowDrives:
         restart = None
         if made.restart is not None:
             restart = StartEntry(
-                made.restart, max(_milliseconds(now), last), self.ports.ids.new_ulid(now)
+                made.restart,
+                max(_milliseconds(now), last),
+                self.ports.ids.new_ulid(now),
             )
         alarm = self._alarm(state, frame, made.alarm, now)
         return WorkflowStepped(
@@ -151,7 +151,9 @@ class FlowDrives:
         deadline = _EPOCH + timedelta(milliseconds=due)
         if old is not None and old.deadline == deadline:
             return old
-        wait_id = layout.build_wait_id("alarm", self.ports.ids.new_ulid(now), state.run.id)
+        wait_id = layout.build_wait_id(
+            "alarm", self.ports.ids.new_ulid(now), state.run.id
+        )
         return Wait(
             id=wait_id,
             run_id=state.run.id,
@@ -226,7 +228,7 @@ def _alarm_of(state: RunState, frame_id: str) -> Wait | None:
     return None
 
 
-def _milliseconds(moment: datetime | None) -> int | None | Any:
+def _milliseconds(moment: datetime | None) -> int | Any | None:
     return None if moment is None else to_milliseconds(moment)
 
 
@@ -250,15 +252,3 @@ def _outcomes(
         last = max(last, to_milliseconds(call.ended_at or now))
         outcomes.append(outcome_of(call, last))
     return outcomes
-
-
-def waits_below(state: RunState, call_ids: Mapping[str, object]) -> list[Wait]:
-    """Return the waits of some calls, and of the frames below them."""
-    frames = {
-        frame.id for frame in state.frames.values() if frame.parent_call_id in call_ids
-    }
-    return [
-        wait
-        for wait in state.waits.values()
-        if wait.call_id in call_ids or wait.frame_id in frames
-    ]

@@ -1,4 +1,4 @@
-"""Processes of workflows that die at any storage operation, and in fresh interpreters."""
+"""Processes of workflows that die at any storage operation; fresh interpreters."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def make_race() -> Any:
     return race
 
 
-def finish(make: Callable[[], Any], store: Store, clock: ManualClock, start: Any) -> Any:
+def finish(
+    make: Callable[[], Any], store: Store, clock: ManualClock, start: Any
+) -> Any:
     """Let fresh processes finish a run; approve and answer whatever is asked."""
     for _ in range(40):
         runner = make_runner(make(), store=store, clock=clock)
@@ -190,7 +192,7 @@ def test_given_up_calls_never_begin_after_a_crash(
         assert [] == list(runner.waiting())
 
 
-PROGRAM = '''
+PROGRAM = """
 import asyncio, json, os, sys
 from continuations import Agent, Answer, Approve, Flow, Runner, ask, workflow
 from tests.engine.workflows.flow_tools import add, pay
@@ -208,7 +210,7 @@ match sys.argv[2]:
         sys.exit()
 waits = getattr(outcome, "waits", ())
 print(json.dumps([type(outcome).__name__, [w.id for w in waits if w.call_id]]))
-'''
+"""
 
 
 @pytest.mark.fresh_interpreters

@@ -74,8 +74,7 @@ def test_sets_of_tasks_have_the_order_in_which_they_were_made() -> None:
 def test_as_completed_takes_tasks_and_refuses_coroutines() -> None:
     async def code() -> list[int]:
         with pytest.raises(RuntimeError, match="order of their addresses"):
-            for each in asyncio.as_completed([asyncio.sleep(1)]):
-                await each
+            next(iter(asyncio.as_completed([asyncio.sleep(1)])))
         tasks = [asyncio.create_task(asyncio.sleep(3 - n, n)) for n in range(3)]
         return [await each for each in asyncio.as_completed(tasks)]
 

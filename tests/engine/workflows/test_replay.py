@@ -21,7 +21,7 @@ from continuations import (
     workflow,
 )
 from continuations.errors import AgentChanged, InvalidInput, WorkflowChanged
-from continuations.models.scripted import ScriptedModel
+from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.run_environment import RunEnvironment
-
 
 
 def program(*steps: Any, name: str = "flow") -> Any:
@@ -140,7 +139,7 @@ def test_random_changes_are_refused_or_make_the_same_calls(
     assert accepted > 5
 
 
-# Patches -----------------------------------------------------------------------------------
+# Patches -----------------------------------------------------------------------------
 
 
 def test_patch_runs_in_new_places_only(environment: RunEnvironment) -> None:
@@ -177,7 +176,7 @@ def test_answer_to_a_patch_stays(environment: RunEnvironment) -> None:
     assert ["add 0+3", "pay 3"] == environment.effect_names()
 
 
-# Timers and restarts -------------------------------------------------------------------------
+# Timers and restarts -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("seconds", "due"), [(30, 30), (600, 600)])
@@ -192,9 +191,7 @@ def test_length_of_a_sleep_may_change(seconds: int, due: int) -> None:
     (wait,) = waiting.waits
     assert clock.now() + timedelta(seconds=due) == wait.deadline
     clock.seconds = due
-    assert isinstance(
-        make_runner(new, store=store, clock=clock).resume(RUN), Suspended
-    )
+    assert isinstance(make_runner(new, store=store, clock=clock).resume(RUN), Suspended)
     clock.seconds = due + 1
     assert "1" == make_runner(new, store=store, clock=clock).resume(RUN).result()
 
@@ -244,7 +241,7 @@ def test_restart_checks_its_arguments() -> None:
     assert "the arguments of wrong do not fit" in str(ended.error.message)
 
 
-# Kinds, randomness and the end of a worker ---------------------------------------------------
+# Kinds, randomness and the end of a worker -------------------------------------------
 
 
 def test_agent_in_place_of_a_workflow_is_refused_and_the_reverse() -> None:
@@ -255,8 +252,6 @@ def test_agent_in_place_of_a_workflow_is_refused_and_the_reverse() -> None:
     with pytest.raises(AgentChanged, match="was a workflow") as caught:
         make_runner(agent, store=store).resume(RUN)
     assert "kind" == caught.value.change
-
-    from continuations.models.scripted import ToolCall
 
     model = ScriptedModel([ToolCall("pay", {"cents": 1}), "x"])
     waits = Agent("one", model=model, tools=[pay])

@@ -78,7 +78,7 @@ def finish(runner: Runner, clock: ManualClock, run_id: str) -> Any:
     pytest.fail("the run does not end")
 
 
-# The past ------------------------------------------------------------------------------
+# The past ----------------------------------------------------------------------------
 
 
 def test_forks_start_at_any_version(environment: RunEnvironment) -> None:
@@ -129,7 +129,7 @@ def test_adopted_bytes_go_on_in_another_store() -> None:
     assert "kim: paid 3" == finish(other, clock, "adopted").result()
 
 
-# Operators -------------------------------------------------------------------------------
+# Operators ---------------------------------------------------------------------------
 
 
 def test_paused_workflow_begins_nothing(environment: RunEnvironment) -> None:
@@ -213,7 +213,7 @@ def test_budget_counts_the_models_below(caplog: pytest.LogCaptureFixture) -> Non
     assert "budget" == ended.error.code
 
 
-# People ------------------------------------------------------------------------------------
+# People ------------------------------------------------------------------------------
 
 
 @tool(approval=True, summary="Pay {cents} cents")
@@ -253,7 +253,7 @@ def test_edited_arguments_run(environment: RunEnvironment) -> None:
     assert ["pay 7"] == environment.effect_names()
 
 
-# Crashes -----------------------------------------------------------------------------------
+# Crashes -----------------------------------------------------------------------------
 
 
 @tool
@@ -301,7 +301,7 @@ def test_unknown_outcome_is_settled_by_a_person(
     assert unknown
 
 
-# Readers -----------------------------------------------------------------------------------
+# Readers -----------------------------------------------------------------------------
 
 
 def test_events_tell_of_steps_as_they_happen() -> None:

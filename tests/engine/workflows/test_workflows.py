@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
 
 
-
-# One after another, and at the same time ------------------------------------------------
+# One after another, and at the same time ---------------------------------------------
 
 
 def test_calls_run_once_over_a_suspension(environment: RunEnvironment) -> None:
@@ -145,9 +144,7 @@ def test_first_of_several_cancels_the_others() -> None:
     @workflow
     async def first(_flow: Flow) -> str:
         asked = {asyncio.create_task(ask(text)) for text in ("A?", "B?", "C?")}
-        done, pending = await asyncio.wait(
-            asked, return_when=asyncio.FIRST_COMPLETED
-        )
+        done, pending = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
         for task in pending:
             task.cancel()
         (answer,) = done
@@ -185,7 +182,7 @@ def test_outcomes_come_in_the_order_of_their_decisions() -> None:
     assert ["to B?", "to A?"] == runner.resume(RUN).result()
 
 
-# Waits and time --------------------------------------------------------------------------
+# Waits and time ----------------------------------------------------------------------
 
 
 def test_every_wait_is_awaited() -> None:
@@ -331,7 +328,7 @@ def test_answer_that_comes_after_the_timer_is_late() -> None:
     assert "late" == runner.resume(RUN).result()
 
 
-# Errors and results ----------------------------------------------------------------------
+# Errors and results ------------------------------------------------------------------
 
 
 def test_errors_of_calls_are_exceptions(caplog: pytest.LogCaptureFixture) -> None:
@@ -361,7 +358,7 @@ def test_errors_of_calls_are_exceptions(caplog: pytest.LogCaptureFixture) -> Non
 
 
 @pytest.mark.parametrize("catches", [True, False])
-def test_operator_cancels_one_call(catches: bool) -> None:  # noqa: FBT001
+def test_operator_cancels_one_call(catches: bool) -> None:
     @workflow(tools=[pay])
     async def pays(flow: Flow) -> str:
         try:
@@ -422,7 +419,7 @@ def text_or_number(text: str) -> str | int:
 
 
 @tool
-def anything(flag: bool) -> object:  # noqa: FBT001 - the argument of a model
+def anything(flag: bool) -> object:
     """Return a text or a truth value."""
     return "true" if flag else True
 
@@ -472,7 +469,7 @@ def test_result_without_json_fails_the_run() -> None:
     assert "result" == ended.error.code
 
 
-# Mistakes ----------------------------------------------------------------------------------
+# Mistakes ----------------------------------------------------------------------------
 
 
 def test_what_the_decorator_does_not_list_is_refused() -> None:
@@ -552,7 +549,7 @@ def test_call_is_awaited_once() -> None:
     assert "awaited twice" in ended.error.message
 
 
-# Without a store ---------------------------------------------------------------------------
+# Without a store ---------------------------------------------------------------------
 
 
 def test_workflow_runs_without_a_store(environment: RunEnvironment) -> None:
