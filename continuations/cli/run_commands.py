@@ -42,6 +42,7 @@ from continuations.cli.options import (
     write_actor_note,
 )
 from continuations.cli.output import write_note
+from continuations.core import jsontext
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.ports import Ports, SystemClock
 from continuations.engine.sync import portal
@@ -68,11 +69,22 @@ if TYPE_CHECKING:
 def start(  # noqa: PLR0913 - one parameter for each option
     command: Command,
     text: Annotated[
-        str, typer.Argument(metavar="INPUT", help="The task for the agent, as text.")
-    ],
+        str,
+        typer.Argument(
+            metavar="[INPUT]",
+            help="The task for the agent, as text.",
+            show_default=False,
+        ),
+    ] = "",
     *,
     run_id: NewRunId = None,
     agent: RootAgent = None,
+    args: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="The arguments of a workflow, as a JSON object."
+        ),
+    ] = None,
     label: Labels = None,
     title: Title = None,
     by: Requester = None,
@@ -99,7 +111,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
     # The id is chosen here, so that every note can name the run.
     name = run_id if run_id is not None else ports.ids.new_ulid(ports.clock.now())
     options: dict[str, Any] = {
-        "input": input_with_files(text, file or []),
+        "input": _parse_input(text, args, file or []),
         "run_id": name,
         "agent": agent,
         "context": load_context(context),
@@ -118,6 +130,27 @@ def start(  # noqa: PLR0913 - one parameter for each option
     given, printer = options["context"], options["on_event"]
     advance = _Advance(command, runner, name, given, printer)
     advance.run(attempt, wait_if_busy=wait_if_busy, timeout=timeout)
+
+
+def _parse_input(text: str, args: str | None, files: list[str]) -> Any:
+    """Return the input of a run; raises `UsageError`."""
+    if args is None:
+        if not text:
+            msg = "start needs the INPUT of the agent, or --args for a workflow."
+            raise UsageError(msg)
+        return input_with_files(text, files)
+    if text or files:
+        msg = "--args has the arguments of a workflow. Leave INPUT and --file out."
+        raise UsageError(msg)
+    try:
+        arguments = jsontext.as_object(jsontext.parse(args))
+    except jsontext.NotJson as error:
+        msg = f"--args is not JSON: {error}. Pass a JSON object."
+        raise UsageError(msg) from None
+    if arguments is None:
+        msg = "--args must be a JSON object, with the arguments by name."
+        raise UsageError(msg)
+    return arguments
 
 
 def _check_stream(*, stream: bool, no_work: bool) -> None:

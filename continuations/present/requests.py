@@ -194,7 +194,11 @@ _START: Json = object_form(
             RUN_ID,
             "The run's id. A repeated start of the same id and input starts one run.",
         ),
-        "input": _SOME_TEXT,
+        "input": {
+            "type": ["string", "object"],
+            "minLength": 1,
+            "description": "The task for the agent, or the arguments of a workflow.",
+        },
     },
     {
         "files": _FILES,

@@ -238,7 +238,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         crash the run does not exist, or `resume` and `sweep` continue it.
 
         Args:
-            input: A text, or a list: texts and attachments, or chat messages.
+            input: A text, or a list: texts and attachments, or chat messages. For a
+                workflow `NAME.bind(...)`, or its arguments as a dict of JSON values.
             run_id: Id of the run, by default a new one. With yours, repeats start one.
             agent: Name of the root agent; required if the runner has several.
             context: Your object for the tools, `ctx.context`. It is never stored.

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.manifest import ManifestChange
+    from continuations.authoring.workflow.workflow import BoundWorkflow
     from continuations.core.identity import Identity
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.output_type import Output
@@ -79,7 +80,7 @@ if TYPE_CHECKING:
 
 
 async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
-    agent: Agent[Output],
+    agent: Agent[Output] | BoundWorkflow[Output],
     input: Input = "",  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
@@ -98,7 +99,7 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
     was made.
 
     Args:
-        agent: The root agent.
+        agent: The root agent, or a workflow with its arguments: `NAME.bind(...)`.
         input: A text, or a list: texts and attachments, or chat messages.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit. It is
@@ -120,9 +121,8 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
             function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
-    bound = getattr(agent, "workflow", None)
-    if bound is not None:
-        agent, input = bound, agent  # noqa: A001 - as the parameter
+    if not isinstance(agent, Agent) and hasattr(agent, "workflow"):
+        agent, input = agent.workflow, agent  # noqa: A001 - as the parameter
     work = _make_work(agent, context, max_depth, prices, clock)
     listening = with_listeners(work.run_options, on_event)
     messages = new_run.first_messages(agent, input, work.ports)
@@ -200,8 +200,8 @@ async def resume_async(  # noqa: PLR0913 - what a resume may say, all by keyword
 
 
 def run_stream_async(  # noqa: PLR0913 - as for `run`
-    agent: Agent[Output],
-    input: Input,  # noqa: A002 - the best name for the caller
+    agent: Agent[Output] | BoundWorkflow[Output],
+    input: Input = "",  # noqa: A002 - the best name for the caller
     *,
     context: Any = None,
     max_depth: int | None = None,
@@ -217,7 +217,7 @@ def run_stream_async(  # noqa: PLR0913 - as for `run`
     cancelled, and its results are lost: they are in no continuation.
 
     Args:
-        agent: The root agent.
+        agent: The root agent, or a workflow with its arguments: `NAME.bind(...)`.
         input: As for `run`, as all arguments.
         context: Your object for the tools, `ctx.context`.
         max_depth: Maximum number of levels of agents.

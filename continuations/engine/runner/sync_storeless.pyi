@@ -1,6 +1,7 @@
 # Written by tools/sync_stubs.py. Do not edit it: change the async source.
 from collections.abc import Mapping
 from continuations.authoring.agent.agent import Agent
+from continuations.authoring.workflow.workflow import BoundWorkflow
 from continuations.core.identity import Identity
 from continuations.core.output_type import Output
 from continuations.core.prices import Prices
@@ -15,8 +16,8 @@ from continuations.wire.continuation import Continuation
 from typing import Any
 
 def run(
-    agent: Agent[Output],
-    input: Input,
+    agent: Agent[Output] | BoundWorkflow[Output],
+    input: Input = "",
     *,
     context: Any = None,
     max_depth: int | None = None,
@@ -34,7 +35,7 @@ def run(
     was made.
 
     Args:
-        agent: The root agent.
+        agent: The root agent, or a workflow with its arguments: `NAME.bind(...)`.
         input: A text, or a list: texts and attachments, or chat messages.
         context: Your object for the tools, `ctx.context`. It is never stored.
         max_depth: Maximum number of levels of agents, or `None` for no limit. It is
@@ -105,8 +106,8 @@ def resume(
     """
 
 def run_stream(
-    agent: Agent[Output],
-    input: Input,
+    agent: Agent[Output] | BoundWorkflow[Output],
+    input: Input = "",
     *,
     context: Any = None,
     max_depth: int | None = None,
@@ -122,7 +123,7 @@ def run_stream(
     cancelled, and its results are lost: they are in no continuation.
 
     Args:
-        agent: The root agent.
+        agent: The root agent, or a workflow with its arguments: `NAME.bind(...)`.
         input: As for `run`, as all arguments.
         context: Your object for the tools, `ctx.context`.
         max_depth: Maximum number of levels of agents.

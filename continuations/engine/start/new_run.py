@@ -28,14 +28,18 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol
-    from continuations.authoring.workflow.workflow import BoundWorkflow
+    from continuations.authoring.workflow.workflow import BoundWorkflow, Workflow
     from continuations.core.prices import Prices
     from continuations.core.rows.attachments import Audio, Content, File, Image
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
 
 
-Input: TypeAlias = "str | Sequence[Mapping[str, Any] | str | Image | Audio | File]"
+# A text, chat messages, or the arguments of a workflow.
+Input: TypeAlias = (
+    "str | Sequence[Mapping[str, Any] | str | Image | Audio | File]"
+    " | Mapping[str, Any] | BoundWorkflow[Any]"
+)
 
 # The text of one user message, perhaps with attachments.
 UserText: TypeAlias = "str | Sequence[str | Image | Audio | File]"
@@ -69,16 +73,20 @@ def check_new_run_id(run_id: object) -> str:
 
 
 def first_messages(
-    agent: AgentProtocol, agent_input: Input | BoundWorkflow[Any], ports: Ports
+    agent: AgentProtocol, agent_input: Input, ports: Ports
 ) -> tuple[Message, ...]:
     """Return the first messages of a run; raises `InvalidInput`."""
     bound = getattr(agent_input, "workflow", None)
     if bound is None and not agent.is_workflow:
-        return parse_input(cast("Input", agent_input))
+        return parse_input(agent_input)
+    if bound is None and isinstance(agent_input, Mapping):
+        declared = cast("Workflow[Any, Any]", agent)
+        agent_input = declared.bind_arguments(agent_input)
+        bound = agent
     if bound is not agent:
         msg = (
             f"{agent.name} is a workflow, and input is not its arguments. Pass "
-            f"{agent.name}.bind(...)."
+            f"{agent.name}.bind(...), or the arguments as a dict."
             if agent.is_workflow
             else f"input is the workflow {bound.name}, and the agent is {agent.name}. "
             "Pass the runner that has the workflow."

@@ -147,7 +147,7 @@ _TEXT = {"type": "string"}
 _OWN_FIELDS: Mapping[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
     "start": (
         "start_request",
-        {"input": {"type": ["string", "array"]}, "by": _TEXT},
+        {"input": {"type": ["string", "array", "object"]}, "by": _TEXT},
         ("input",),
     ),
     "thread": (
