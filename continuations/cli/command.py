@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from inspect import Parameter, Signature
 from os import environ
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec
 
 import continuations
@@ -21,9 +22,11 @@ from continuations.cli.output import write_json, write_lines
 from continuations.ledger.objects import check_folder_exists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
-    from continuations import Runner
+    from continuations import AsyncRunner, Runner
+    from continuations.core.messages import Detail
+    from continuations.ledger.claims import Clock
 
     Parameters = ParamSpec("Parameters")
 
@@ -122,6 +125,18 @@ class Command(NamedTuple):
             write_json(form())
         else:
             write_lines(lines)
+
+
+class Terminal(NamedTuple):
+    """The reader of a form: who reaches the store may read its texts."""
+
+    runner: AsyncRunner
+    clock: Clock
+    path_params: Mapping[str, str] = MappingProxyType({})
+
+    async def detail(self, _: str) -> Detail:
+        """Return which texts of a run a command prints."""
+        return "texts"
 
 
 def _checked(runner: Runner, *, may_be_first: bool) -> Runner:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from continuations.cli import FAILED
-from continuations.cli.command import Command, CommandFunction
+from continuations.cli.command import Command, CommandFunction, Terminal
 from continuations.cli.options import (
     By,
     Files,
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from continuations import Runner
-    from continuations.core.messages import Detail
-    from continuations.ledger.claims import Clock
     from continuations.results import KeptGrant, UntakenSignal
     from continuations.serve.operations import Operation
 
@@ -311,18 +309,6 @@ def _parameters(operation: Operation) -> list[Parameter]:
 # The command --------------------------------------------------------------------
 
 
-class _Terminal(NamedTuple):
-    """The reader of a form: who reaches the store may read its texts."""
-
-    runner: AsyncRunner
-    clock: Clock
-    path_params: Mapping[str, str]
-
-    async def detail(self, _: str) -> Detail:
-        """Return which texts of a run a command prints."""
-        return "texts"
-
-
 def _given(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the method's own parameters."""
     given: dict[str, Any] = {}
@@ -360,7 +346,7 @@ def _run(operation: Operation, command: Command, **values: Any) -> None:
 
 
 def _form(operation: Operation, runner: Runner, done: Done) -> Any:
-    viewer = _Terminal(runner.async_runner, SystemClock(), done.given)
+    viewer = Terminal(runner.async_runner, SystemClock(), done.given)
     shown = FORMS[operation.form](viewer, done.given["run_id"], done.result)
     form = portal.run_until_complete(shown)
     return form[_LISTS[operation.form]] if operation.form in _LISTS else form

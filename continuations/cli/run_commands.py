@@ -17,7 +17,7 @@ import typer
 import continuations
 from continuations.cli import FAILED, LIBRARY_ERROR, formatting
 from continuations.cli.application import load_context
-from continuations.cli.command import Command, with_common_options
+from continuations.cli.command import Command, Terminal, with_common_options
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import (
     Context,
@@ -50,7 +50,7 @@ from continuations.errors import AlreadyDecided, ContinuationsError, RunBusy, St
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.present.json_forms import sweep_result_json
 from continuations.present.times import counted
-from continuations.serve.run_responses import outcome_response
+from continuations.serve.operation_calls import outcome_response
 from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json
 
@@ -534,7 +534,8 @@ class _Advance:
 
 def _write_outcome(command: Command, runner: Runner, outcome: Outcome) -> None:
     def form() -> object:
-        shown = outcome_response(runner.store, SystemClock(), outcome, "texts")
+        terminal = Terminal(runner.async_runner, SystemClock())
+        shown = outcome_response(terminal, outcome)
         return portal.run_until_complete(shown)
 
     command.write(form, formatting.outcome_lines(outcome))
