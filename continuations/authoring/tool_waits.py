@@ -31,7 +31,7 @@ from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Generator, Sequence
 
     from continuations.authoring.deadline_options import Duration
 
@@ -42,8 +42,22 @@ DeadlineAction: TypeAlias = Answer | Deny | Fail
 QuestionDeadline: TypeAlias = DeadlineAction | Escalate
 
 
+if TYPE_CHECKING:
+
+    class _Awaited(Coroutine[Any, Any, T]):
+        """What type checkers see: the code of a workflow awaits a wait."""
+
+        def send(self, value: Any, /) -> Any: ...
+        def throw(self, *error: Any) -> Any: ...
+        def close(self) -> None: ...
+        def __await__(self) -> Generator[Any, Any, T]: ...
+
+else:
+    _Awaited = Generic
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolWait(Generic[T]):
+class ToolWait(_Awaited[T]):
     """A wait that a tool returns; `ask`, `wait_for`, `sleep` and `external` make one.
 
     Attributes:

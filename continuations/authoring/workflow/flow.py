@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from continuations.authoring.agent.agent import Agent
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.tool.tool import Tool
     from continuations.authoring.tool_waits import ToolWait
     from continuations.authoring.workflow.drive import FlowDrive
     from continuations.authoring.workflow.workflow import Workflow
@@ -63,7 +62,9 @@ class Flow:
         @overload
         def call(
             self,
-            target: Tool[Concatenate[ToolContext, P], Coroutine[Any, Any, ToolWait[T]]],
+            target: Callable[
+                Concatenate[ToolContext, P], Coroutine[Any, Any, ToolWait[T]]
+            ],
             /,
             *args: P.args,
             **kwargs: P.kwargs,
@@ -71,7 +72,7 @@ class Flow:
         @overload
         def call(
             self,
-            target: Tool[P, Coroutine[Any, Any, ToolWait[T]]],
+            target: Callable[P, Coroutine[Any, Any, ToolWait[T]]],
             /,
             *args: P.args,
             **kwargs: P.kwargs,
@@ -79,19 +80,7 @@ class Flow:
         @overload
         def call(
             self,
-            target: Tool[Concatenate[ToolContext, P], ToolWait[T]],
-            /,
-            *args: P.args,
-            **kwargs: P.kwargs,
-        ) -> Coroutine[Any, Any, T]: ...
-        @overload
-        def call(
-            self, target: Tool[P, ToolWait[T]], /, *args: P.args, **kwargs: P.kwargs
-        ) -> Coroutine[Any, Any, T]: ...
-        @overload
-        def call(
-            self,
-            target: Tool[Concatenate[ToolContext, P], Coroutine[Any, Any, T]],
+            target: Callable[Concatenate[ToolContext, P], Coroutine[Any, Any, T]],
             /,
             *args: P.args,
             **kwargs: P.kwargs,
@@ -99,7 +88,7 @@ class Flow:
         @overload
         def call(
             self,
-            target: Tool[P, Coroutine[Any, Any, T]],
+            target: Callable[P, Coroutine[Any, Any, T]],
             /,
             *args: P.args,
             **kwargs: P.kwargs,
@@ -107,19 +96,19 @@ class Flow:
         @overload
         def call(
             self,
-            target: Tool[Concatenate[ToolContext, P], T],
+            target: Callable[Concatenate[ToolContext, P], T],
             /,
             *args: P.args,
             **kwargs: P.kwargs,
         ) -> Coroutine[Any, Any, T]: ...
         @overload
         def call(
-            self, target: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs
+            self,
+            target: Callable[P, T],
+            /,
+            *args: P.args,
+            **kwargs: P.kwargs,
         ) -> Coroutine[Any, Any, T]: ...
-        @overload
-        def call(
-            self, target: Callable[..., Any], /, *args: Any, **kwargs: Any
-        ) -> Coroutine[Any, Any, Any]: ...
 
     def call(
         self, target: Any, /, *args: Any, **kwargs: Any

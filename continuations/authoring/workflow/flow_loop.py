@@ -59,7 +59,13 @@ class FlowTask(asyncio.Task[Any]):
         return self._number
 
 
-class FlowLoop(asyncio.AbstractEventLoop):
+if TYPE_CHECKING:
+    _Base = Any  # the methods that are refused are not written out
+else:
+    _Base = asyncio.AbstractEventLoop
+
+
+class FlowLoop(_Base):  # type: ignore[misc]
     """A loop that runs only in `run_ready` and `advance`."""
 
     def __init__(self) -> None:
@@ -271,7 +277,6 @@ def _refuse(name: str) -> Callable[..., NoReturn]:
 for _name in vars(asyncio.AbstractEventLoop):
     if not _name.startswith("_") and _name not in vars(FlowLoop):
         setattr(FlowLoop, _name, _refuse(_name))
-FlowLoop.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
 
 
 def _check_order(coro: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.authoring.agent.agent import Agent, check_made, got_no_agent
 from continuations.authoring.manifest import compare_manifests
@@ -121,14 +121,17 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
             function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
+    root: Agent[Any]
     if not isinstance(agent, Agent) and hasattr(agent, "workflow"):
-        agent, input = agent.workflow, agent  # noqa: A001 - as the parameter
-    work = _make_work(agent, context, max_depth, prices, clock)
+        root, input = agent.workflow, agent  # noqa: A001 - as the parameter
+    else:
+        root = cast("Agent[Any]", agent)
+    work = _make_work(root, context, max_depth, prices, clock)
     listening = with_listeners(work.run_options, on_event)
-    messages = new_run.first_messages(agent, input, work.ports)
+    messages = new_run.first_messages(root, input, work.ports)
     limits = new_run.RunLimits(budget, work.max_depth, work.prices)
     state = await new_run.first_state(
-        agent, messages, input, ports=work.ports, context=context, limits=limits
+        root, messages, input, ports=work.ports, context=context, limits=limits
     )
     if by is not None or settings is not None:
         state = _description(by, settings).describe(state)

@@ -88,7 +88,7 @@ def first_messages(
             f"{agent.name} is a workflow, and input is not its arguments. Pass "
             f"{agent.name}.bind(...), or the arguments as a dict."
             if agent.is_workflow
-            else f"input is the workflow {bound.name}, and the agent is {agent.name}. "
+            else f"input is a workflow, and the agent is {agent.name}. "
             "Pass the runner that has the workflow."
         )
         raise InvalidInput(msg)

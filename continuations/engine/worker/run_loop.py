@@ -659,6 +659,8 @@ def _with_starts_taken_back(state: RunState, call_ids: Iterable[str]) -> RunStat
 
 def _is_void(state: RunState, action: Action) -> bool:
     """Return whether an action in progress has no frame or call any more."""
+    if isinstance(action, StepWorkflow | CancelCall):
+        return False  # it is applied at once, and never in progress
     if isinstance(action, AskModel):
         return action.frame_id not in state.frames or (
             action.frame_id == ROOT_FRAME_ID and state.run.holds_root

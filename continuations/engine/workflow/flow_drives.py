@@ -71,7 +71,8 @@ class FlowDrives:
                 continue
             drive = self._drive(state, frame)
             alarm = _alarm_of(state, frame.id)
-            due = None if alarm is None else _milliseconds(alarm.deadline)
+            deadline = None if alarm is None else alarm.deadline
+            due = None if deadline is None else to_milliseconds(deadline)
             is_waiting = frame.step == "waits"
             if is_waiting and (drive.has_news or drive.alarm != due):
                 state = advance(state, WorkflowDue(frame_id=frame.id))
@@ -112,7 +113,9 @@ class FlowDrives:
         last = _last_time(state, frame_id)
         try:
             made = drive.step(
-                _outcomes(state, frame, now, last), max(_milliseconds(now), last), start
+                _outcomes(state, frame, now, last),
+                max(to_milliseconds(now), last),
+                start,
             )
         except HistoryDiffers as error:
             raise _changed(state, frame, error) from None
@@ -120,7 +123,7 @@ class FlowDrives:
         if made.restart is not None:
             restart = StartEntry(
                 made.restart,
-                max(_milliseconds(now), last),
+                max(to_milliseconds(now), last),
                 self.ports.ids.new_ulid(now),
             )
         alarm = self._alarm(state, frame, made.alarm, now)
@@ -226,10 +229,6 @@ def _alarm_of(state: RunState, frame_id: str) -> Wait | None:
         if wait.frame_id == frame_id and not wait.rules.suspends:
             return wait
     return None
-
-
-def _milliseconds(moment: datetime | None) -> int | Any | None:
-    return None if moment is None else to_milliseconds(moment)
 
 
 def _last_time(state: RunState, frame_id: str) -> int:

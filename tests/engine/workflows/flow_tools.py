@@ -18,21 +18,21 @@ RUN = "r1"
 
 
 @tool
-def add(first: int, second: int, ctx: ToolContext) -> int:
+def add(ctx: ToolContext, first: int, second: int) -> int:
     """Add two numbers."""
     effect_log.record(effect_log.Effect.of("add", f"{first}+{second}", ctx))
     return first + second
 
 
 @tool(approval=True)
-def pay(cents: int, ctx: ToolContext) -> str:
+def pay(ctx: ToolContext, cents: int) -> str:
     """Pay."""
     effect_log.record(effect_log.Effect.of("pay", cents, ctx))
     return f"paid {cents}"
 
 
 @tool(approval=ApprovalPolicy(expires_after=3600))
-def order(what: str, ctx: ToolContext) -> str:
+def order(ctx: ToolContext, what: str) -> str:
     """Order something."""
     effect_log.record(effect_log.Effect.of("order", what, ctx))
     return f"ordered {what}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import AsyncRunner, Flow, Runner, ask, workflow
+from continuations import AsyncRunner, Flow, Runner, Suspended, ask, workflow
 from continuations.cli import main
 from continuations.errors import InvalidInput
 from continuations.serve.aws_lambda import handler
@@ -131,6 +131,7 @@ def test_arguments_as_a_dict_are_checked() -> None:
 
     started = runner.start({"cents": 4}, run_id="r1")
 
-    assert "pay" == started.waits[0].tool  # type: ignore[union-attr]
+    assert isinstance(started, Suspended)
+    assert "pay" == started.waits[0].tool
     with pytest.raises(InvalidInput, match="do not fit"):
         runner.start({"euros": 4})

@@ -13,6 +13,7 @@ from continuations import (
     Agent,
     Answer,
     Approve,
+    Failed,
     Finished,
     Flow,
     Suspended,
@@ -238,6 +239,7 @@ def test_restart_checks_its_arguments() -> None:
 
     ended = make_runner(wrong).start(wrong.bind(1), run_id=RUN)
 
+    assert isinstance(ended, Failed)
     assert "the arguments of wrong do not fit" in str(ended.error.message)
 
 
@@ -337,4 +339,4 @@ def test_call_outside_the_code_is_refused() -> None:
     make_runner(leaks).start(leaks.bind(), run_id=RUN)
 
     with pytest.raises((InvalidInput, RuntimeError)):
-        kept[0].call(add, 1, 1)
+        _ = kept[0].call(add, 1, 1)

@@ -32,7 +32,14 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
-from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
+from tests.engine.workflows.flow_tools import (
+    RUN,
+    add,
+    clerk,
+    make_runner,
+    pay,
+    the_wait,
+)
 
 if TYPE_CHECKING:
     from continuations import Runner
@@ -196,13 +203,12 @@ def test_erased_run_leaves_nothing_but_its_tombstone() -> None:
 
 
 def test_budget_counts_the_models_below(caplog: pytest.LogCaptureFixture) -> None:
-    @workflow(agents=[Agent("clerk", model=ScriptedModel(["a", "b", "c"]))])
-    async def asks(flow: Flow) -> int:
-        count = 0
+    helper = clerk()
+
+    @workflow(agents=[helper])
+    async def asks(flow: Flow) -> None:
         while True:
-            clerk = asks.tools_by_name["clerk"].sub_agent
-            await flow.call(clerk, f"go {count}")
-            count += 1
+            await flow.call(helper, "go")
 
     with caplog.at_level(logging.CRITICAL):
         ended = make_runner(asks).start(
@@ -257,7 +263,7 @@ def test_edited_arguments_run(environment: RunEnvironment) -> None:
 
 
 @tool
-def ship(box: str, ctx: ToolContext) -> str:
+def ship(ctx: ToolContext, box: str) -> str:
     """Ship a box; it may not be repeated."""
     effect_log.record(effect_log.Effect.of("ship", box, ctx))
     return "shipped"

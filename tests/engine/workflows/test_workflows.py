@@ -106,11 +106,12 @@ def test_agents_and_workflows_are_called_like_tools() -> None:
             total = await flow.call(add, total, number)
         return {"total": total}
 
-    @workflow(agents=[clerk(), sum_up])
+    helper = clerk()
+
+    @workflow(agents=[helper, sum_up])
     async def report(flow: Flow) -> str:
         text, sums = await asyncio.gather(
-            flow.call(report.tools_by_name["clerk"].sub_agent, "go"),
-            flow.call(sum_up, [1, 2, 3]),
+            flow.call(helper, "go"), flow.call(sum_up, [1, 2, 3])
         )
         return f"{text}: {sums['total']}"
 
@@ -486,7 +487,7 @@ def test_what_the_decorator_does_not_list_is_refused() -> None:
 def test_tool_is_not_called_like_a_function() -> None:
     @workflow(tools=[add])
     async def calls(_flow: Flow) -> None:
-        add(1, 2, None)  # type: ignore[arg-type]
+        add(None, 1, 2)  # type: ignore[arg-type]
 
     ended = make_runner(calls).start(calls.bind(), run_id=RUN)
 
@@ -497,7 +498,7 @@ def test_tool_is_not_called_like_a_function() -> None:
 def test_arguments_are_checked_where_they_are_given() -> None:
     @workflow(tools=[add])
     async def sums(flow: Flow, first: int) -> int:
-        return await flow.call(add, first, "x")  # type: ignore[arg-type]
+        return await flow.call(add, first, "x")  # type: ignore[call-overload, no-any-return]
 
     with pytest.raises(InvalidInput, match="the arguments of sums do not fit"):
         sums.bind("x")  # type: ignore[arg-type]
@@ -527,13 +528,13 @@ def test_workflow_needs_its_arguments_and_takes_no_messages() -> None:
 
 def test_function_must_be_a_coroutine_function_with_a_flow() -> None:
     with pytest.raises(InvalidInput, match="no coroutine function"):
-        workflow(lambda flow: flow)  # type: ignore[call-overload]
+        workflow(lambda flow: flow)  # type: ignore[arg-type, return-value]
 
     async def nothing() -> None:
         """Do nothing."""
 
     with pytest.raises(InvalidInput, match="has no parameter for the Flow"):
-        workflow(nothing)  # type: ignore[arg-type, type-var]
+        workflow(nothing)  # type: ignore[arg-type]
 
 
 def test_call_is_awaited_once() -> None:
