@@ -456,7 +456,7 @@ class FlowDrive:
 
     def is_patched(self, name: str) -> bool:
         """Return whether the code after a change runs."""
-        if not isinstance(name, str) or not name:
+        if not name:
             msg = f"flow.patched(...) takes the name of a change, got {name!r}."
             raise InvalidInput(msg)
         if name not in self._patches:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import inspect
 import logging
 import math
 import sys
@@ -20,7 +21,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Generator
     from contextvars import Context
 
 # What asyncio offers to event loops has names with an underscore.
@@ -120,7 +121,7 @@ class FlowLoop(_Base):  # type: ignore[misc]
                         handle._run()
 
     @contextmanager
-    def _as_running(self) -> Iterator[None]:
+    def _as_running(self) -> Generator[None, None, None]:
         outer = asyncio._get_running_loop()
         hooks = sys.get_asyncgen_hooks()
         task = _put_aside_task(outer)
@@ -281,12 +282,11 @@ for _name in vars(asyncio.AbstractEventLoop):
 
 def _check_order(coro: Any) -> None:
     """Raise `RuntimeError` if `as_completed` would start coroutines in no order."""
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
     for _ in range(_LOOKED_AT_FRAMES):
-        found = frame.f_back
-        if found is None:
+        frame = None if frame is None else frame.f_back
+        if frame is None:
             return
-        frame = found
         code = frame.f_code
         if code.co_filename == _TASKS_FILE and code.co_qualname in _UNORDERED:
             coro.close()

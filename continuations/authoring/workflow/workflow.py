@@ -70,7 +70,7 @@ class Workflow(Agent[R], Generic[P, R]):
     ) -> None:
         check_function(function)
         self._scope = scope
-        self._of_function = FunctionParameters(
+        self.parameters = FunctionParameters(
             _without_flow(function), function.__name__, scope
         )
         listed: Any = (*tools, *agents) if not callable(tools) else tools
@@ -78,7 +78,7 @@ class Workflow(Agent[R], Generic[P, R]):
             function.__name__ if name is None else name,
             instructions="",
             tools=listed,
-            description=description or self._of_function.description or None,
+            description=description or self.parameters.description or None,
             approval=approval,
             max_turns=None,
             max_denials=None,
@@ -128,7 +128,7 @@ class Workflow(Agent[R], Generic[P, R]):
         """
         try:
             text = jsontext.canonical(dict(arguments))
-            return BoundWorkflow(self, self._of_function.effective_arguments(text))
+            return BoundWorkflow(self, self.parameters.effective_arguments(text))
         except (ArgumentsInvalid, jsontext.NotJson) as error:
             raise _wrong_arguments(self.name, error) from None
 
@@ -191,19 +191,20 @@ class Workflow(Agent[R], Generic[P, R]):
 
     def arguments_json(self, args: Any, kwargs: Any) -> str:
         """Return arguments of the function as effective JSON; raises `InvalidInput`."""
-        values = _bound(self.name, self._signature, args, kwargs)
+        values = _bound(self.name, self.signature, args, kwargs)
         try:
-            return self._of_function.effective_arguments(json_of(values))
+            return self.parameters.effective_arguments(json_of(values))
         except (ArgumentsInvalid, ResultNotSerializable) as error:
             raise _wrong_arguments(self.name, error) from None
 
     @cached_property
-    def _signature(self) -> inspect.Signature:
+    def signature(self) -> inspect.Signature:
+        """The parameters of the function, without the `Flow`."""
         return inspect.signature(_without_flow(self.function))
 
     def coroutine(self, flow: Flow, arguments_json: str) -> Coroutine[Any, Any, Any]:
         """Return the coroutine of the function; raises `ArgumentsInvalid`."""
-        values = self._of_function.values_by_name(arguments_json)
+        values = self.parameters.values_by_name(arguments_json)
         function: Any = self.function
         coro: Coroutine[Any, Any, Any] = function(flow, **values)
         return coro
@@ -255,11 +256,11 @@ class WorkflowTool(AgentTool):
 
     @property
     def _parameters(self) -> Any:
-        return self._workflow._of_function  # noqa: SLF001 - of the same module
+        return self._workflow.parameters
 
     @property
     def _readings(self) -> Mapping[str, Reading]:
-        return self._workflow._of_function.readings  # noqa: SLF001 - of the same module
+        return self._workflow.parameters.readings
 
 
 class DeclaredCall:
@@ -284,7 +285,7 @@ class DeclaredCall:
         tool: Any = self._tool
         agent = tool.sub_agent
         if isinstance(agent, Workflow):
-            return agent._signature  # noqa: SLF001 - of the same module
+            return agent.signature
         if agent is not None or not hasattr(tool, "function"):
             return None
         signature = inspect.signature(tool.function)
@@ -479,12 +480,11 @@ def json_of(value: Any) -> str:
 
 
 def _is_plain(value: Any) -> bool:
-    if type(value) is dict:
-        return all(type(k) is str for k in value) and all(
-            map(_is_plain, value.values())
-        )
-    if type(value) is list:
-        return all(map(_is_plain, value))
+    fields, items = jsontext.as_object(value), jsontext.as_array(value)
+    if fields is not None:
+        return type(value) is dict and all(map(_is_plain, fields.values()))
+    if items is not None:
+        return type(value) is list and all(map(_is_plain, items))
     return type(value) in _PLAIN
 
 

@@ -18,6 +18,8 @@ from continuations.core.rows.workflow_history import (
     CANCELLED_BY_WORKFLOW,
     CommandsEntry,
     OutcomeEntry,
+    StartEntry,
+    TimeEntry,
     entry_of,
     message_of,
     outcome_of,
@@ -25,6 +27,8 @@ from continuations.core.rows.workflow_history import (
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from continuations.core.changes.call_events import CallEvent
     from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow
@@ -153,10 +157,14 @@ def record_outcomes(draft: Draft, frame: FrameRow) -> None:
         draft.append(frame.id, message_of(outcome_of(draft.call(call_id), at)))
 
 
-def last_time(entries: object) -> int:
+def last_time(entries: Iterable[Entry]) -> int:
     """Return the time of the last entry that has one."""
-    times = [each.at for each in entries if hasattr(each, "at")]  # type: ignore[attr-defined]
-    return times[-1] if times else 0
+    times = [
+        each.at
+        for each in entries
+        if isinstance(each, StartEntry | OutcomeEntry | TimeEntry)
+    ]
+    return max(times, default=0)
 
 
 def with_end_time(row: CallRow, event: CallEvent) -> CallRow:

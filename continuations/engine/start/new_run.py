@@ -35,11 +35,9 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
 
 
-# A text, chat messages, or the arguments of a workflow.
-Input: TypeAlias = (
-    "str | Sequence[Mapping[str, Any] | str | Image | Audio | File]"
-    " | Mapping[str, Any] | BoundWorkflow[Any]"
-)
+_Parts: TypeAlias = "Sequence[Mapping[str, Any] | str | Image | Audio | File]"
+# A text, chat messages or parts, or the arguments of a workflow.
+Input: TypeAlias = "str | _Parts | Mapping[str, Any] | BoundWorkflow[Any]"
 
 # The text of one user message, perhaps with attachments.
 UserText: TypeAlias = "str | Sequence[str | Image | Audio | File]"
