@@ -122,6 +122,7 @@ def test_lambda_starts_a_workflow_with_its_arguments() -> None:
         get_remaining_time_in_millis=lambda: 60_000, aws_request_id="1"
     )
     outcome: Any = function(event, invocation)
+    function.close()
 
     assert "suspended" == outcome["status"]
 
