@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import error_texts
 from tests.python_path import python_path
-from tests.sampling import RUNS_ALL_CASES, examples, is_long
+from tests.sampling import RUNS_ALL_CASES, examples, left_out
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -65,12 +65,12 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave the long tests to `make torture`, unless a test is named on its own."""
+    """Leave some tests to `make torture`, unless a test is named on its own."""
     if RUNS_ALL_CASES or any("::" in each for each in config.args):
         return
-    long = [item for item in items if is_long(item)]
-    config.hook.pytest_deselected(items=long)
-    items[:] = [item for item in items if not is_long(item)]
+    left = set(left_out(items))
+    config.hook.pytest_deselected(items=[*left])
+    items[:] = [item for item in items if item not in left]
 
 
 def pytest_collection_finish() -> None:

@@ -19,6 +19,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 RUNS_ALL_CASES = os.environ.get("TORTURE") == "1"
+# Another number lets the other tests of `SAMPLED_TESTS` run.
+SAMPLE_TURN = int(os.environ.get("SAMPLE_TURN", "0"))
 
 
 # Tests of ten seconds or so, each of which has a shorter sibling that shows its promise
@@ -29,6 +31,7 @@ LONG_TESTS = (
     "tests/browser/test_console_pages.py::test_blind_clicks_decide_one_wait[size0]",
     "tests/browser/test_live_by_poll.py::test_pages_that_ask_follow_their_run_and_the_inbox",
     "tests/browser/test_run_pages.py::test_thousand_levels_open_row_by_row_without_script",
+    "tests/cli/test_deep_stack.py",
     "tests/cli/test_interruption.py::test_signal_gives_up_a_model_call_and_its_claim[15-143]",
     "tests/engine/test_changed_code.py::test_removed_sub_agent_ends_after_the_last_of_its_waits_is_settled",
     "tests/engine/test_claims.py::test_a_frozen_worker_that_nobody_replaced_goes_on",
@@ -43,6 +46,8 @@ LONG_TESTS = (
     "tests/engine/test_thread_calls_on_files.py::test_python_calls_of_a_turn_on_files_do_not_grow_with_the_thread[ScriptedModel]",
     "tests/engine/test_thread_cost.py::test_idle_threads_are_in_no_list_and_cost_a_sweep_nothing",
     "tests/engine/test_threads_in_processes.py::test_each_racing_sender_gets_its_own_reply",
+    "tests/engine/test_fork.py::test_forks_and_resumes_in_fresh_interpreters_repeat_nothing",
+    "tests/examples/test_expense_claim.py::test_story_is_the_same_in_one_process_and_in_a_dozen",
     "tests/examples/test_librarian.py::test_library_is_built_with_a_stop_at_every_line[9]",
     "tests/examples/test_three_deep.py::test_example_killed_at_random_has_the_same_end",
     "tests/examples/test_three_deep.py::test_transfer_of_a_killed_process_is_not_repeated[False]",
@@ -62,8 +67,11 @@ LONG_TESTS = (
     "tests/serve/aws/test_lambda_runs.py::test_start_without_run_id_is_idempotent",
     "tests/serve/aws/test_lambda_runs.py::test_sweep_continues_a_paused_run",
     "tests/serve/aws/test_lambda_runs.py::test_timed_out_invocation_leaves_an_unknown_call",
+    "tests/serve/aws/test_s3_example.py",
     "tests/serve/pages/test_run_rows.py::test_every_frame_and_call_has_one_row",
     "tests/serve/test_idle_threads.py",
+    "tests/simulation/test_documentation.py::test_commands_of_the_page_print_the_shown_output",
+    "tests/simulation/test_simulation.py::test_command_shrinks_a_broken_schedule_and_prints_how_to_replay_it",
     "tests/storage/test_conformance.py::TestFileStoreWithNamedFiles::test_exactly_one_of_racing_processes_creates_a_key",
     "tests/storage/test_google_and_azure.py::TestAzureEmulator::test_all_keys_iterates_over_every_page",
     "tests/storage/test_obstore.py::TestObstoreOnS3::test_all_keys_iterates_over_every_page",
@@ -72,9 +80,50 @@ LONG_TESTS = (
 )
 
 
-def is_long(item: pytest.Item) -> bool:
-    """Return whether only `make torture` runs a test."""
-    return item.nodeid.startswith(LONG_TESTS)
+# Files whose tests start processes, servers or many schedules, and tests of a large
+# matrix: `make test` runs every n-th one. The name is that of a file or of a test.
+SAMPLED_TESTS = {
+    "tests/cli/test_chat_in_a_terminal.py": 2,
+    "tests/cli/test_terminal_pages.py": 2,
+    "tests/docs/test_pages.py::test_page_runs_as_printed": 2,
+    "tests/engine/test_changed_code.py": 2,
+    "tests/engine/test_crash_scenarios.py": 2,
+    "tests/errors/test_errors.py": 2,
+    "tests/examples/test_librarian.py": 2,
+    "tests/examples/test_three_deep.py": 2,
+    "tests/hostile/test_damaged_store.py": 3,
+    "tests/serve/aws/test_lambda_runs.py": 2,
+    "tests/serve/http/test_openapi.py": 2,
+    "tests/serve/http/test_single_rights.py": 2,
+    "tests/serve/test_secrets_everywhere.py": 2,
+    "tests/simulation/test_bounded_denials.py": 2,
+    "tests/simulation/test_erased_runs.py": 2,
+    "tests/simulation/test_mutants.py::test_every_mutant_breaks_a_law": 3,
+    "tests/simulation/test_repairs.py": 2,
+    "tests/simulation/test_short_approvals.py": 2,
+    "tests/storage/test_google_and_azure.py": 2,
+    "tests/storage/test_s3_conformance.py": 2,
+    "tests/testing/test_pytest_plugin.py": 2,
+    "tests/torture/test_every_crash_point.py": 3,
+    "tests/torture/test_killed_scenarios.py": 2,
+    "tests/torture/test_process_races.py": 3,
+}
+
+
+def left_out(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests that only `make torture` runs."""
+    counts = dict.fromkeys(SAMPLED_TESTS, 0)
+    left: list[pytest.Item] = []
+    for item in items:
+        if item.nodeid.startswith(LONG_TESTS):
+            left.append(item)
+            continue
+        for name, step in SAMPLED_TESTS.items():
+            if item.nodeid.startswith(name):
+                if (counts[name] + SAMPLE_TURN) % step:
+                    left.append(item)
+                counts[name] += 1
+    return left
 
 
 def sample(cases: Sequence[T], step: int, start: int = 0) -> Sequence[T]:

@@ -18,7 +18,7 @@ from continuations.core.changes.transitions import TRANSITIONS
 from continuations.core.rows.calls import CLOSED_STATES, STATE_NAMES, Refused
 from continuations.core.rows.wait_rules import WAIT_RULES
 from tests.public_names import MAX_AT_THE_TOP
-from tests.sampling import LONG_TESTS
+from tests.sampling import LONG_TESTS, SAMPLED_TESTS
 from tools import check_layout
 
 ROOT = Path(__file__).parents[1]
@@ -168,7 +168,7 @@ def test_makefile_names_slow_tests_that_exist() -> None:
 def test_long_tests_exist() -> None:
     """A renamed test would run in `make test` again without notice."""
     lost: list[str] = []
-    for name in LONG_TESTS:
+    for name in (*LONG_TESTS, *SAMPLED_TESTS):
         file, *words = name.partition("[")[0].split("::")
         text = (ROOT / file).read_text()
         lost += [

@@ -22,7 +22,8 @@ from continuations.tools import Tool
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
-from tests.engine.test_grants import make_runner, only_wait
+from tests.engine.payment_agent import single_wait
+from tests.engine.test_grants import make_runner
 from tests.scripts import call, scripted_model
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def make_pay(**options: Any) -> Tool[..., Any]:
 def start(**options: Any) -> tuple[Runner, Wait]:
     """Return a runner and the wait of its run `r`."""
     runner = make_runner(SCRIPT, make_pay(**options), clock=ManualClock())
-    return runner, only_wait(runner.start("go", run_id="r"))
+    return runner, single_wait(runner.start("go", run_id="r"))
 
 
 def edit(**changes: Any) -> Approve:
@@ -116,7 +117,7 @@ def test_without_the_option_every_argument_is_editable(
 def test_editable_holds_without_a_store(environment: RunEnvironment) -> None:
     agent = make_boss(SCRIPT, make_pay(editable=["cents"]))
     first = run(agent, "go")
-    wait = only_wait(first)
+    wait = single_wait(first)
     data = first.continuation.to_bytes()
 
     with pytest.raises(DecisionRefused, match="'to' cannot be edited"):
@@ -149,7 +150,7 @@ def test_a_check_that_fails_opens_the_wait_again(environment: RunEnvironment) ->
     runner, wait = start(recheck=is_covered)
     runner.decide(wait.id, Approve())
 
-    again = only_wait(runner.resume("r"))
+    again = single_wait(runner.resume("r"))
     assert wait.id != again.id
     assert "too little money" in (again.note or "")
     assert [] == environment.effect_names()
@@ -174,7 +175,7 @@ def test_the_check_is_made_after_the_start_was_recorded(
     runner, wait = start(recheck=check)
     runner.decide(wait.id, Approve())
 
-    assert "no longer holds" in (only_wait(runner.resume("r")).note or "")
+    assert "no longer holds" in (single_wait(runner.resume("r")).note or "")
     assert [5, 5] == seen
     assert [] == environment.effect_names()
 
@@ -199,7 +200,7 @@ def test_only_true_or_none_lets_the_call_begin(
     runner, wait = start(recheck=check)
     runner.decide(wait.id, Approve())
 
-    assert wait.id != only_wait(runner.resume("r")).id
+    assert wait.id != single_wait(runner.resume("r")).id
     assert [] == environment.effect_names()
 
 
@@ -207,7 +208,7 @@ def test_the_check_sees_the_edited_arguments(environment: RunEnvironment) -> Non
     runner, wait = start(recheck=_is_below_ten)
     runner.decide(wait.id, edit(cents=50))
 
-    again = only_wait(runner.resume("r"))
+    again = single_wait(runner.resume("r"))
 
     assert 50 == again.arguments["cents"]
     assert [] == environment.effect_names()
@@ -220,10 +221,10 @@ def test_the_check_holds_for_calls_by_a_grant(environment: RunEnvironment) -> No
         make_pay(recheck=_is_below_ten),
         clock=ManualClock(),
     )
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     runner.decide(wait.id, Approve(remember=Grant("pay")))
 
-    assert 50 == only_wait(runner.resume("r")).arguments["cents"]
+    assert 50 == single_wait(runner.resume("r")).arguments["cents"]
     assert ["pay J 5"] == environment.effect_names()
 
 
@@ -238,10 +239,10 @@ def test_the_check_of_a_sub_agent_is_made_before_it_starts(
     boss = make_boss(script, hr.as_tool(approval=policy))
     runner = make_runner(script, clock=ManualClock())
     runner = type(runner)(boss, store="memory:")
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     runner.decide(wait.id, Approve())
 
-    again = only_wait(runner.resume("r"))
+    again = single_wait(runner.resume("r"))
     runner.decide(again.id, Approve())
     last = runner.resume("r")
 

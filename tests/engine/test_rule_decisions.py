@@ -23,7 +23,8 @@ from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
-from tests.engine.test_grants import make_runner, only_wait, turns
+from tests.engine.payment_agent import single_wait
+from tests.engine.test_grants import make_runner, turns
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -71,7 +72,7 @@ def test_a_rule_approves_and_denies_at_once(environment: RunEnvironment) -> None
 
 def test_a_rule_that_returns_true_asks_a_person(environment: RunEnvironment) -> None:
     runner = make_runner(turns(50), make_pay(), clock=ManualClock())
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
     assert [] == runner.audit("r")
 
     runner.decide(wait.id, Approve(by="kim"))
@@ -108,7 +109,7 @@ def test_a_rule_whose_decision_is_not_recorded_asks_a_person(
     faulty = FaultyStore(good, on("create", refused(), prefix="runs/r/in/d-"))
     runner = make_runner(turns(cents), make_pay(), clock=ManualClock(), store=faulty)
 
-    wait = only_wait(runner.start("go", run_id="r"))
+    wait = single_wait(runner.start("go", run_id="r"))
 
     assert "not recorded" in (wait.note or "")
     assert [] == environment.effect_names()

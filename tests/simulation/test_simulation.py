@@ -25,7 +25,7 @@ from tests.simulation.simulate import main
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SEEDS = int(os.environ.get("SIMULATE_SEEDS", "5000" if RUNS_ALL_CASES else "200"))
+SEEDS = int(os.environ.get("SIMULATE_SEEDS", "5000" if RUNS_ALL_CASES else "100"))
 # The schedules of each family but the general one.
 FAMILY_SEEDS = max(1, SEEDS // 20)
 CHUNKS = 10
