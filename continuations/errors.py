@@ -336,10 +336,14 @@ class AgentChanged(ContinuationsError):
     with `Deny`, or cancel the run.
 
     Attributes:
-        change: `removed` (an agent, tool or function is missing), `contract` (the tool
-            has another contract), `state` or `output` (the stored value does not fit
-            the type), `workflow` (its code does not do what the history says) or `kind`
-            (a workflow is an agent now, or an agent is a workflow).
+        change: The kind of change:
+
+            - `removed`: an agent, tool or function is missing
+            - `contract`: the tool has another contract
+            - `state`, `output`: the stored value does not fit the type
+            - `workflow`: its code does not do what the history says
+            - `kind`: a workflow is an agent now, or an agent is a workflow
+
         path: The names from the root agent down to the agent or tool that changed.
     """
 
@@ -372,7 +376,7 @@ class CallError(Exception):
         call: Id of the call.
         tool: Name of the tool, agent or workflow.
         code: The kind of the failure, for programs.
-        text: What is known about it.
+        text: The reason, as far as it is known.
     """
 
     def __init__(self, text: str, *, call: str, tool: str, code: str) -> None:
@@ -392,7 +396,7 @@ class CallDenied(CallError):
 
 
 class CallExpired(CallError):
-    """Nobody decided about the call in time."""
+    """No person decided about the call in time."""
 
 
 class CallCancelled(CallError):

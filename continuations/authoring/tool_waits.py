@@ -45,7 +45,7 @@ QuestionDeadline: TypeAlias = DeadlineAction | Escalate
 if TYPE_CHECKING:
 
     class _Awaited(Coroutine[Any, Any, T]):
-        """What type checkers see: the code of a workflow awaits a wait."""
+        """A wait as type checkers see it: the code of a workflow awaits it."""
 
         def send(self, value: Any, /) -> Any: ...
         def throw(self, *error: Any) -> Any: ...

@@ -66,7 +66,7 @@ class HistoryDiffers(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowStep:
-    """What the code did in one step.
+    """The calls and the end that the code made in one step.
 
     Attributes:
         entries: The new entries of the history.

@@ -1,4 +1,4 @@
-"""What the code of a workflow calls: `Flow`, and the calls that it awaits."""
+"""The `Flow` that the code of a workflow uses, and the calls that it awaits."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Flow:
             CallFailed: The call failed; raised where the call is awaited, like those
                 that follow.
             CallDenied: A person or a rule denied it.
-            CallExpired: Nobody decided in time.
+            CallExpired: No person decided in time.
             CallCancelled: An operator cancelled it.
         """
         return self._drive.make_call(target, args, kwargs)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
     from contextvars import Context
 
-# What asyncio offers to event loops has names with an underscore.
+# The functions that asyncio offers to event loops have an underscore.
 # ruff: noqa: SLF001
 
 _log = logging.getLogger("continuations")
@@ -221,7 +221,7 @@ class FlowLoop(_Base):  # type: ignore[misc]
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Log what asyncio reports, such as an exception that nobody reads."""
+        """Log what asyncio reports, such as an exception that no code reads."""
         if not self._is_closed:
             message = context.get("message") or "an exception in a workflow"
             _log.error("workflow: %s", message, exc_info=context.get("exception"))

@@ -277,7 +277,7 @@ class WorkflowStepped:
 
     Attributes:
         frame_id: The frame of the workflow.
-        entries: What is added to its history. A command has no id yet.
+        entries: The new entries of its history. A command has no id yet.
         cancelled: The open calls that the code cancelled.
         alarm: The wait for the earliest timer, or `None`.
         end: The end of the function, or `None`.

@@ -39,7 +39,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class _WaitingWorkflow(NamedTuple):
-    """What a wait asks of its tool, for a workflow that waits by itself."""
+    """The facts that a wait asks of its tool, for a workflow that waits by itself."""
 
     schema_json: str = "{}"
     continues: bool = False

@@ -163,7 +163,7 @@ def test_nested_workflow_survives_a_crash_at_every_operation(
 def test_given_up_calls_never_begin_after_a_crash(
     moment: Any, environment: RunEnvironment
 ) -> None:
-    """A decision "cancel" is no denial by a person, whoever reads it."""
+    """No process takes the decision "cancel" for a denial by a person."""
 
     def start(runner: Runner) -> Any:
         return runner.root_agent().bind()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What a workflow does: its calls, waits, timers, errors and results."""
+"""Workflows: their calls, waits, timers, errors and results."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def test_limit_of_time_ends_an_approval_that_nobody_gives(
 
 
 def test_answer_that_comes_after_the_timer_is_late() -> None:
-    """The code saw the timer first, also if nobody looked in between."""
+    """The code saw the timer first, also if no process looked in between."""
 
     @workflow
     async def limited(_flow: Flow) -> str:
