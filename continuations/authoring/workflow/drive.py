@@ -137,9 +137,10 @@ class FlowDrive:
             for number, each in enumerate(entries)
             if not isinstance(each, PatchEntry)
         )
-        for number, entry in enumerate(entries):
-            self._is_replaying = number < last
-            self._take(entry)
+        with self.loop.running():
+            for number, entry in enumerate(entries):
+                self._is_replaying = number < last
+                self._take(entry)
         self._is_replaying = False
         self.entry_count = len(entries)
 
@@ -403,7 +404,7 @@ class FlowDrive:
 
     def make_call(self, target: Any, args: Any, kwargs: Any) -> FlowCall:
         """Return a call; raises `InvalidInput`."""
-        self._check_running(f"flow.call({getattr(target, 'name', target)!s})")
+        self._check_running("flow.call")
         declared = self.workflow.declared(target)
         arguments = declared.arguments_json(args, kwargs)
         if not self._is_replaying:
@@ -442,17 +443,18 @@ class FlowDrive:
 
     def begin(self, call: FlowCall) -> asyncio.Future[Any]:
         """Add a call to those that the history gets next."""
-        self._check_running(f"a call of {call.tool}")
+        self._check_running(call.tool)
         self._made.append(call)
         return self.loop.create_future()
 
     def _check_running(self, what: str) -> None:
+        if self.loop.is_running() and not self.loop.is_closed():
+            return
         if self.loop.is_closed():
             msg = f"{what}: the worker has stopped, so nothing is recorded"
             raise RuntimeError(msg)
-        if not self.loop.is_running():
-            msg = f"{what}: only the code of the workflow may do this, in its own loop."
-            raise InvalidInput(msg)
+        msg = f"{what}: only the code of the workflow may do this, in its own loop."
+        raise InvalidInput(msg)
 
     def is_patched(self, name: str) -> bool:
         """Return whether the code after a change runs."""

@@ -16,7 +16,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Coroutine
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -112,16 +112,27 @@ class FlowLoop(_Base):  # type: ignore[misc]
 
     def run_ready(self) -> None:
         """Run callbacks until none is ready."""
-        with self._as_running():
-            while self._ready:
-                handle = self._ready.popleft()
-                if not handle.cancelled():
-                    # A task that exits keeps the exception, like every other one.
-                    with suppress(SystemExit):
-                        handle._run()
+        if not self._ready:
+            return
+        if self.is_running():
+            self._run_callbacks()
+            return
+        with self.running():
+            self._run_callbacks()
+
+    def _run_callbacks(self) -> None:
+        ready = self._ready
+        while ready:
+            handle = ready.popleft()
+            if not handle._cancelled:  # type: ignore[attr-defined]
+                try:
+                    handle._run()
+                except SystemExit:
+                    continue  # its task keeps the exception, like every other one
 
     @contextmanager
-    def _as_running(self) -> Generator[None, None, None]:
+    def running(self) -> Generator[None, None, None]:
+        """Make this the running loop, and bring the outer one back at the end."""
         outer = asyncio._get_running_loop()
         hooks = sys.get_asyncgen_hooks()
         task = _put_aside_task(outer)
@@ -242,7 +253,7 @@ class FlowLoop(_Base):  # type: ignore[misc]
         self._ready.clear()
         self._timers.clear()
         tasks = [*self.tasks]
-        with self._as_running():
+        with self.running():
             for task in tasks:
                 _close(task.get_coro())
         self.tasks.clear()

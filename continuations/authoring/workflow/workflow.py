@@ -455,6 +455,10 @@ def _without_flow(function: Any) -> Any:
 
 
 def _bound(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
+    if not args and kwargs.keys() == signature.parameters.keys():
+        return kwargs  # each call of a replay comes here, and `bind` is slow
+    if not kwargs and len(args) == len(signature.parameters):
+        return dict(zip(signature.parameters, args, strict=True))
     try:
         return signature.bind(*args, **kwargs).arguments
     except TypeError as error:
@@ -469,23 +473,12 @@ def _wrong_arguments(name: str, error: object) -> InvalidInput:
 
 def json_of(value: Any) -> str:
     """Return a value as canonical JSON; raises `ResultNotSerializable`."""
-    if _is_plain(value):
-        try:
-            return jsontext.canonical(value)
-        except jsontext.NotJson as error:
-            raise ResultNotSerializable(str(error)) from None
-    from continuations.authoring.tool.tool_results import to_json_text  # noqa: PLC0415 - slow to import
+    try:
+        return jsontext.canonical(value)
+    except jsontext.NotJson:
+        from continuations.authoring.tool.tool_results import to_json_text  # noqa: PLC0415 - slow to import
 
-    return jsontext.canonical(jsontext.parse(to_json_text(value)))
-
-
-def _is_plain(value: Any) -> bool:
-    fields, items = jsontext.as_object(value), jsontext.as_array(value)
-    if fields is not None:
-        return type(value) is dict and all(map(_is_plain, fields.values()))
-    if items is not None:
-        return type(value) is list and all(map(_is_plain, items))
-    return type(value) in _PLAIN
+        return jsontext.canonical(jsontext.parse(to_json_text(value)))
 
 
 def typed_value(text: str, wanted: Any) -> Any:
