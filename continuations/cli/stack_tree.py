@@ -224,7 +224,9 @@ def _branches(frame: Frame, indent: str, depth: int) -> list[_Branch]:
 
 def _call_text(call: Call, frame: Frame | None, state: str) -> tuple[str, str]:
     # A model may invent a tool name that imitates other text, so such a name is quoted.
-    tool = call.tool if _WORD.match(call.tool) else jsontext.dump(call.tool)
+    # A workflow that waits by itself has calls of `.ask` and so on.
+    name = call.tool.removeprefix(".")
+    tool = name if _WORD.match(name) else jsontext.dump(call.tool)
     agent = "" if frame is None or frame.agent == call.tool else f" ({frame.agent})"
     text = f"{tool}{agent} {jsontext.dump(call.shown_arguments)}"
     if frame is not None:

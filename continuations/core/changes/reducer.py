@@ -490,6 +490,8 @@ def with_event_data(  # noqa: PLR0911, C901 - one return for each kind of event
 ) -> CallRow:
     """Return the row with the data of the event, apart from the new state."""
     match event:
+        case CallParked() if isinstance(row.state, Proposed):
+            return replace(row, arguments=row.raw_arguments)
         case CallAccepted():
             row = _examined(row, event)
             return replace(

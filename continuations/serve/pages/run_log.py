@@ -252,13 +252,15 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)
             agent = event.path[-2] if event.path[1:] else "The model"
             text = f"{agent} asks for"
-            return _Said("tool", "id", text, event.tool, "", quote, call=event.call)
+            return _Said("tool", "id", text, _name(event), "", quote, call=event.call)
         case run_stream.CallStarted():
-            return _Said("tool", "id", "", event.tool, "started", call=event.call)
+            return _Said("tool", "id", "", _name(event), "started", call=event.call)
         case run_stream.CallEnded():
             quote = event.result or ""
             tone = "ok" if event.end in _ENDED_WELL else "dg"
-            return _Said("tool", tone, "", event.tool, "ended", quote, call=event.call)
+            return _Said(
+                "tool", tone, "", _name(event), "ended", quote, call=event.call
+            )
         case run_stream.WaitOpened():
             return _wait(event)
         case run_stream.WaitDecided():
@@ -277,6 +279,13 @@ def _unread(message: InboxMessage) -> _Said:
     text = "sent a message, which the run has not read yet"
     quote = message_text(message.message.data.get("content"), "user")
     return _Said("person", "wt", "", who, text, quote)
+
+
+def _name(
+    event: run_stream.CallProposed | run_stream.CallStarted | run_stream.CallEnded,
+) -> str:
+    """Return the name of a tool; a workflow waits by itself with `.ask` and so on."""
+    return event.tool.removeprefix(".")
 
 
 def _message(event: run_stream.MessageAdded, name: str) -> _Said | None:

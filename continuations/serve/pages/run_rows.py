@@ -252,7 +252,8 @@ class _RowReader:
     ) -> RunRow:
         row = self._by_call.get(call_id)
         if row is None:
-            row = self._new_row(call_id, tool, frame_id or "", at)
+            # A workflow that waits by itself has calls of `.ask` and so on.
+            row = self._new_row(call_id, tool.removeprefix("."), frame_id or "", at)
             row.call_id = call_id
             self._by_call[call_id] = row
         return row
