@@ -485,7 +485,7 @@ def check_attempts(row: CallRow, event: CallEvent) -> None:
         raise illegal_transition(f"call {row.id} may have run", event)
 
 
-def with_event_data(  # noqa: PLR0911, C901 - one return for each kind of event
+def with_event_data(  # noqa: PLR0911, PLR0912, C901 - one return for each kind of event
     row: CallRow, event: CallEvent
 ) -> CallRow:
     """Return the row with the data of the event, apart from the new state."""

@@ -73,7 +73,9 @@ class Frame:
     @property
     def wait(self) -> Wait | None:
         """Open wait of the frame, or `None`: the model is not asked until it ends."""
-        return self._run_state.suspending.get(self._id)
+        state = self._run_state
+        alarms = (w for w in state.waits.values() if w.frame_id == self._id)
+        return state.suspending.get(self._id) or next(alarms, None)
 
     @property
     def model_error(self) -> str | None:
