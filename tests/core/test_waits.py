@@ -61,7 +61,7 @@ def test_arguments_and_schema_are_copies() -> None:
 
 def test_wait_kinds_match_the_type() -> None:
     tools = {"question", "event", "timer", "external"}
-    others = {"approval", "unknown", "model", "operator", "input", "output"}
+    others = {"approval", "unknown", "model", "operator", "input", "output", "alarm"}
     assert others | tools == WAIT_KINDS == set(get_args(WaitKind))
 
 

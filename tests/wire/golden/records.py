@@ -382,6 +382,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         runs.busy_thread,
         runs.run_with_file,
         runs.answer_used,
+        runs.workflow,
     )
     continuations = {make.__name__: Continuation(make(), 12) for make in states}
     files = runs.attached_files()

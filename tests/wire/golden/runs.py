@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from continuations.core import jsontext
 from continuations.core.changes.call_events import (
+    Answered,
     AnswerReceived,
     Approved,
     CallParked,
@@ -28,10 +29,16 @@ from continuations.core.changes.events import (
     TurnInterrupted,
     TurnStopping,
     UserMessageAdded,
+    WorkflowStepped,
 )
 from continuations.core.changes.judged_texts import with_digest
 from continuations.core.changes.operator_waits import operator_wait
-from continuations.core.messages import Message, system_message, user_message
+from continuations.core.messages import (
+    Message,
+    ToolCallRequest,
+    system_message,
+    user_message,
+)
 from continuations.core.rows.attachments import Audio, File, Image, text_part
 from continuations.core.rows.calls import Ready
 from continuations.core.rows.draft import Draft
@@ -41,6 +48,14 @@ from continuations.core.rows.quorum import Quorum
 from continuations.core.rows.run import Budget, Claim, Failure, KeptSignal
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.rows.waits import Wait
+from continuations.core.rows.workflow_history import (
+    CommandsEntry,
+    PatchEntry,
+    StartEntry,
+    TimeEntry,
+    message_of,
+    outcome_of,
+)
 from continuations.core.trips import Trip
 from continuations.core.usage import UNITS, Usage
 from continuations.core.words.call_display import CallDisplay
@@ -557,6 +572,42 @@ def answer_used() -> RunState:
         key: replace(call, answer_used_in="jane-1") for key, call in state.calls.items()
     }
     return replace(state, calls=calls)
+
+
+# Workflows ----------------------------------------------------------------------
+
+
+def workflow() -> RunState:
+    """Return a workflow that saw one outcome, has another one, and sleeps."""
+    start = message_of(StartEntry('{"cents":500}', 1_700_000_000_000, "seed"))
+    state = new_state(start)
+    frame = replace(state.frames[ROOT_FRAME_ID], step="new")
+    calls = tuple(
+        ToolCallRequest("", tool, '{"cents":500}') for tool in ("free", "free", "pay")
+    )
+    alarm = replace(make_frame_wait(ROOT_FRAME_ID, "a1"), kind="alarm", tool="hr")
+    state = apply_events(
+        state.with_rows(frames={ROOT_FRAME_ID: frame}),
+        WorkflowStepped(
+            frame_id=ROOT_FRAME_ID,
+            entries=(PatchEntry(ODD_TEXT), CommandsEntry(calls)),
+            alarm=alarm,
+        ),
+        accepted_event("c3"),
+        CallStarted(call_id="c3"),
+        CallReturned(call_id="c3", content='"5"', is_json=True),
+    )
+    seen = outcome_of(state.calls["c3"], 1_700_000_001_000)
+    entries = (seen, TimeEntry(1_700_000_002_000))
+    state = apply_events(
+        state,
+        WorkflowStepped(frame_id=ROOT_FRAME_ID, entries=entries, alarm=alarm),
+        approval_requested_event("c4"),
+    )
+    answered = Answered(
+        call_id="c4", content="7", is_json=True, at=MOMENT + timedelta(hours=1)
+    )
+    return apply_events(state, answered)
 
 
 # Attachments --------------------------------------------------------------------
