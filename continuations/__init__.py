@@ -30,8 +30,7 @@ if TYPE_CHECKING:
         sleep_until,
         wait_for,
     )
-    from continuations.authoring.workflow.flow import Flow
-    from continuations.authoring.workflow.workflow import workflow
+    from continuations.authoring.workflow.workflow import Flow, workflow
     from continuations.core.identity import Identity
     from continuations.core.reading.views import Call, Frame
     from continuations.core.rows.decisions import Answer, Approve, Deny, Fail
@@ -66,8 +65,7 @@ _EXPORTS_BY_MODULE = {
     "continuations.authoring.agent.task_method": "task",
     "continuations.authoring.tool.tool": "ask_person tool",
     "continuations.authoring.tool_waits": "ask external sleep sleep_until wait_for",
-    "continuations.authoring.workflow.flow": "Flow",
-    "continuations.authoring.workflow.workflow": "workflow",
+    "continuations.authoring.workflow.workflow": "Flow workflow",
     "continuations.core.rows.decisions": "Answer Approve Deny Fail",
     "continuations.core.rows.grants": "Grant",
     "continuations.core.identity": "Identity",

@@ -11,11 +11,12 @@ import asyncio
 import contextvars
 import logging
 import time
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid, ResultNotSerializable
-from continuations.authoring.workflow.flow import Flow, FlowCall, Restart
 from continuations.authoring.workflow.flow_loop import FlowLoop
+from continuations.authoring.workflow.workflow import Flow, Restart
 from continuations.core import jsontext
 from continuations.core.messages import ToolCallRequest
 from continuations.core.rows.calls import Errored, Returned
@@ -43,7 +44,7 @@ from continuations.errors import (
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from continuations.authoring.tool_waits import ToolWait
     from continuations.authoring.workflow.workflow import Workflow
@@ -58,6 +59,66 @@ _ERRORS: dict[str, type[CallError]] = {
     "expired": CallExpired,
     "cancelled": CallCancelled,
 }
+
+
+class FlowCall(Coroutine[Any, Any, Any]):
+    """One call of a workflow. It begins when it is first awaited.
+
+    Attributes:
+        tool: The name under which the history knows what is called.
+        arguments: The arguments as the code gave them, as canonical JSON.
+        value_of: Makes the value from an outcome; raises `ValueError`.
+        asked: The wait of a call with which the workflow itself waits, or `None`.
+        call_id: The id, once the call is in the history.
+    """
+
+    def __init__(
+        self,
+        drive: FlowDrive,
+        tool: str,
+        arguments: str,
+        value_of: Callable[[Any], Any],
+        asked: ToolWait[Any] | None = None,
+    ) -> None:
+        self.tool = tool
+        self.arguments = arguments
+        self.value_of = value_of
+        self.asked = asked
+        self.call_id = ""
+        self.future: asyncio.Future[Any] | None = None
+        self._drive = drive
+        self._number = drive.loop.next_number()
+        self._steps: Generator[Any, Any, Any] | None = None
+
+    def __hash__(self) -> int:
+        return self._number
+
+    def __repr__(self) -> str:
+        return f"<call of {self.tool}>"
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        if self.future is not None:
+            msg = f"a call of {self.tool} is awaited twice. Make a task of it."
+            raise RuntimeError(msg)
+        self.future = self._drive.begin(self)
+        return (yield from self.future)
+
+    def send(self, value: Any) -> Any:
+        """Go on, as a coroutine does."""
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an exception where the call waits, as a coroutine does."""
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        """End the call, as a coroutine does."""
+        if self._steps is not None:
+            self._steps.close()
 
 
 class HistoryDiffers(Exception):
@@ -120,6 +181,16 @@ class FlowDrive:
         self._has_ended = False
         self._restart: str | None = None
         self._end: Returned | Errored | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the workflow."""
+        return self.workflow.name
+
+    @property
+    def now(self) -> int:
+        """The time of the history, in milliseconds."""
+        return self.loop.now
 
     # Replay ------------------------------------------------------------------------
 

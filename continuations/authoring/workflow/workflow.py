@@ -1,10 +1,15 @@
-"""Workflows: agents whose next step is chosen by Python code instead of a model."""
+"""Workflows: agents whose next step is chosen by Python code instead of a model.
+
+`Flow` and `Workflow` stand in one module, because each names the other.
+"""
 
 from __future__ import annotations
 
 import inspect
 import typing
+from datetime import UTC, datetime
 from functools import cached_property, update_wrapper
+from random import Random
 from types import FunctionType
 from typing import (
     TYPE_CHECKING,
@@ -13,9 +18,11 @@ from typing import (
     Generic,
     NoReturn,
     ParamSpec,
+    Protocol,
     TypeVar,
     overload,
 )
+from uuid import UUID
 
 from continuations.authoring import callables
 from continuations.authoring.agent.agent import Agent, AgentTool
@@ -36,16 +43,206 @@ if TYPE_CHECKING:
 
     from continuations.authoring.agent.agent_options import ToolLike
     from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.context import ToolContext
     from continuations.authoring.readings import Reading, Summary
     from continuations.authoring.tool.tool_options import EnabledCondition
     from continuations.authoring.tool.tool_protocol import ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
-    from continuations.authoring.workflow.flow import Flow
     from continuations.core.rows.workflow_history import OutcomeEntry
 
 P = ParamSpec("P")
+T = TypeVar("T")
 R = TypeVar("R")
 _PLAIN = (str, int, float, bool, type(None))
+
+
+class Restart(BaseException):
+    """Leaves the code of a workflow that begins anew."""
+
+
+class DriveOfFlow(Protocol):
+    """The running code of a workflow, as its `Flow` sees it; see `FlowDrive`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the workflow."""
+        ...
+
+    @property
+    def now(self) -> int:
+        """The time of the history, in milliseconds."""
+        ...
+
+    @property
+    def seed(self) -> str:
+        """The seed of the randomness."""
+        ...
+
+    def make_call(
+        self, target: Any, args: Any, kwargs: Any
+    ) -> Coroutine[Any, Any, Any]:
+        """Return a call; raises `InvalidInput`."""
+        ...
+
+    def is_patched(self, name: str) -> bool:
+        """Return whether the code after a change runs."""
+        ...
+
+    def ask_restart(self, args: Any, kwargs: Any) -> None:
+        """Keep the arguments with which the code begins anew."""
+        ...
+
+
+class Flow:
+    """The workflow, as its code sees it: the first parameter of the function.
+
+    Await `flow.call(...)` for tools, agents and other workflows, and the waits
+    `ask(...)`, `wait_for(...)`, `external(...)`, `sleep(...)` and `sleep_until(...)`.
+    Everything else is plain asyncio.
+    """
+
+    def __init__(self, drive: DriveOfFlow) -> None:
+        self._drive = drive
+        self._random: Random | None = None
+
+    def __repr__(self) -> str:
+        return f"<Flow of {self._drive.name}>"
+
+    if TYPE_CHECKING:
+
+        @overload
+        def call(
+            self, target: Workflow[P, T], /, *args: P.args, **kwargs: P.kwargs
+        ) -> Coroutine[Any, Any, T]: ...
+        @overload
+        def call(
+            self, target: Agent[T], input: object = ..., /, **arguments: Any
+        ) -> Coroutine[Any, Any, T]: ...
+        @overload
+        def call(
+            self,
+            target: Callable[
+                Concatenate[ToolContext, P], Coroutine[Any, Any, ToolWait[T]]
+            ],
+            /,
+            *args: P.args,
+            **kwargs: P.kwargs,
+        ) -> Coroutine[Any, Any, T]: ...
+        @overload
+        def call(
+            self,
+            target: Callable[P, Coroutine[Any, Any, ToolWait[T]]],
+            /,
+            *args: P.args,
+            **kwargs: P.kwargs,
+        ) -> Coroutine[Any, Any, T]: ...
+        @overload
+        def call(
+            self,
+            target: Callable[Concatenate[ToolContext, P], Coroutine[Any, Any, T]],
+            /,
+            *args: P.args,
+            **kwargs: P.kwargs,
+        ) -> Coroutine[Any, Any, T]: ...
+        @overload
+        def call(
+            self,
+            target: Callable[P, Coroutine[Any, Any, T]],
+            /,
+            *args: P.args,
+            **kwargs: P.kwargs,
+        ) -> Coroutine[Any, Any, T]: ...
+        @overload
+        def call(
+            self,
+            target: Callable[Concatenate[ToolContext, P], T],
+            /,
+            *args: P.args,
+            **kwargs: P.kwargs,
+        ) -> Coroutine[Any, Any, T]: ...
+        @overload
+        def call(
+            self,
+            target: Callable[P, T],
+            /,
+            *args: P.args,
+            **kwargs: P.kwargs,
+        ) -> Coroutine[Any, Any, T]: ...
+
+    def call(
+        self, target: Any, /, *args: Any, **kwargs: Any
+    ) -> Coroutine[Any, Any, Any]:
+        """Return a call of a tool, an agent or a workflow, to be awaited.
+
+        The call is made when it is first awaited, by `await`, `create_task`, `gather`
+        or a `TaskGroup`. It runs under the rules of every call: approvals, retries and
+        unknown outcomes.
+
+        Args:
+            target: A tool, an agent or a workflow that the decorator lists.
+            *args: Its arguments. An agent takes the text of the task, or one value of
+                its `input_type`.
+            **kwargs: Its arguments by name.
+
+        Returns:
+            The call. Its result has the return type of the tool, or the output type of
+            the agent.
+
+        Raises:
+            InvalidInput: The workflow does not list the target, or the arguments do not
+                fit it.
+            CallFailed: The call failed; raised where the call is awaited, like those
+                that follow.
+            CallDenied: A person or a rule denied it.
+            CallExpired: No person decided in time.
+            CallCancelled: An operator cancelled it.
+        """
+        return self._drive.make_call(target, args, kwargs)
+
+    def now(self) -> datetime:
+        """Return the time of the history, in UTC: the same in every replay."""
+        return datetime.fromtimestamp(self._drive.now / 1000, UTC)
+
+    @property
+    def random(self) -> Random:
+        """Randomness that is the same in every replay."""
+        if self._random is None:
+            self._random = Random(self._drive.seed)  # noqa: S311 - it is repeatable
+        return self._random
+
+    def uuid(self) -> UUID:
+        """Return a new UUID that is the same in every replay."""
+        return UUID(int=self.random.getrandbits(128), version=4)
+
+    def patched(self, name: str) -> bool:
+        """Return whether the new code after a change runs, in this workflow.
+
+        It is true for a workflow that comes here for the first time, and false for one
+        whose history went past this place with the code before.
+
+        Args:
+            name: The name of the change.
+
+        Returns:
+            Whether the new code runs. The answer stays the same for this workflow.
+        """
+        return self._drive.is_patched(name)
+
+    def restart(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Begin the function anew with other arguments and an empty history.
+
+        A loop over months keeps its history short with it. Open calls are cancelled as
+        at the end of the function.
+
+        Args:
+            *args: The arguments of the workflow.
+            **kwargs: Its arguments by name.
+
+        Raises:
+            InvalidInput: The arguments do not fit the function.
+        """
+        self._drive.ask_restart(args, kwargs)
+        raise Restart
 
 
 class Workflow(Agent[R], Generic[P, R]):
