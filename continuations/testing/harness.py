@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, cast
 
 from continuations import (
+    Agent,
     Answer,
     Approve,
     Deny,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import TypeAlias
 
-    from continuations import Agent, Outcome, Wait
+    from continuations import Outcome, Wait
     from continuations.results import Decision, Publication, SweepResult, Verdict, Vote
     from continuations_storage import Store
 
@@ -530,7 +531,8 @@ class AgentHarness(WaitDecider, Generic[Output]):
 
     def _make_agent(self) -> Agent[Output]:
         given: Any = self._agent
-        made: Any = given() if callable(given) else given
+        is_function = callable(given) and not isinstance(given, Agent)
+        made: Any = given() if is_function else given
         return cast("Agent[Output]", made)
 
     def _work(self, input: Input | None) -> Outcome[Output]:  # noqa: A002

@@ -124,7 +124,7 @@ class FlowLoop(_Base):  # type: ignore[misc]
         ready = self._ready
         while ready:
             handle = ready.popleft()
-            if not handle._cancelled:  # type: ignore[attr-defined]
+            if not handle._cancelled:
                 try:
                     handle._run()
                 except SystemExit:

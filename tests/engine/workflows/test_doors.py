@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from continuations import AsyncRunner, Flow, Runner, Suspended, ask, workflow
+from continuations import AsyncRunner, Flow, Runner, Suspended, ask, sleep, workflow
 from continuations.cli import main
 from continuations.errors import InvalidInput
 from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
+from continuations.testing import AgentHarness
 from continuations_storage import MemoryStore
 from tests.engine.workflows.flow_tools import add, pay
 
@@ -136,3 +137,21 @@ def test_arguments_as_a_dict_are_checked() -> None:
     assert "pay" == started.waits[0].tool
     with pytest.raises(InvalidInput, match="do not fit"):
         runner.start({"euros": 4})
+
+
+def test_harness_of_applications_moves_the_clock_and_restarts() -> None:
+    @workflow(tools=[pay])
+    async def sleeps(flow: Flow, cents: int) -> str:
+        receipt = await flow.call(pay, cents)
+        await sleep(3600)
+        return receipt
+
+    harness = AgentHarness(sleeps)
+
+    harness.run_to_pause(sleeps.bind(7))
+    harness.approve()
+    harness.restart()
+    harness.run_to_pause()
+    harness.advance(hours=2)
+
+    assert "paid 7" == harness.resume().result()
