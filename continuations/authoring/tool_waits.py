@@ -80,6 +80,13 @@ class ToolWait(_Awaited[T]):
     until: datetime | None = None
     on_deadline: QuestionDeadline | None = None
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether it is the same wait: two equal questions are two waits."""
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
     if not TYPE_CHECKING:
 
         def __await__(self) -> Any:

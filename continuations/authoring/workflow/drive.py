@@ -20,11 +20,11 @@ from continuations.authoring.workflow.workflow import Flow, Restart
 from continuations.core import jsontext
 from continuations.core.messages import ToolCallRequest
 from continuations.core.rows.calls import Errored, Returned
+from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.rows.workflow_history import (
     BY_WORKFLOW,
     MANY_ENTRIES,
     MAX_ENTRIES,
-    WAIT_TOOLS,
     CommandsEntry,
     InvalidEntry,
     OutcomeEntry,
@@ -96,6 +96,22 @@ class FlowCall(Coroutine[Any, Any, Any]):
     def __repr__(self) -> str:
         return f"<call of {self.tool}>"
 
+    def __del__(self) -> None:
+        """Tell the developer of a call that the code forgot to await."""
+        drive = getattr(self, "_drive", None)
+        if self.future is None and drive is not None and not drive.loop.is_closed():
+            _log.warning(
+                "workflow %s: a call of %s was never awaited, so it was never made. "
+                "Write: await flow.call(...).",
+                drive.name,
+                self.tool,
+            )
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the code cancelled the call."""
+        return self.future is not None and self.future.cancelled()
+
     def __await__(self) -> Generator[Any, Any, Any]:
         if self.future is not None:
             msg = f"a call of {self.tool} is awaited twice. Make a task of it."
@@ -132,16 +148,19 @@ class FlowStep:
     Attributes:
         entries: The new entries of the history.
         cancelled: The ids of the open calls that the code cancelled.
+        cancelled_new: The places of the new calls of this step that it cancelled.
         alarm: When the earliest timer is due, in milliseconds, or `None`.
         end: The end of the function, or `None`.
-        restart: The arguments with which the code begins anew, or `None`.
+        restart: The arguments with which the code begins anew, and the time of this
+            decision, or `None`.
     """
 
     entries: tuple[Entry, ...]
     cancelled: tuple[str, ...] = ()
+    cancelled_new: tuple[int, ...] = ()
     alarm: int | None = None
     end: Returned | Errored | None = None
-    restart: str | None = None
+    restart: tuple[str, int] | None = None
 
 
 class FlowDrive:
@@ -178,8 +197,11 @@ class FlowDrive:
         self._patches: dict[str, bool] = {}
         self._new_patches: list[str] = []
         self._is_replaying = False
+        self._recorded_calls: frozenset[tuple[str, str]] = frozenset()
+        self._has_awaited = False
+        self._is_ending = False
         self._has_ended = False
-        self._restart: str | None = None
+        self._restart: tuple[str, int] | None = None
         self._end: Returned | Errored | None = None
 
     @property
@@ -203,6 +225,12 @@ class FlowDrive:
         self._recorded_patches = frozenset(
             each.name for each in entries if isinstance(each, PatchEntry)
         )
+        self._recorded_calls = frozenset(
+            (self._newest_name(call.tool), call.arguments)
+            for each in entries
+            if isinstance(each, CommandsEntry)
+            for call in each.calls
+        )
         last = max(
             number
             for number, each in enumerate(entries)
@@ -214,6 +242,7 @@ class FlowDrive:
                 self._take(entry)
         self._is_replaying = False
         self.entry_count = len(entries)
+        self._check_size()
 
     def _take(self, entry: Entry) -> None:
         match entry:
@@ -243,6 +272,7 @@ class FlowDrive:
         self._run()
 
     def _compare(self, calls: Sequence[ToolCallRequest]) -> None:
+        self._forget_cancelled()
         for number, recorded in enumerate(calls):
             if number >= len(self._made):
                 raise HistoryDiffers(
@@ -265,7 +295,13 @@ class FlowDrive:
         self._check_no_other_call(len(calls))
         self._made.clear()
 
+    def _forget_cancelled(self) -> None:
+        """Leave out the calls that the code cancelled before they could begin."""
+        if self._made:
+            self._made = [call for call in self._made if not call.is_cancelled]
+
     def _check_no_other_call(self, after: int = 0) -> None:
+        self._forget_cancelled()
         if len(self._made) > after:
             made = self._made[after]
             raise HistoryDiffers(
@@ -334,22 +370,28 @@ class FlowDrive:
                 time.monotonic() - began,
             )
         self._check_size()
+        new = enumerate(self._unbound)
+        restart = self._restart if self._has_ended else None
         return FlowStep(
             entries=tuple(entries),
-            cancelled=self._cancelled_ids(),
+            cancelled=tuple(key for key, c in self._open.items() if c.is_cancelled),
+            cancelled_new=tuple(place for place, c in new if c.is_cancelled),
             alarm=self.alarm,
-            end=None if self._restart is not None else self._end,
-            restart=self._restart if self._has_ended else None,
+            end=self._end if self._has_ended and restart is None else None,
+            restart=restart,
         )
 
     def _check_size(self) -> None:
         if self.entry_count >= MAX_ENTRIES and not self._has_ended:
-            self._has_ended = True
             self._end = Errored(
                 "entries",
                 f"the history has {MAX_ENTRIES:,} entries. Begin it anew with "
                 "flow.restart(...) from time to time.",
             )
+            self._restart = None
+            self._is_ending = self._has_ended = True
+            self._cancel_tasks()
+            self._cancel_calls()
         elif self.entry_count >= MANY_ENTRIES and not self._has_ended:
             _log.warning(
                 "workflow %s: the history has %s entries, and at %s the workflow fails."
@@ -378,6 +420,7 @@ class FlowDrive:
     def _add_news(self, entries: list[Entry]) -> None:
         entries += [PatchEntry(name) for name in self._new_patches]
         self._new_patches.clear()
+        self._forget_cancelled()
         if self._made:
             entries.append(
                 CommandsEntry(
@@ -403,6 +446,7 @@ class FlowDrive:
 
     def _deliver(self, outcome: OutcomeEntry) -> None:
         self._advance(outcome.at)
+        self._has_awaited = True
         call = self._open.pop(outcome.call_id)
         future = call.future
         assert future is not None  # noqa: S101 - a recorded call has begun
@@ -427,15 +471,9 @@ class FlowDrive:
         if due is None or due > now:
             self.loop.set_time(now)
             return
+        self._has_awaited = True
         self.loop.advance(now)
         self._end_if_done()
-
-    def _cancelled_ids(self) -> tuple[str, ...]:
-        return tuple(
-            call_id
-            for call_id, call in self._open.items()
-            if call.future is not None and call.future.cancelled()
-        )
 
     def _run(self) -> None:
         self.loop.run_ready()
@@ -446,30 +484,40 @@ class FlowDrive:
         main = self._main
         if main is None or not main.done() or self._has_ended:
             return
+        if not self._is_ending:
+            self._is_ending = True
+            self._end = self._end_of(main)
+            self._cancel_tasks()
+        if self.loop.tasks:
+            return  # their cleanup awaits something
         self._has_ended = True
-        self._end = self._end_of(main)
+        self._cancel_calls()
+
+    def _cancel_tasks(self) -> None:
         for task in [*self.loop.tasks]:
             task.cancel()
         self.loop.create_task(self.loop.shutdown_asyncgens())
         self.loop.run_ready()
-        for call in self._open.values():
+
+    def _cancel_calls(self) -> None:
+        for call in (*self._open.values(), *self._unbound, *self._made):
             if call.future is not None and not call.future.done():
                 call.future.cancel()
+        self.loop.run_ready()
 
     def _end_of(self, main: asyncio.Task[Any]) -> Returned | Errored:
         if main.cancelled():
             return Errored("exception", "CancelledError: the workflow cancelled itself")
         error = main.exception()
+        if not isinstance(error, Restart):
+            self._restart = None  # the code went on after it
         if error is None:
             try:
                 return Returned(self.workflow.output_text(main.result()))
             except ResultNotSerializable as problem:
                 return Errored("result", f"the result cannot be stored: {problem}.")
-        if not isinstance(error, Restart):
-            self._restart = None
-        if isinstance(error, CallError):
-            return Errored("call", f"{type(error).__name__}: {error}")
-        return Errored("exception", f"{type(error).__name__}: {error}".rstrip(": "))
+        code = "call" if isinstance(error, CallError) else "exception"
+        return Errored(code, _text_of(error))
 
     # What the code calls -------------------------------------------------------------
 
@@ -478,7 +526,9 @@ class FlowDrive:
         self._check_running("flow.call")
         declared = self.workflow.declared(target)
         arguments = declared.arguments_json(args, kwargs)
-        if not self._is_replaying:
+        # A recorded call has been checked before.
+        known = self._newest_name(declared.name), arguments
+        if not self._is_replaying or known not in self._recorded_calls:
             declared.check_arguments(arguments)
         return FlowCall(self, declared.name, arguments, declared.value_of)
 
@@ -488,17 +538,15 @@ class FlowDrive:
 
         if not is_tool_wait(awaited):
             return awaited
-        self._check_running(f"{awaited.kind}")
-        if awaited.kind == "timer":
+        rules = WAIT_RULES[awaited.kind]
+        self._check_running(rules.function)
+        if not rules.has_object:
             return self._sleep(awaited)
-        arguments = {
-            "question": {"question": awaited.question},
-            "event": {"event": awaited.event, "key": awaited.key},
-            "external": {"job": awaited.question},
-        }[awaited.kind]
+        given = {name: getattr(awaited, name) for name in ("question", "event", "key")}
+        arguments = {name: value for name, value in given.items() if value is not None}
         return FlowCall(
             self,
-            WAIT_TOOLS[awaited.kind],
+            f".{rules.function}",  # no declared tool has such a name
             jsontext.canonical(arguments),
             lambda outcome: self.workflow.answer_of(awaited, outcome),
             awaited,
@@ -529,7 +577,8 @@ class FlowDrive:
 
     def is_patched(self, name: str) -> bool:
         """Return whether the code after a change runs."""
-        if not name:
+        given: object = name
+        if not isinstance(given, str) or not given:
             msg = f"flow.patched(...) takes the name of a change, got {name!r}."
             raise InvalidInput(msg)
         if name not in self._patches:
@@ -541,7 +590,23 @@ class FlowDrive:
 
     def ask_restart(self, args: Any, kwargs: Any) -> None:
         """Keep the arguments with which the code begins anew."""
-        self._restart = self.workflow.arguments_json(args, kwargs)
+        arguments = self.workflow.arguments_json(args, kwargs)
+        if not self._has_awaited:
+            msg = (
+                "flow.restart(...) was called before the code awaited anything, so it "
+                "would begin anew without end. Await a call or sleep(...) before it."
+            )
+            raise InvalidInput(msg)
+        self._restart = arguments, self.loop.now
+
+
+def _text_of(error: BaseException) -> str:
+    """Return the class and the text of an exception of the code."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - a class of the application
+        text = ""
+    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def _error_of(call: FlowCall, outcome: OutcomeEntry) -> CallError:

@@ -204,9 +204,9 @@ class FlowLoop(_Base):  # type: ignore[misc]
         **options: Any,
     ) -> asyncio.Task[Any]:
         """Make a task with a number; raises `RuntimeError` for an order by address."""
-        if type(coro) is CoroutineType:
+        if not hasattr(coro, "_number"):  # a call has one, and sets keep its place
             _check_order(coro)
-        elif not isinstance(coro, Coroutine):
+        if type(coro) is not CoroutineType and not isinstance(coro, Coroutine):
             coro = self.coroutine_of(coro)
         options.pop("eager_start", None)
         number = self.next_number()
@@ -300,7 +300,8 @@ def _check_order(coro: Any) -> None:
             return
         code = frame.f_code
         if code.co_filename == _TASKS_FILE and code.co_qualname in _UNORDERED:
-            coro.close()
+            if hasattr(coro, "close"):
+                coro.close()
             msg = (
                 "as_completed() got coroutines in a workflow: it starts them in the "
                 "order of their addresses. Make tasks first: "

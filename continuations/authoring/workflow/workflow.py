@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import typing
+from collections.abc import Coroutine
 from datetime import UTC, datetime
 from functools import cached_property, update_wrapper
 from random import Random
@@ -39,7 +40,7 @@ from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from continuations.authoring.agent.agent_options import ToolLike
     from continuations.authoring.approval import ApprovalPolicy, Condition
@@ -309,7 +310,21 @@ class Workflow(Agent[R], Generic[P, R]):
         Raises:
             InvalidInput: The arguments do not fit the function.
         """
+        self._check_result_type()
         return BoundWorkflow(self, self.arguments_json(args, kwargs))
+
+    def _check_result_type(self) -> None:
+        """Raise `InvalidInput` before any effect if no result can have the type."""
+        type_ = self.result_type
+        if type_ in _PLAIN or type_ in (None, Any):
+            return
+        from continuations.authoring.arguments import typed_values  # noqa: PLC0415 - slow to import
+
+        try:
+            typed_values.make_type_adapter(type_)
+        except InvalidInput as error:
+            msg = f"workflow {self.name}: its return type cannot be stored: {error}"
+            raise InvalidInput(msg) from None
 
     def bind_arguments(self, arguments: Mapping[str, Any]) -> BoundWorkflow[R]:
         """Return the workflow with arguments that came as JSON values.
@@ -377,6 +392,9 @@ class Workflow(Agent[R], Generic[P, R]):
         """Return the result of the function as text; raises `ResultNotSerializable`."""
         if self.has_text_output and isinstance(value, str):
             return str.__str__(value)
+        if isinstance(value, Coroutine):
+            msg = f"it is {value!r}, which was not awaited. Write: return await ..."
+            raise ResultNotSerializable(msg)
         text = json_of(value)
         try:
             self.parse_output(text)
@@ -687,7 +705,7 @@ def typed_value(text: str, wanted: Any) -> Any:
     try:
         return answer_types.typed_value(text, wanted)
     except ArgumentsInvalid as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(str(error).replace("The answer", "The result")) from None
 
 
 def _scope_of(tool: Any) -> Mapping[str, Any] | None:

@@ -279,6 +279,7 @@ class WorkflowStepped:
         frame_id: The frame of the workflow.
         entries: The new entries of its history. A command has no id yet.
         cancelled: The open calls that the code cancelled.
+        cancelled_new: The places of those among the new calls.
         alarm: The wait for the earliest timer, or `None`.
         end: The end of the function, or `None`.
         restart: The start of a new history, or `None`.
@@ -287,6 +288,7 @@ class WorkflowStepped:
     frame_id: str
     entries: tuple[Entry, ...]
     cancelled: tuple[str, ...] = ()
+    cancelled_new: tuple[int, ...] = ()
     alarm: Wait | None = None
     end: Returned | Errored | None = None
     restart: StartEntry | None = None

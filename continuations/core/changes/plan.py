@@ -131,8 +131,10 @@ def plan(state: RunState) -> tuple[Action, ...]:
     for row_id in ids:
         call = state.calls.get(row_id)
         if call is None:
-            is_workflow = bool(state.frames[row_id].step)
-            actions.append(StepWorkflow(row_id) if is_workflow else AskModel(row_id))
+            if not state.frames[row_id].step:
+                actions.append(AskModel(row_id))
+            elif not _is_cancelled(state, row_id):
+                actions.append(StepWorkflow(row_id))
         elif call.cancelled is not None:
             if _can_be_cancelled(state, call):
                 actions.append(CancelCall(row_id))
@@ -141,11 +143,17 @@ def plan(state: RunState) -> tuple[Action, ...]:
     return tuple(actions)
 
 
+def _is_cancelled(state: RunState, frame_id: str) -> bool:
+    """Return whether the call of a workflow was cancelled: its code runs no more."""
+    call = state.calls.get(state.frames[frame_id].parent_call_id or "")
+    return call is not None and call.cancelled is not None
+
+
 def _can_be_cancelled(state: RunState, call: CallRow) -> bool:
     """Return whether a marked call can end: a call that runs, runs to its end."""
     if isinstance(call.state, Proposed | Waiting | Ready | Parked):
         return True
-    if not isinstance(call.state, Nested):
+    if not isinstance(call.state, Nested) or not state.frames[call.frame_id].step:
         return False
     frames = [state.frames[call.state.frame_id]]
     for frame in frames:  # grows while it is read

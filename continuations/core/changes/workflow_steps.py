@@ -48,9 +48,11 @@ def apply(draft: Draft, event: WorkflowStepped | WorkflowDue) -> End | None:
         return None
     if not frame.step:
         raise illegal_transition(f"frame {frame.id} is of no workflow", event)
+    known = {*frame.open_call_ids}
     for entry in event.entries:
         frame = _with_entry(draft, frame, entry, event)
-    for call_id in event.cancelled:
+    new = [each for each in frame.open_call_ids if each not in known]
+    for call_id in (*event.cancelled, *(new[place] for place in event.cancelled_new)):
         row = draft.call(call_id)
         if row.cancelled is None and not isinstance(row.state, CLOSED_STATES):
             _mark(draft, row)
@@ -105,13 +107,17 @@ def _mark(draft: Draft, row: CallRow) -> None:
     draft.put_call(replace(row, cancelled=CANCELLED_BY_WORKFLOW))
     if not isinstance(row.state, Nested):
         return
-    below = [*draft.frame(row.state.frame_id).open_call_ids]
-    while below:
-        call = draft.call(below.pop())
-        if isinstance(call.state, Nested):
-            reason = call.cancelled or CANCELLED_BY_WORKFLOW
-            draft.put_call(replace(call, cancelled=reason))
-            below += draft.frame(call.state.frame_id).open_call_ids
+    frames = [draft.frame(row.state.frame_id)]
+    for frame in frames:  # grows while it is read
+        for wait in draft.waits_of_frame(frame.id):
+            if not wait.rules.suspends:
+                draft.drop_wait(wait.id)
+        for call_id in frame.open_call_ids:
+            call = draft.call(call_id)
+            if isinstance(call.state, Nested):
+                reason = call.cancelled or CANCELLED_BY_WORKFLOW
+                draft.put_call(replace(call, cancelled=reason))
+                frames.append(draft.frame(call.state.frame_id))
 
 
 def _set_alarm(draft: Draft, event: WorkflowStepped) -> None:

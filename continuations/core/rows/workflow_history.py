@@ -35,8 +35,6 @@ OUTCOME_ENDS = frozenset({"returned", "failed", "denied", "expired", "cancelled"
 # More entries are not replayed: the frame fails with the code `entries`.
 MAX_ENTRIES = 20_000
 MANY_ENTRIES = 5_000
-# The calls with which a workflow itself waits; no declared tool has such a name.
-WAIT_TOOLS = {"question": ".ask", "event": ".wait_for", "external": ".external"}
 
 
 class StartEntry(NamedTuple):

@@ -129,7 +129,8 @@ class Performer:
         `None`: agents must check the call first; see `checks`.
         """
         call = state.calls[call_id]
-        if call.tool.startswith("."):  # no declared tool has such a name
+        # No declared tool has such a name, but a model may invent it.
+        if call.tool.startswith(".") and state.frames[call.frame_id].step:
             return self.drives.parked(state, call)
         return await self._examiner.examine(state, call_id)
 
@@ -321,7 +322,7 @@ class Performer:
             return _json_result(call, result, patch)
         if len(result) > _SHORT_RESULT:
             result = self._within_limit(state, call, result)
-        return CallReturned(call_id=call.id, content=result, patch=patch)
+        return CallReturned(call_id=call.id, content=str(result), patch=patch)
 
     async def _waiting_or_stored(
         self,

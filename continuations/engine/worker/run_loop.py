@@ -95,6 +95,7 @@ _DERIVED_EVENTS = (
     CallInvalid,
     SubAgentStarted,
     FrameWatched,
+    SuspensionEnded,
 )
 
 
@@ -551,7 +552,7 @@ class RunLoop:
         derived = isinstance(event, _DERIVED_EVENTS)
         derived = derived and not getattr(event, "trip", None)  # for its event
         if isinstance(event, WorkflowStepped):
-            derived = not event.cancelled
+            derived = not (event.cancelled or event.cancelled_new)
         may_be_lost = derived or (
             isinstance(event, CallReturned | CallRaised)
             and self.state.calls[event.call_id].repeatable

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from continuations.engine.stack.stack_binding import StackBinding
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A timer after the year 9000 never fires.
+_MAX_TIME = to_milliseconds(datetime(9000, 1, 1, tzinfo=UTC))
 
 
 class _WaitingWorkflow(NamedTuple):
@@ -74,7 +76,10 @@ class FlowDrives:
             deadline = None if alarm is None else alarm.deadline
             due = None if deadline is None else to_milliseconds(deadline)
             is_waiting = frame.step == "waits"
-            if is_waiting and (drive.has_news or drive.alarm != due):
+            alarm_now = drive.alarm
+            if alarm_now is not None and alarm_now > _MAX_TIME:
+                alarm_now = None
+            if is_waiting and (drive.has_news or alarm_now != due):
                 state = advance(state, WorkflowDue(frame_id=frame.id))
         return state
 
@@ -121,16 +126,16 @@ class FlowDrives:
             raise _changed(state, frame, error) from None
         restart = None
         if made.restart is not None:
-            restart = StartEntry(
-                made.restart,
-                max(to_milliseconds(now), last),
-                self.ports.ids.new_ulid(now),
-            )
+            arguments, at = made.restart
+            restart = StartEntry(arguments, at, self.ports.ids.new_ulid(now))
         alarm = self._alarm(state, frame, made.alarm, now)
         return WorkflowStepped(
             frame_id=frame_id,
             entries=made.entries,
-            cancelled=made.cancelled,
+            cancelled=tuple(
+                each for each in made.cancelled if state.calls[each].cancelled is None
+            ),
+            cancelled_new=made.cancelled_new,
             alarm=alarm,
             end=made.end,
             restart=restart,
@@ -148,7 +153,7 @@ class FlowDrives:
     def _alarm(
         self, state: RunState, frame: FrameRow, due: int | None, now: datetime
     ) -> Wait | None:
-        if due is None:
+        if due is None or due > _MAX_TIME:
             return None
         old = _alarm_of(state, frame.id)
         deadline = _EPOCH + timedelta(milliseconds=due)
