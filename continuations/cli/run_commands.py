@@ -65,6 +65,14 @@ if TYPE_CHECKING:
     from continuations.results import DriftRow, SweepResult
 
 
+WorkflowArguments = Annotated[
+    str | None,
+    typer.Option(
+        "--args", metavar="JSON", help="The arguments of a workflow, as a JSON object."
+    ),
+]
+
+
 @with_common_options
 def start(  # noqa: PLR0913 - one parameter for each option
     command: Command,
@@ -79,12 +87,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
     *,
     run_id: NewRunId = None,
     agent: RootAgent = None,
-    args: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON", help="The arguments of a workflow, as a JSON object."
-        ),
-    ] = None,
+    args: WorkflowArguments = None,
     label: Labels = None,
     title: Title = None,
     by: Requester = None,

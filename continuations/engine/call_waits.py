@@ -104,7 +104,6 @@ def new_wait(  # noqa: PLR0913 - one parameter for each part of a wait
     contract_digest, policy = call.contract_digest or "", None
     if declared is not None:
         contract_digest, policy = approved_contract_digest(declared), declared.approval
-    timeout = policy.decision_timeout if policy else None
     validity = policy.approval_validity if policy else None
     return Wait(
         id=layout.build_wait_id(kind, ulid, state.run.id),
@@ -117,7 +116,7 @@ def new_wait(  # noqa: PLR0913 - one parameter for each part of a wait
         schema_json=tool.schema_json if tool is not None else "{}",
         digest=approval_digest(state, call, arguments, contract_digest),
         created_at=now,
-        deadline=now + timeout if timeout is not None else None,
+        deadline=_deadline(policy, now),
         valid_for=validity // timedelta(seconds=1) if validity is not None else None,
         policy=policy.display_name if policy else None,
         denial_stops=policy is not None and policy.on_denied == "stop",
@@ -132,6 +131,11 @@ def new_wait(  # noqa: PLR0913 - one parameter for each part of a wait
         editable_json=_editable_json(policy),
         answer_schema_json=_result_schema(state, call, tool),
     )
+
+
+def _deadline(policy: ApprovalPolicy | None, now: datetime) -> datetime | None:
+    timeout = policy.decision_timeout if policy else None
+    return None if timeout is None else now + timeout
 
 
 def _result_schema(

@@ -28,6 +28,11 @@ _FILE_TIMES = {
 
 # Reason -> file and function of each use.
 _REASONS: dict[str, str] = {
+    """It is the time of the history of a workflow. No clock is read.""": """
+        authoring/workflow/drive.py FlowDrive.ask_restart
+        authoring/workflow/drive.py FlowDrive.now
+        authoring/workflow/workflow.py Flow.now
+    """,
     """The store's time counts: the place asks for it before it decides, or the reply to
     its create corrects it.""": """
         engine/sweep/event_sweep.py EventSweep._is_old
@@ -49,6 +54,11 @@ _REASONS: dict[str, str] = {
     """Nothing follows without a claim or a version. The guard before each of them
     compares the clocks, and raises `ClockOff` if they differ too much.""": """
         engine/calls/admission.py Admission.hold
+        engine/start/new_run.py start_entry
+        engine/worker/run_loop.py RunLoop._ring_alarms
+        engine/worker/run_loop.py RunLoop._seconds_to_alarm
+        engine/workflow/flow_drives.py FlowDrives.parked
+        engine/workflow/flow_drives.py FlowDrives.step
         engine/calls/admission.py Admission.why_void
         engine/calls/admission.py Admission.ask_again
         engine/calls/admission.py Admission._new_wait

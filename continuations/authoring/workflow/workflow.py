@@ -100,6 +100,9 @@ class Flow:
     Await `flow.call(...)` for tools, agents and other workflows, and the waits
     `ask(...)`, `wait_for(...)`, `external(...)`, `sleep(...)` and `sleep_until(...)`.
     Everything else is plain asyncio.
+
+    Args:
+        drive: The running code of the workflow.
     """
 
     def __init__(self, drive: DriveOfFlow) -> None:
@@ -201,7 +204,11 @@ class Flow:
         return self._drive.make_call(target, args, kwargs)
 
     def now(self) -> datetime:
-        """Return the time of the history, in UTC: the same in every replay."""
+        """Return the time of the history, which is the same in every replay.
+
+        Returns:
+            The time, in UTC.
+        """
         return datetime.fromtimestamp(self._drive.now / 1000, UTC)
 
     @property
@@ -212,7 +219,11 @@ class Flow:
         return self._random
 
     def uuid(self) -> UUID:
-        """Return a new UUID that is the same in every replay."""
+        """Return a new UUID that is the same in every replay.
+
+        Returns:
+            A random UUID (version 4).
+        """
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def patched(self, name: str) -> bool:
@@ -239,8 +250,12 @@ class Flow:
             *args: The arguments of the workflow.
             **kwargs: Its arguments by name.
 
+        Returns:
+            Nothing: the function ends here.
+
         Raises:
-            InvalidInput: The arguments do not fit the function.
+            InvalidInput: The arguments do not fit the function, or the code has awaited
+                nothing yet.
         """
         self._drive.ask_restart(args, kwargs)
         raise Restart
@@ -250,6 +265,19 @@ class Workflow(Agent[R], Generic[P, R]):
     """A function that calls agents and tools, and that survives every stop.
 
     `workflow` makes one. It stands wherever an agent may stand.
+
+    Args:
+        function: The coroutine function; its first parameter is a `Flow`.
+        name: See `workflow`.
+        description: See `workflow`.
+        tools: See `workflow`.
+        agents: See `workflow`.
+        approval: See `workflow`.
+        scope: The local names that the annotations of a nested function use. `workflow`
+            passes them.
+
+    Raises:
+        InvalidInput: The function cannot be a workflow, or an option is invalid.
     """
 
     function: Callable[Concatenate[Flow, P], Coroutine[Any, Any, R]]
@@ -354,7 +382,21 @@ class Workflow(Agent[R], Generic[P, R]):
         is_enabled: bool | EnabledCondition = True,
         summary: Summary | None = None,
     ) -> AgentTool:
-        """Make a tool that calls this workflow; see `Agent.as_tool`."""
+        """Make a tool that calls this workflow, with its own name and description.
+
+        Args:
+            name: The name of the tool. Default: the workflow's name.
+            description: The description of the tool. Default: the workflow's.
+            approval: Which calls wait for a person before the workflow starts.
+            is_enabled: When a model may call the workflow.
+            summary: The call as one sentence, for the people who decide.
+
+        Returns:
+            A tool for the `tools` of an agent.
+
+        Raises:
+            InvalidInput: An option is invalid, or the name is not valid for a tool.
+        """
         return WorkflowTool(
             self,
             name=name,
@@ -365,7 +407,14 @@ class Workflow(Agent[R], Generic[P, R]):
         )
 
     def first_user_message(self, arguments_json: str) -> str:
-        """Return the arguments of a call, with which the code starts."""
+        """Return the text with which a frame of the workflow starts.
+
+        Args:
+            arguments_json: The effective arguments of the call.
+
+        Returns:
+            The same arguments.
+        """
         return arguments_json
 
     @cached_property
@@ -380,7 +429,17 @@ class Workflow(Agent[R], Generic[P, R]):
         return self.result_type is str
 
     def parse_output(self, text: str) -> Any:
-        """Return the output of a run of the workflow; raises `OutputInvalid`."""
+        """Return the output of a run of the workflow.
+
+        Args:
+            text: The stored output.
+
+        Returns:
+            A value of the return type of the function.
+
+        Raises:
+            OutputInvalid: The text does not fit the type.
+        """
         if self.has_text_output:
             return text
         try:
@@ -389,7 +448,18 @@ class Workflow(Agent[R], Generic[P, R]):
             raise OutputInvalid(str(error)) from None
 
     def output_text(self, value: object) -> str:
-        """Return the result of the function as text; raises `ResultNotSerializable`."""
+        """Return the result of the function as it is stored.
+
+        Args:
+            value: The result.
+
+        Returns:
+            A text if the function returns `str`, else JSON.
+
+        Raises:
+            ResultNotSerializable: The value has no JSON form, or does not fit the
+                return type.
+        """
         if self.has_text_output and isinstance(value, str):
             return str.__str__(value)
         if isinstance(value, Coroutine):
@@ -405,7 +475,18 @@ class Workflow(Agent[R], Generic[P, R]):
     # Its code ------------------------------------------------------------------------
 
     def arguments_json(self, args: Any, kwargs: Any) -> str:
-        """Return arguments of the function as effective JSON; raises `InvalidInput`."""
+        """Return arguments of the function as effective JSON.
+
+        Args:
+            args: The arguments by position.
+            kwargs: The arguments by name.
+
+        Returns:
+            The arguments by name, with defaults, as canonical JSON.
+
+        Raises:
+            InvalidInput: The arguments do not fit the function.
+        """
         values = _bound(self.name, self.signature, args, kwargs)
         try:
             return self.parameters.effective_arguments(json_of(values))
@@ -418,7 +499,18 @@ class Workflow(Agent[R], Generic[P, R]):
         return inspect.signature(_without_flow(self.function))
 
     def coroutine(self, flow: Flow, arguments_json: str) -> Coroutine[Any, Any, Any]:
-        """Return the coroutine of the function; raises `ArgumentsInvalid`."""
+        """Call the function with stored arguments.
+
+        Args:
+            flow: The first argument.
+            arguments_json: The others, as `arguments_json` made them.
+
+        Returns:
+            The coroutine.
+
+        Raises:
+            ArgumentsInvalid: The arguments do not fit in this process.
+        """
         values = self.parameters.values_by_name(arguments_json)
         function: Any = self.function
         coro: Coroutine[Any, Any, Any] = function(flow, **values)
@@ -429,7 +521,17 @@ class Workflow(Agent[R], Generic[P, R]):
         return {name: DeclaredCall(tool) for name, tool in self.tools_by_name.items()}
 
     def declared(self, target: Any) -> DeclaredCall:
-        """Return what the workflow lists; raises `InvalidInput`."""
+        """Return how a target of `flow.call` is called.
+
+        Args:
+            target: A tool, a function, an agent or a workflow.
+
+        Returns:
+            The declaration.
+
+        Raises:
+            InvalidInput: The workflow does not list the target.
+        """
         name = getattr(target, "name", None) or getattr(target, "__name__", None)
         found = self._declared.get(str(name))
         if found is not None and found.is_of(target):
@@ -443,7 +545,18 @@ class Workflow(Agent[R], Generic[P, R]):
 
     @staticmethod
     def answer_of(asked: ToolWait[Any], outcome: OutcomeEntry) -> Any:
-        """Return the value of an answer; raises `ValueError`."""
+        """Return the value of an answer.
+
+        Args:
+            asked: The wait that the code awaits.
+            outcome: The outcome that answers it.
+
+        Returns:
+            A value of the type of the wait.
+
+        Raises:
+            ValueError: The value does not fit the type.
+        """
         text = outcome.content
         if not outcome.is_json:
             text = jsontext.canonical(text)
@@ -597,7 +710,16 @@ def workflow(
 ) -> Callable[
     [Callable[Concatenate[Flow, P], Coroutine[Any, Any, R]]], Workflow[P, R]
 ]: ...
-def workflow(function: Any = None, /, **options: Any) -> Any:
+def workflow(
+    function: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    tools: Any = (),
+    agents: Sequence[Agent[Any]] = (),
+    approval: Any = None,
+) -> Any:
     """Make a workflow from a coroutine function whose first parameter is a `Flow`.
 
     The function may stop at every `await`, for months, and goes on in another process.
@@ -606,7 +728,6 @@ def workflow(function: Any = None, /, **options: Any) -> Any:
 
     Args:
         function: The function.
-        **options: The options below, each as a keyword argument.
         name: The name. Default: that of the function.
         description: The description for the model of a calling agent. Default: the
             docstring.
@@ -620,6 +741,13 @@ def workflow(function: Any = None, /, **options: Any) -> Any:
     Raises:
         InvalidInput: The function cannot be a workflow, or an option is invalid.
     """
+    options: dict[str, Any] = {
+        "name": name,
+        "description": description,
+        "tools": tools,
+        "agents": agents,
+        "approval": approval,
+    }
     if function is not None:
         scope = enclosing_locals(function, inspect.currentframe())
         return Workflow(function, scope=scope, **options)

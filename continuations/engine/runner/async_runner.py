@@ -544,13 +544,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             agentless_threads.check_not_frozen(description)
             limit = agentless_threads.check_budget_of(name, budget, self._options)
             return AsyncThread(parts, name, None, key, description, limit)
-        root = factory.root_agent(agent)
-        if root.is_workflow:
-            msg = (
-                f"{root.name} is a workflow, and its code reads no messages. Start it "
-                f"with start({root.name}.bind(...)), and send it a signal."
-            )
-            raise InvalidInput(msg)
+        root = factory.agent_of_thread(agent)
         limit = check_budget(budget, self._options.prices, root)
         return AsyncThread(parts, root.name, root, key, description, limit)
 

@@ -210,6 +210,17 @@ class WorkerFactory:
         renames = self._agent_registry.renames
         return () if renames is None else renames.old_names(name)
 
+    def agent_of_thread(self, name: str | None) -> Agent:
+        """Return the root agent of a thread; raises `InvalidInput` for a workflow."""
+        root = self.root_agent(name)
+        if root.is_workflow:
+            msg = (
+                f"{root.name} is a workflow, and its code reads no messages. Start it "
+                f"with start({root.name}.bind(...)), and send it a signal."
+            )
+            raise InvalidInput(msg)
+        return root
+
     def root_agent(self, name: str | None) -> Agent:
         """Return a root agent by name, or the only one; raises `InvalidInput`."""
         names = ", ".join(repr(agent.name) for agent in self._root_agents)
