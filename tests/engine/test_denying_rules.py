@@ -197,7 +197,7 @@ def test_rule_denies_the_repeat_of_an_idempotent_call(
     assert ["pay 5"] == environment.effect_names()
 
 
-def test_rule_denies_what_is_doubtful_after_a_rewind(
+def test_rule_denies_what_is_doubtful_in_a_fork(
     environment: RunEnvironment,
 ) -> None:
     """The call that the model makes again is denied at once; no person is asked."""
