@@ -28,13 +28,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
-    from typing import TypeAlias
+    from typing import Protocol, TypeAlias
 
     from continuations import Outcome, Wait
     from continuations.results import Decision, Publication, SweepResult, Verdict, Vote
     from continuations_storage import Store
 
-    Input: TypeAlias = str | Sequence[Mapping[str, Any]]
+    class _Bound(Protocol):
+        """A workflow with its arguments: `NAME.bind(...)`."""
+
+        @property
+        def arguments_json(self) -> str: ...
+
+    Input: TypeAlias = str | Sequence[Mapping[str, Any]] | Mapping[str, Any] | _Bound
 
 
 _DECIDER = "tester"
@@ -350,8 +356,9 @@ class AgentHarness(WaitDecider, Generic[Output]):
             `Finished`, `Suspended` or `Failed`. Errors are those of `Runner.start`.
         """
         self._run_ids = [*(each for each in self._run_ids if each != run_id), run_id]
+        given: Any = input
         return self.runner.start(
-            input, run_id=run_id, **{"context": self._context, **options}
+            given, run_id=run_id, **{"context": self._context, **options}
         )
 
     def resume(self) -> Outcome[Output]:

@@ -42,6 +42,7 @@ from continuations.core.changes.plan import (
     AskModel,
     ExamineCall,
     RecordStart,
+    StepWorkflow,
     VerifyOutcome,
     plan,
 )
@@ -154,6 +155,7 @@ def possible_events(state: RunState, choice: int) -> list[Event]:
 def _events_of_action(state: RunState, action: Action) -> list[Event]:
     if isinstance(action, AskModel):
         return _replies(state, action.frame_id)
+    assert not isinstance(action, StepWorkflow)  # no tree here has one
     call = state.calls[action.call_id]
     if isinstance(action, ExamineCall):
         return _examination_events(state, call)

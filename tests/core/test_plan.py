@@ -17,6 +17,7 @@ from continuations.core.changes.plan import (
     ExamineCall,
     RecordStart,
     RunTool,
+    StepWorkflow,
     VerifyOutcome,
     plan,
 )
@@ -70,7 +71,11 @@ def test_each_call_state_has_its_action_or_none(state: CallState) -> None:
 
 def id_number(action: Action) -> int:
     return int(
-        (action.frame_id if isinstance(action, AskModel) else action.call_id)[1:]
+        (
+            action.frame_id
+            if isinstance(action, AskModel | StepWorkflow)
+            else action.call_id
+        )[1:]
     )
 
 

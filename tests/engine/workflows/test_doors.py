@@ -146,7 +146,7 @@ def test_harness_of_applications_moves_the_clock_and_restarts() -> None:
         await sleep(3600)
         return receipt
 
-    harness = AgentHarness(sleeps)
+    harness: AgentHarness[str] = AgentHarness(sleeps)
 
     harness.run_to_pause(sleeps.bind(7))
     harness.approve()
