@@ -13,8 +13,9 @@ With a folder, each step is a process. Wait ten seconds before the first `sweep`
 """
 
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -44,7 +45,7 @@ RUN_ID = "order-7"
 
 PROCESSING_DELAY = timedelta(seconds=10)
 PAYMENT_TIMEOUT = timedelta(minutes=5)
-Undo = tuple[str, Awaitable[None]]  # an action and its call, which begins when awaited
+Undo = tuple[str, Callable[[], Awaitable[None]]]  # an action and what makes its call
 
 
 class Order(BaseModel):
@@ -161,7 +162,7 @@ async def process_order(flow: Flow, order: Order) -> OrderResult:
     compensations: list[Undo] = []
     try:
         reservation = await flow.call(reserve_inventory, order)
-        release = flow.call(release_inventory, reservation)
+        release = partial(flow.call, release_inventory, reservation)
         compensations.append(("release-inventory", release))
         paid = await flow.call(payment, order)
         if not paid.approved:
@@ -170,7 +171,7 @@ async def process_order(flow: Flow, order: Order) -> OrderResult:
         actions: list[Compensation] = []
         for action, undo in reversed(compensations):
             try:
-                await undo
+                await undo()
                 actions.append(Compensation(action=action, success=True))
             except CallError:
                 actions.append(Compensation(action=action, success=False))

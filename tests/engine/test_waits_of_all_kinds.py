@@ -23,12 +23,12 @@ VERDICTS: dict[str, Any] = {
     "event": Answer(42, by="shop"),
     "external": Answer({"pages": 7}, by="scanner"),
 }
-BY_TIME = {"timer", "model"}
+BY_TIME = {"timer", "model", "alarm"}
 LISTS = [
     (None, {"approval", "question", "unknown"}),
     (["event", "external"], {"event", "external"}),
     (["operator"], {"operator"}),
-    (["timer", "model"], BY_TIME),
+    ([*BY_TIME], BY_TIME),
 ]
 
 
@@ -50,8 +50,7 @@ def test_waits_of_all_kinds_end_in_any_order(
 
     # Each kind is open once, at its place of the stack, and stands in its list.
     # Judged texts stop an agent before its calls: test_judging_in_processes.py.
-    # Guardrails ask about texts, and only workflows have alarms.
-    assert WAIT_KINDS - {"input", "output", "alarm"} == waits.keys()
+    assert WAIT_KINDS - {"input", "output"} == waits.keys()
     assert len(waits) == len(started["waits"])
     places = {kind: "/".join(wait["path"]) for kind, wait in waits.items()}
     assert {
@@ -63,6 +62,7 @@ def test_waits_of_all_kinds_end_in_any_order(
         "timer": "boss/mid/inner/nap",
         "model": "boss/mid/limited",
         "operator": "boss/mid/held",
+        "alarm": "boss/mid/rest",
     } == places
     for kinds, listed in LISTS:
         found = [wait.id for wait in runner.waiting(kinds=kinds)]

@@ -1,4 +1,4 @@
-"""boss > mid > (inner, limited, held): agents that wait in every way at once.
+"""boss > mid > (inner, limited, held, rest): agents that wait in every way at once.
 
 While TEST_LIMITED is set, the provider of `limited` refuses all requests.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, ToolContext, every, tool
+from continuations import Agent, Flow, ToolContext, every, sleep, tool, workflow
 from continuations.errors import ModelError
 from tests import effect_log, sample_app, scripts
 from tests.effect_log import Effect
@@ -28,6 +29,7 @@ SCRIPT: Script = {
             call("inner", input="tools"),
             call("limited", input="model"),
             call("held", input="turns"),
+            call("rest", seconds=3600),
         ],
         "all done",
     ],
@@ -55,6 +57,14 @@ async def slow(what: str, ctx: ToolContext) -> str:
     return what
 
 
+@workflow
+async def rest(flow: Flow, seconds: float) -> str:
+    """Rest for some seconds."""
+    began = flow.now()
+    await sleep(timedelta(seconds=seconds))
+    return f"rested {(flow.now() - began).total_seconds() >= seconds}"
+
+
 def next_line(messages: Sequence[Mapping[str, Any]]) -> Line:
     """Return the next line of the script, or the refusal of the provider."""
     if scripts.first_user_message(messages) == "model" and os.environ["TEST_LIMITED"]:
@@ -71,5 +81,5 @@ def agents() -> list[Agent]:
     inner = Agent("inner", tools=[pay, slow, question, price, scan, nap], model=model)
     limited = Agent("limited", model=model)
     held = Agent("held", tools=[act], model=model, suspend_when=[every(turns=1)])
-    mid = Agent("mid", tools=[inner, limited, held], model=model)
+    mid = Agent("mid", tools=[inner, limited, held, rest], model=model)
     return [Agent("boss", tools=[mid], model=model)]

@@ -184,9 +184,10 @@ class Relocation:
             wait = self._moved_wait(state, call, state.waits[old_id])
             calls[call.id] = replace(call, state=self._with_wait_id(call, wait.id))
             waits[wait.id] = wait
-        for old in state.suspending.values():
-            wait = self._moved_suspension(state, old)
-            waits[wait.id] = wait
+        for old in state.waits.values():
+            if not old.call_id:
+                wait = self._moved_suspension(state, old)
+                waits[wait.id] = wait
         state = state.with_rows(
             # A person who accepted an input did not accept that it is read again.
             frames={

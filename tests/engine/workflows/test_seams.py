@@ -57,6 +57,15 @@ async def purchase(flow: Flow, cents: int) -> str:
     return f"{name}: {receipt}"
 
 
+@workflow
+async def rest(flow: Flow) -> str:
+    """Wait for two minutes."""
+    began = flow.now()
+    for _ in range(2):
+        await sleep(timedelta(minutes=1))
+    return f"rested {flow.now() - began}"
+
+
 def at_the_approval(**options: Any) -> tuple[Runner, ManualClock]:
     """Return a runner of a run that waits for an approval."""
     clock = ManualClock()
@@ -137,6 +146,33 @@ def test_adopted_bytes_go_on_in_another_store() -> None:
 
 
 # Operators ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["fork", "rewind", "adopt"])
+def test_timer_wakes_a_run_that_came_from_the_past(how: str) -> None:
+    """A sweep alone goes on with it: it needs no resume before its time."""
+    clock = ManualClock()
+    runner = make_runner(rest, clock=clock)
+    runner.start(rest.bind(), run_id=RUN)
+    version = runner.look(RUN).version
+    run_id = RUN
+    if how == "fork":
+        run_id = runner.fork(RUN, run_id="forked")
+    elif how == "adopt":
+        data = runner.look(RUN).to_bytes()
+        runner = make_runner(rest, clock=clock)
+        run_id = runner.adopt(data, run_id="adopted").run_id
+    else:
+        clock.seconds += 61
+        runner.resume(RUN)
+        runner.rewind(RUN, version=version)
+    assert ["alarm"] == [wait.kind for wait in runner.look(run_id).waits]
+
+    for _ in range(2):
+        clock.seconds += 61
+        runner.sweep()
+
+    assert "finished" == runner.look(run_id).run_state.run.status
 
 
 def test_paused_workflow_begins_nothing(environment: RunEnvironment) -> None:
