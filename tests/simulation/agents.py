@@ -836,6 +836,7 @@ def find_tree(name: str) -> Tree | FlowTree:
 
 
 _BY_NAME: dict[str, Tree | FlowTree] = {
+    **TREES,
     **POISON_TREES,
     **SHORT_APPROVAL_TREES,
     **TIMEOUT_TREES,
