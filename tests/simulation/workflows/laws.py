@@ -97,8 +97,7 @@ def every_command_gets_an_outcome(evidence: Evidence) -> str | None:
         is_over = state.run.status in ENDED_STATUSES
         if not is_over and left != set(rows):
             return f"{frame} has the open calls {sorted(rows)}, not {sorted(left)}"
-        ended_itself = state.run.status == "finished" or state.run.failure is not None
-        if is_over and left and not ended_itself:
+        if state.run.status == "cancelled" and left:
             return f"{frame} has ended, and {sorted(left)} have no outcome"
     return None
 
@@ -106,11 +105,14 @@ def every_command_gets_an_outcome(evidence: Evidence) -> str | None:
 def outcomes_follow_their_decisions(evidence: Evidence) -> str | None:
     """Code sees decisions in the order of their times, and with these times.
 
-    A decision that a worker sees late has the time of the entry before it.
+    A decision that a worker sees late has the time of the entry before it. The end of a
+    run records what no code sees.
     """
     for history in flow_runs(evidence):
         seen: dict[tuple[str, int], int] = {}
         for version in history.versions:
+            if version.state.run.status in ENDED_STATUSES:
+                continue
             for frame in flow_frames(version, history.run_id):
                 key = frame.frame_id, frame.log_id
                 entries = frame.entries
@@ -145,13 +147,13 @@ def _decided_at(
     """Return when a person ended the wait of the code itself, in milliseconds."""
     if not isinstance(entry, OutcomeEntry) or entry.by or entry.end == "cancelled":
         return None
+    last = None  # a wait whose answer does not fit is opened again
     for record in evidence.waits.values():
-        wait, decision = record.wait, record.decision
-        if (wait.run_id, wait.call_id) != (history.run_id, entry.call_id):
-            continue
-        if wait.kind in ("question", "event") and decision is not None:
-            return to_milliseconds(decision.at)
-    return None
+        wait = record.wait
+        is_own = (wait.run_id, wait.call_id) == (history.run_id, entry.call_id)
+        if is_own and wait.kind in ("question", "event"):
+            last = record.decision
+    return None if last is None else to_milliseconds(last.at)
 
 
 # Replays ----------------------------------------------------------------------------
