@@ -160,7 +160,9 @@ WORKFLOWS = Family(
     number=17,
     trees=tuple(FLOW_TREES),
     roles=draw_flow_actors,
-    deployments=get_args(FlowChange),
+    # Half of the deployments have the patch.
+    deployments=(*get_args(FlowChange), "patched"),
+    deployment_rate=2.0,
 )
 
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)

@@ -146,7 +146,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_workflows.begun_call_keeps_its_outcome,
     laws_of_workflows.ended_code_marks_its_calls,
     laws_of_workflows.alarms_ring_beside_calls,
-    laws_of_workflows.timers_of_workflows_fire_in_time,
+    laws_of_workflows.no_time_of_a_workflow_is_in_the_future,
     laws_of_workflows.every_workflow_ends,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,

@@ -191,7 +191,10 @@ def a_run_takes_each_arrival_once(evidence: Evidence) -> str | None:
                         arrival == decision.event
                         and _were_open_together(history, first, wait_id)
                     ):
-                        calls = (evidence.waits[each].wait.call_id for each in (first, wait_id))
+                        calls = (
+                            evidence.waits[each].wait.call_id
+                            for each in (first, wait_id)
+                        )
                         if any(was_cancelled(history, each) for each in calls):
                             continue  # what ended a cancelled call is for another wait
                         return f"{arrival} ended {first} and {wait_id}"

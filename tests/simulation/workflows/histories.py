@@ -5,7 +5,6 @@ Nothing here uses the code of workflows, except `replayed`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,8 @@ from continuations.core.rows.workflow_history import (
 from tests.simulation.workflows.trees import FLOW_TREES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from continuations.core.messages import Message
     from continuations.core.rows.state import RunState
     from continuations.core.rows.workflow_history import Entry

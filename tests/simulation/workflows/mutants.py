@@ -2,7 +2,6 @@
 
 # A mutant replaces private functions.
 # pyright: reportPrivateUsage=false
-# ruff: noqa: SLF001
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from continuations.authoring.workflow.flow import Flow
 from continuations.core.changes import plan as plans
 from continuations.core.changes import workflow_steps
 from continuations.core.changes.call_cancellation import with_cancelled_call
-from continuations.core.changes.events import WorkflowStepped
-from continuations.core.changes.plan import CancelCall, RecordStart
-from continuations.core.rows.calls import Ready
+from continuations.core.changes.plan import CancelCall
+from continuations.core.rows import delta, workflow_history
+from continuations.core.rows.calls import Ready, Started
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import MessageLog
-from continuations.core.rows.workflow_history import StartEntry, entry_of
+from continuations.core.rows.workflow_history import StartEntry, entry_of, message_of
 from continuations.engine.worker.run_loop import ActionTasks, RunLoop
 from continuations.engine.workflow import flow_drives
 from continuations.engine.workflow.flow_drives import FlowDrives
@@ -35,6 +34,7 @@ from tests.simulation.mutants.mutant import (
     skip,
 )
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
+from tests.simulation.protocol.laws_of_runs import versions_are_linear
 from tests.simulation.workflows.laws import (
     alarms_ring_beside_calls,
     begun_call_keeps_its_outcome,
@@ -44,20 +44,22 @@ from tests.simulation.workflows.laws import (
     every_workflow_ends,
     histories_only_grow,
     marked_call_never_begins,
+    no_time_of_a_workflow_is_in_the_future,
     outcomes_follow_their_decisions,
     replays_repeat_the_history,
     suspended_code_has_nothing_to_do,
     the_mark_precedes_the_decision,
     time_of_a_workflow_never_goes_back,
-    timers_of_workflows_fire_in_time,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from continuations.core.changes.events import WorkflowStepped
     from continuations.core.changes.plan import Action
     from continuations.core.messages import Message, ToolCallRequest
+    from continuations.core.rows.delta import LogDelta
     from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
@@ -80,7 +82,11 @@ def outcomes_come_in_the_order_of_calls() -> Patches:
         state: RunState, frame: FrameRow, now: datetime, last: int
     ) -> list[OutcomeEntry]:
         found = original(state, frame, now, last)
-        return sorted(found, key=lambda each: int(each.call_id[1:]))
+        made: list[OutcomeEntry] = []
+        for each in sorted(found, key=lambda each: int(each.call_id[1:])):
+            at = max([each.at, *(before.at for before in made)])
+            made.append(each._replace(at=at))
+        return made
 
     yield patch(original, outcomes)
 
@@ -112,17 +118,18 @@ def outcomes_of_failed_calls_are_dropped() -> Patches:
 
 
 @mutant(
-    "The end of a run records no outcome of the calls that it closes.",
+    "The end of a run records no outcome of the calls that it closes, unchecked.",
     breaks=(every_command_gets_an_outcome,),
     family=WORKFLOWS,
 )
 def the_end_of_a_run_records_no_outcomes() -> Patches:
     yield skip(workflow_steps.record_outcomes)
+    yield skip(workflow_history._call_violation)
 
 
 @mutant(
     "A workflow that begins anew keeps the id of its log.",
-    breaks=(histories_only_grow,),
+    breaks=(versions_are_linear,),
     family=WORKFLOWS,
 )
 def a_restart_keeps_the_id_of_its_log() -> Patches:
@@ -139,8 +146,31 @@ def a_restart_keeps_the_id_of_its_log() -> Patches:
 
 
 @mutant(
+    "A version has another seed of a workflow than the version before it.",
+    breaks=(histories_only_grow,),
+    family=WORKFLOWS,
+)
+def the_seed_of_a_workflow_changes() -> Patches:
+    original = delta._apply_log_delta
+
+    def apply_log_delta(
+        frame_id: str, base: MessageLog | None, change: LogDelta
+    ) -> MessageLog:
+        log = original(frame_id, base, change)
+        facts = log.messages[0].metadata if log.messages else None
+        if base is None or not facts or "seed" not in facts:
+            return log
+        start = entry_of(log.messages[0])
+        assert isinstance(start, StartEntry)
+        other = message_of(start._replace(seed=f"{start.seed}0"))
+        return MessageLog(log.id, (other, *log.messages[1:]))
+
+    yield patch(original, apply_log_delta)
+
+
+@mutant(
     "A worker with a slow clock lets the time of a workflow go back.",
-    breaks=(time_of_a_workflow_never_goes_back,),
+    breaks=(time_of_a_workflow_never_goes_back, versions_are_linear),
     family=WORKFLOWS,
 )
 def the_time_of_a_workflow_goes_back() -> Patches:
@@ -292,31 +322,20 @@ def marked_calls_begin() -> Patches:
     original = plans.plan
 
     def plan(state: RunState) -> tuple[Action, ...]:
-        return tuple(
-            RecordStart(each.call_id)
-            if isinstance(each, CancelCall)
-            and isinstance(state.calls[each.call_id].state, Ready)
-            else each
+        begins = {
+            row_id: plans._ACTIONS[type(state.calls[row_id].state)](row_id)
+            for row_id in state.runnable & state.calls.keys()
+            if state.calls[row_id].cancelled is not None
+            and isinstance(state.calls[row_id].state, Ready | Started)
+        }
+        others = [
+            each
             for each in original(state)
-        )
+            if not isinstance(each, CancelCall) or each.call_id not in begins
+        ]
+        return (*others, *begins.values())
 
     yield patch(original, plan)
-
-
-@mutant(
-    "A call whose start is recorded begins after its workflow has cancelled it.",
-    breaks=(marked_call_never_begins,),
-    family=WORKFLOWS,
-)
-def recorded_starts_of_cancelled_calls_begin() -> Patches:
-    async def step_workflow(self: RunLoop, frame_id: str) -> None:
-        before = self.state
-        event = self._performer.step(before, frame_id)
-        self._apply(event)
-        self._performer.drives.applied(before, self.state, frame_id)
-        assert isinstance(event, WorkflowStepped)
-
-    yield patch(RunLoop._step_workflow, step_workflow)
 
 
 @mutant(
@@ -378,7 +397,7 @@ def alarms_do_not_ring_beside_calls() -> Patches:
 
 @mutant(
     "A step fires the earliest timer, although its time has not come.",
-    breaks=(timers_of_workflows_fire_in_time,),
+    breaks=(no_time_of_a_workflow_is_in_the_future,),
     family=WORKFLOWS,
 )
 def timers_fire_before_their_time() -> Patches:

@@ -45,7 +45,7 @@ CHANGED_CALLS: Mapping[str, tuple[str, str]] = {
 }
 _LINES: Mapping[str, Sequence[Any]] = {
     "go": [[("inner", "1"), ("act", "2")], "end"],
-    "A": [[("pay", "1")], "A end"],
+    "A": [[("pay", "1")], [("post", "3"), ("act", "3")], "A end"],
     "B": [[("act", "1"), ("look", "2")], [("post", "2")], "B end"],
     "C": [[("push", "1")], "C end"],
 }
@@ -145,6 +145,8 @@ def _gathered(parts: Parts) -> Workflow[Any, Any]:
             call(flow, "post", "22"),
             flow.call(parts.checked, "C"),
             ask("And now?", str),
+            ask("And here?", str),
+            ask("And there?", str),
         )
         ended = (acted.result(), paid.result(), told.result(), answer.result(), *more)
         return " ".join(ended)
