@@ -269,19 +269,17 @@ def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
     that is used up, or too many attempts after faults.
     """
     tree = find_tree(evidence.environment.tree_of_run[history.run_id])
-    if isinstance(tree, FlowTree) and (
-        tree.by_clock or evidence.environment.deployment in MISFITS
-    ):
-        return True
     failure = history.newest_state.run.failure
     if failure is not None and failure.code == "budget":
         return True
-    if tree.tool_names - deployed_tools(evidence.environment.deployment).keys():
+    deployment = evidence.environment.deployment
+    if isinstance(tree, FlowTree) and (tree.by_clock or deployment in MISFITS):
+        return True
+    if tree.tool_names - deployed_tools(deployment).keys():
         return True
     messages = f"{layout.arrivals_prefix(history.run_id)}m-"
-    if layout.cancel_request_key(history.run_id) in evidence.created:
-        return True
-    if any(key.startswith(messages) for key in evidence.created):
+    cancelled = layout.cancel_request_key(history.run_id)
+    if any(key == cancelled or key.startswith(messages) for key in evidence.created):
         return True
     if any(request.call_id for request in requests_of(evidence, history.run_id)):
         return True

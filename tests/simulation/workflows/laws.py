@@ -198,19 +198,26 @@ def _last_code(
 def suspended_code_has_nothing_to_do(evidence: Evidence) -> str | None:
     """Code that waits has made all its calls and patches, and its timer is stored.
 
-    The calls that it cancelled are marked, or have ended.
+    The calls that it cancelled are marked, or have ended. Requests of operators change
+    a run without its code.
     """
     for history in flow_runs(evidence):
-        for version in history.versions:
-            if version.state.run.status != "suspended" or version.number == 1:
+        for before, version in pairwise(history.versions):
+            if version.state.run.status != "suspended":
                 continue
-            if came_late(evidence, version.process) or _holds(version.state):
+            if came_late(evidence, version.process) or _was_operated(before, version):
                 continue
             for frame in flow_frames(version, history.run_id):
                 sentence = _what_is_left(evidence, version, frame)
                 if sentence is not None:
                     return f"version {version.number}: {frame} {sentence}"
     return None
+
+
+def _was_operated(before: Version, after: Version) -> bool:
+    """Return whether a version has a request of an operator, or ends a pause."""
+    numbers = {each.state.run.last_operator_number for each in (before, after)}
+    return len(numbers) > 1 or _holds(before.state) or _holds(after.state)
 
 
 def _holds(state: RunState) -> bool:

@@ -23,6 +23,7 @@ from continuations.core.rows.workflow_history import StartEntry, entry_of, messa
 from continuations.engine.worker.run_loop import ActionTasks, RunLoop
 from continuations.engine.workflow import flow_drives
 from continuations.engine.workflow.flow_drives import FlowDrives
+from continuations.value_class import replace
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.families import WORKFLOWS
 from tests.simulation.mutants.mutant import (
@@ -428,7 +429,7 @@ def a_restart_has_the_first_time() -> Patches:
             return event
         assert isinstance(first, StartEntry)
         restart = event.restart._replace(at=first.at)
-        return flow_drives.replace(event, restart=restart)
+        return replace(event, restart=restart)
 
     yield patch(original, step)
 

@@ -103,7 +103,7 @@ class Parts:
     @property
     def nap(self) -> timedelta:
         """How long a workflow sleeps; a deployment with a patch changes that too."""
-        return timedelta(seconds=12 if self.change == "patched" else 25)
+        return timedelta(seconds=45 if self.change == "patched" else 90)
 
 
 def call(flow: Flow, tool: str, what: str) -> Coroutine[Any, Any, Any]:
@@ -219,16 +219,16 @@ def _naps(parts: Parts) -> Workflow[Any, Any]:
             await call(flow, "look", what)
 
     async def code(flow: Flow) -> str:
-        await sleep(parts.nap)
+        await sleep(timedelta(seconds=10))
         slow = asyncio.create_task(call(flow, "slow", "1"))
         ticking = asyncio.create_task(ticks(flow))
         await asyncio.gather(slow, ticking)
         await parts.changing(flow)
         napping = asyncio.create_task(asyncio.sleep(parts.nap.total_seconds()))
-        paid = await call(flow, "pay", "2")
+        told = await flow.call(parts.agents["clerk"], "A")
         await parts.patched(flow)
         await napping
-        return f"{slow.result()} {paid}"
+        return f"{slow.result()} {told}"
 
     return parts.workflow(code)
 
