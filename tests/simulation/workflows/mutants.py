@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from continuations.authoring.workflow.drive import FlowDrive, HistoryDiffers
 from continuations.authoring.workflow.flow import Flow
@@ -235,8 +235,7 @@ def randomness_differs_in_each_replay() -> Patches:
             self._random = Random(next(numbers))  # noqa: S311 - not for secrets
         return self._random
 
-    original: Any = vars(Flow)["random"]
-    yield patch(original, random)
+    yield patch(Flow.random, random)
 
 
 @mutant(
