@@ -1,4 +1,4 @@
-"""What the versions of a run tell of its workflows; laws read it.
+"""The workflows of a run, as its versions show them to laws.
 
 Nothing here uses the code of workflows, except `replayed`.
 """
@@ -36,7 +36,7 @@ class FlowFrame:
         run_id: The run.
         frame_id: The frame.
         name: The name of the workflow.
-        step: What its code waits for.
+        step: The step of its row: `new`, `due`, `waits` or `ends`.
         log_id: The id of its log.
         messages: Its history.
     """
@@ -127,7 +127,7 @@ def marked_call(state: RunState, call_id: str) -> str | None:
 
 
 def was_cancelled(history: RunHistory, call_id: str) -> bool:
-    """Return whether a call, or one above it, was cancelled by anybody."""
+    """Return whether a call, or one above it, was cancelled by code or an operator."""
     lineage = {call_id}
     for version in history.versions:
         lineage.update(ancestors(version.state, call_id))

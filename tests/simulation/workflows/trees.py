@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Code: TypeAlias = "Callable[[Parts], Workflow[Any, Any]]"
 
-# The answer to each question of a workflow, where nobody answers otherwise.
+# The answer to each question of a workflow, if no person gives another one.
 FLOW_ANSWER = result_of("ask_only", "1")
 _TOOL_NAMES = ("act", "look", "push", "pay", "post", "book", "slow", "fail", "sign")
 # The call that a deployment changes: its tool, and its argument.
