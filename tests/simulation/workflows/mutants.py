@@ -9,8 +9,8 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING
 
-from continuations.authoring.workflow.drive import FlowDrive, HistoryDiffers
-from continuations.authoring.workflow.flow import Flow
+from continuations.authoring.workflow.drive import FlowDrive, FlowStep, HistoryDiffers
+from continuations.authoring.workflow.workflow import Flow
 from continuations.core.changes import plan as plans
 from continuations.core.changes import workflow_steps
 from continuations.core.changes.call_cancellation import with_cancelled_call
@@ -301,7 +301,18 @@ def a_wait_is_closed_before_its_mark() -> Patches:
     family=WORKFLOWS,
 )
 def cancelled_calls_are_not_marked() -> Patches:
-    yield returns(FlowDrive._cancelled_ids, ())
+    original = FlowDrive.step
+
+    def step(
+        self: FlowDrive,
+        outcomes: Sequence[OutcomeEntry],
+        now: int,
+        start: Message | None = None,
+    ) -> FlowStep:
+        made = original(self, outcomes, now, start)
+        return replace(made, cancelled=(), cancelled_new=())
+
+    yield patch(original, step)
 
 
 @mutant(
@@ -344,13 +355,7 @@ def marked_calls_begin() -> Patches:
     family=WORKFLOWS,
 )
 def calls_stay_open_at_the_end() -> Patches:
-    def end_if_done(self: FlowDrive) -> None:
-        main = self._main
-        if main is not None and main.done() and not self._has_ended:
-            self._has_ended = True
-            self._end = self._end_of(main)
-
-    yield patch(FlowDrive._end_if_done, end_if_done)
+    yield skip(FlowDrive._cancel_calls)
 
 
 # Time -------------------------------------------------------------------------------
