@@ -42,6 +42,7 @@ from tests.simulation.store_client import StoreClient
 from tests.simulation.tools import result_of
 from tests.simulation.votes.tools import VOTERS
 from tests.simulation.waits.tools import WAITING_TOOLS, draw_answer, final_result
+from tests.simulation.workflows.trees import FLOW_ANSWER, FLOW_TREES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -77,6 +78,9 @@ class Actor:
         """The runner with the code that is deployed in this process now."""
         environment = self.environment
         change = environment.code_of(self.name)
+        environment.codes_used.setdefault(self.name, []).append(
+            (environment.loop.time(), change)
+        )
         if change not in self._runners:
             trees = dict.fromkeys(environment.tree_of_run.values())
             self._runners[change] = AsyncRunner(
@@ -198,14 +202,17 @@ async def start_run(actor: Actor, run_id: str) -> object:
     if is_thread_id(run_id) or is_fork(run_id):
         resume = partial(actor.runner.resume, run_id)
         return await actor.perform(f"resume {run_id}", resume)
-    name = find_tree(actor.environment.tree_of_run[run_id]).name
+    tree = actor.environment.tree_of_run[run_id]
+    name = find_tree(tree).name
+    root = deployed_root(tree, actor.environment.code_of(actor.name))
+    task: Any = {} if root.is_workflow else "go"
     work = not actor.environment.is_enqueued(run_id)
     budget = charging.budget_of(actor.environment, run_id)
     by = actor.environment.requesters.get(run_id)
     return await actor.perform(
         f"{'start' if work else 'enqueue'} {run_id}",
         lambda: actor.runner.start(
-            "go", run_id=run_id, agent=name, work=work, budget=budget, by=by
+            task, run_id=run_id, agent=name, work=work, budget=budget, by=by
         ),
     )
 
@@ -334,6 +341,8 @@ def draw_verdict(  # noqa: PLR0911 - one return for each kind of wait
     wait = known_wait(actor.environment, wait_id)
     if wait is not None and wait.tool in WAITING_TOOLS and wait.kind != "approval":
         return draw_answer(actor, result_of(wait.tool, wait.arguments["what"]))
+    if wait is not None and _is_of_workflow(actor, wait):
+        return draw_answer(actor, FLOW_ANSWER)
     if not actor.environment.allow_denials or draw < 0.7:
         return Approve(by=by, remember=_drawn_grant(actor, wait))
     if draw < 0.8:
@@ -342,6 +351,12 @@ def draw_verdict(  # noqa: PLR0911 - one return for each kind of wait
         return Answer(f"{by} did it", by=by)
     # The schema refuses a number: that edit must not be recorded.
     return Approve(by=by, arguments={"what": rng.choice(["9", "8", 9])})
+
+
+def _is_of_workflow(actor: Actor, wait: Wait) -> bool:
+    """Return whether the code of a workflow waits by itself."""
+    is_flow = actor.environment.tree_of_run.get(wait.run_id) in FLOW_TREES
+    return is_flow and wait.kind in ("question", "event")
 
 
 def person_of(actor: Actor) -> str | None:

@@ -27,6 +27,7 @@ from tests.simulation.sim_environment import ModelTurn
 from tests.simulation.state.tools import Kept
 from tests.simulation.streams import actors as readers
 from tests.simulation.tools import TOOLS, deployed_tools
+from tests.simulation.workflows.trees import FLOW_TREES, FlowTree
 
 if TYPE_CHECKING:
     from continuations.guardrails import Guardrails
@@ -829,31 +830,32 @@ FILE_TREES: dict[str, Tree] = {
 }
 
 
-def find_tree(name: str) -> Tree:
+def find_tree(name: str) -> Tree | FlowTree:
     """Return a tree by its name."""
     return _BY_NAME[name]
 
 
-_BY_NAME = (
-    TREES
-    | POISON_TREES
-    | SHORT_APPROVAL_TREES
-    | TIMEOUT_TREES
-    | WAITING_TREES
-    | REPEATING_TREES
-    | SHORTENED_TREES
-    | VOTING_TREES
-    | EVENT_TREES
-    | JOB_TREES
-    | POLICY_TREES
-    | THREAD_TREES
-    | SEAM_TREES
-    | SEAM_CHATS
-    | STATE_TREES
-    | GUARDED_TREES
-    | JUDGED_TREES
-    | FILE_TREES
-)
+_BY_NAME: dict[str, Tree | FlowTree] = {
+    **TREES,
+    **POISON_TREES,
+    **SHORT_APPROVAL_TREES,
+    **TIMEOUT_TREES,
+    **WAITING_TREES,
+    **REPEATING_TREES,
+    **SHORTENED_TREES,
+    **VOTING_TREES,
+    **EVENT_TREES,
+    **JOB_TREES,
+    **POLICY_TREES,
+    **THREAD_TREES,
+    **SEAM_TREES,
+    **SEAM_CHATS,
+    **STATE_TREES,
+    **GUARDED_TREES,
+    **JUDGED_TREES,
+    **FILE_TREES,
+    **FLOW_TREES,
+}
 
 
 @cache

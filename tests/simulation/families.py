@@ -23,7 +23,12 @@ from tests.simulation.agents import (
 )
 from tests.simulation.costs.charging import BUDGET_TREES, draw_budgets
 from tests.simulation.events.actors import EVENT_TREE_NAMES, draw_reporters
-from tests.simulation.fault_schedule import CodeChange, NameChange, PolicyChange
+from tests.simulation.fault_schedule import (
+    CodeChange,
+    FlowChange,
+    NameChange,
+    PolicyChange,
+)
 from tests.simulation.files.actors import draw_attachers
 from tests.simulation.jobs.actors import JOB_TREE_NAMES, draw_job_systems
 from tests.simulation.models.slow_provider import SLOW_TREES, draw_slow_models
@@ -34,6 +39,8 @@ from tests.simulation.seams.actors import draw_people
 from tests.simulation.streams.actors import STREAMED_TREES, draw_readers
 from tests.simulation.threads.actors import draw_writers
 from tests.simulation.votes.actors import draw_voters
+from tests.simulation.workflows.actors import draw_flow_actors
+from tests.simulation.workflows.trees import FLOW_TREES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -148,6 +155,16 @@ SEAMS = Family(
 # Run `r0` has a budget in money.
 BUDGETS = Family(number=15, trees=BUDGET_TREES, roles=draw_budgets)
 
+# Run `r0` has workflows; processes get code that a history does not fit, or a patch.
+WORKFLOWS = Family(
+    number=17,
+    trees=tuple(FLOW_TREES),
+    roles=draw_flow_actors,
+    # Half of the deployments have the patch.
+    deployments=(*get_args(FlowChange), "patched"),
+    deployment_rate=2.0,
+)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -168,6 +185,7 @@ FAMILIES: dict[str, Family] = {
     "streams": STREAMS,
     "budgets": BUDGETS,
     "seams": SEAMS,
+    "workflows": WORKFLOWS,
 }
 
 

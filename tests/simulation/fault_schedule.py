@@ -20,7 +20,11 @@ CodeChange = Literal["parameter", "version", "removal", "approval"]
 PolicyChange = Literal["strict", "recheck"]
 # Tools and agents get other names, and the new code knows the old ones.
 NameChange = Literal["renames"]
-Deployment: TypeAlias = CodeChange | PolicyChange | NameChange
+# The code of workflows has another call, or one more call under a patch.
+FlowChange = Literal["other_argument", "other_tool", "patched"]
+Deployment: TypeAlias = CodeChange | PolicyChange | NameChange | FlowChange
+# Code of workflows that does not fit the histories of the code before.
+MISFITS = frozenset({"other_argument", "other_tool"})
 
 # Faults of one store operation, with the probability for schedules that have the kind.
 STORE_FAULT_RATES: dict[str, float] = {

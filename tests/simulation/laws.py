@@ -29,6 +29,7 @@ from tests.simulation.streams import laws as laws_of_streams
 from tests.simulation.threads import laws as laws_of_threads
 from tests.simulation.votes import laws as laws_of_votes
 from tests.simulation.waits import laws as laws_of_waits
+from tests.simulation.workflows import laws as laws_of_workflows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,6 +134,20 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_seams.dropped_signals_end_no_wait,
     laws_of_seams.untaken_signals_are_listed,
     laws_of_seams.nothing_due_is_left,
+    laws_of_workflows.histories_only_grow,
+    laws_of_workflows.time_of_a_workflow_never_goes_back,
+    laws_of_workflows.every_command_gets_an_outcome,
+    laws_of_workflows.outcomes_follow_their_decisions,
+    laws_of_workflows.replays_repeat_the_history,
+    laws_of_workflows.suspended_code_has_nothing_to_do,
+    laws_of_workflows.changed_code_changes_nothing,
+    laws_of_workflows.the_mark_precedes_the_decision,
+    laws_of_workflows.marked_call_never_begins,
+    laws_of_workflows.begun_call_keeps_its_outcome,
+    laws_of_workflows.ended_code_marks_its_calls,
+    laws_of_workflows.alarms_ring_beside_calls,
+    laws_of_workflows.no_time_of_a_workflow_is_in_the_future,
+    laws_of_workflows.every_workflow_ends,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

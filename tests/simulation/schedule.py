@@ -7,7 +7,7 @@ import random
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from continuations.errors import AgentChanged
 from continuations.results import SweepResult
@@ -26,7 +26,12 @@ from tests.simulation.agents import (
 from tests.simulation.decoding_cache import versions_decoded_once
 from tests.simulation.evidence import Evidence
 from tests.simulation.families import family_of
-from tests.simulation.fault_schedule import FAULT_KINDS, FaultSchedule
+from tests.simulation.fault_schedule import (
+    FAULT_KINDS,
+    MISFITS,
+    FaultSchedule,
+    FlowChange,
+)
 from tests.simulation.files.actors import small_limit
 from tests.simulation.laws import broken_laws
 from tests.simulation.operators.actors import unpause_if_held
@@ -34,6 +39,7 @@ from tests.simulation.processes import EPOCH
 from tests.simulation.seams.tools import PEOPLE
 from tests.simulation.sim_environment import SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
+from tests.simulation.workflows.trees import FLOW_TREES
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -192,7 +198,8 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
         environment.tree_of_run["r0"] = waits.choice(list(WAITING_TREES))
     extra_roles = family_of(environment.seed).draw(environment)
     environment.tools_wait = any(
-        tree in WAITING_TREES | JOB_TREES for tree in environment.tree_of_run.values()
+        tree in WAITING_TREES | JOB_TREES or tree in FLOW_TREES
+        for tree in environment.tree_of_run.values()
     )
     roles: list[tuple[str, Role]] = [("starter", actors.act_as_starter)]
     roles += [(f"worker{n}", actors.act_as_worker) for n in range(rng.randint(1, 3))]
@@ -225,9 +232,10 @@ def _plan_deployment(environment: SimEnvironment, processes: list[str]) -> None:
     change = rng.choice(family.deployments)
     if faults.record(f"code/0 deployment {change}"):
         environment.deployment = change
-        if change in ("removal", "renames"):
+        if change in ("removal", "renames", *get_args(FlowChange)):
             # A worker without the tool of an approved call leaves the run alone. So
-            # does one that has only the old name of a tool or an agent.
+            # does one that has only the old name of a tool or an agent, or another
+            # workflow.
             environment.expected_errors = (*environment.expected_errors, AgentChanged)
         begin = rng.random() * HORIZON_SECONDS / 3 * environment.time_scale
         begin += family.deployment_delay * environment.time_scale
@@ -266,7 +274,7 @@ def run_uninterrupted(tree: str) -> Evidence:
     environment.requesters["r0"] = PEOPLE[0]
     environment.tools_wait = tree in (
         WAITING_TREES | EVENT_TREES | JOB_TREES | SEAM_TREES
-    )
+    ) or (tree in FLOW_TREES)
     environment.allow_denials, environment.decide_at_end = False, True
     environment.faults.stopped = True
     actor = Actor(environment, "starter")
@@ -303,6 +311,12 @@ def sweep_until_idle(
         actor = Actor(environment, f"last{number}")
         actor.process.run(_sweep_and_decide(actor))
         environment.loop.run_until_idle()
+        if environment.deployment in MISFITS:
+            # Some runs fit only the code before the deployment.
+            environment.deployed_at[f"first{number}"] = float("inf")
+            actor = Actor(environment, f"first{number}")
+            actor.process.run(_sweep_and_decide(actor))
+            environment.loop.run_until_idle()
         is_idle = due is None and before == environment.store.bodies
         unchanged = unchanged + 1 if is_idle else 0
         if unchanged == 1:
@@ -313,13 +327,15 @@ def sweep_until_idle(
 
 
 async def _sweep_and_decide(actor: Actor) -> None:
-    if actor.environment.operators:
-        for run_id in actor.environment.tree_of_run:
+    environment = actor.environment
+    if environment.operators:
+        for run_id in environment.tree_of_run:
             await unpause_if_held(actor, run_id)
     swept = await actor.perform("sweep", actor.runner.sweep)
     if isinstance(swept, SweepResult):
         for run_id, error in swept.errors.items():
-            if isinstance(error, AgentChanged):
+            changed = isinstance(error, AgentChanged)
+            if changed and environment.deployment not in get_args(FlowChange):
                 # The tool does not come back: an operator asks again about its call.
                 reopen = partial(actor.runner.resume, run_id, reopen=True)
                 await actor.perform(f"reopen {run_id}", reopen)

@@ -256,6 +256,7 @@ class SimEnvironment:
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
             process that is not named has it from the start.
+        codes_used: The deployments that each process used, with the true times.
         log: One line for each event: true time, process, event.
         closed: Whether the schedule is over.
     """
@@ -312,6 +313,9 @@ class SimEnvironment:
     signal_lists: list[SignalList] = field(default_factory=list[SignalList])
     deployment: Deployment | None = None
     deployed_at: dict[str, float] = field(default_factory=dict[str, float])
+    codes_used: dict[str, list[tuple[float, Deployment | None]]] = field(
+        default_factory=dict[str, Any]
+    )
     log: list[tuple[Any, ...]] = field(default_factory=list[Any])
     closed: bool = False
     _ticks: int = 0

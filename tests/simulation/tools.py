@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from continuations import Answer, ApprovalPolicy, Approve, ToolContext, tool
 from continuations.core import jsontext
 from tests.own_task import cancel_own_task
+from tests.simulation.fault_schedule import FlowChange
 from tests.simulation.files.actors import drawn_file
 from tests.simulation.policy.tools import RULE_POLICIES, checked_policy, strict_policy
 from tests.simulation.processes import ProcessKilled, current_process
@@ -266,6 +267,8 @@ _DECLARATIONS: dict[str, _Declaration] = {
         name: _acts(0.5, approval=policy) for name, policy in REQUESTED_POLICIES.items()
     },
 }
+# Deployments that leave the code of tools as it is.
+_SAME_TOOLS = (None, "renames", *get_args(FlowChange))
 # Their runs never end, or end after too many attempts.
 _NEVER_CHANGED = frozenset({"cancel_self", "poisoned", "kill_worker"})
 
@@ -315,7 +318,7 @@ def deployed_tools(change: Deployment | None) -> Mapping[str, Tool[Any, Any]]:
         tools[name] = make_waiting_tool(name, waiting_tool, _perform, SimCall)
     for name, declaration in _DECLARATIONS.items():
         needs_approval = "approval" in declaration.options
-        if change in (None, "renames") or name in _NEVER_CHANGED:
+        if change in _SAME_TOOLS or name in _NEVER_CHANGED:
             tools[name] = _make_tool(new_names.get(name, name), declaration)
         elif needs_approval == (change == "approval"):
             # The deployment does not concern this tool.

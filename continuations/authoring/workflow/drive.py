@@ -151,8 +151,8 @@ class FlowStep:
         cancelled_new: The places of the new calls of this step that it cancelled.
         alarm: When the earliest timer is due, in milliseconds, or `None`.
         end: The end of the function, or `None`.
-        restart: The arguments with which the code begins anew, and the time of this
-            decision, or `None`.
+        restart: The arguments with which the code begins anew, and the time of the
+            history, or `None`.
     """
 
     entries: tuple[Entry, ...]
@@ -201,7 +201,7 @@ class FlowDrive:
         self._has_awaited = False
         self._is_ending = False
         self._has_ended = False
-        self._restart: tuple[str, int] | None = None
+        self._restart: str | None = None
         self._end: Returned | Errored | None = None
 
     @property
@@ -378,7 +378,7 @@ class FlowDrive:
             cancelled_new=tuple(place for place, c in new if c.is_cancelled),
             alarm=self.alarm,
             end=self._end if self._has_ended and restart is None else None,
-            restart=restart,
+            restart=None if restart is None else (restart, self.loop.now),
         )
 
     def _check_size(self) -> None:
@@ -597,7 +597,7 @@ class FlowDrive:
                 "would begin anew without end. Await a call or sleep(...) before it."
             )
             raise InvalidInput(msg)
-        self._restart = arguments, self.loop.now
+        self._restart = arguments
 
 
 def _text_of(error: BaseException) -> str:

@@ -23,6 +23,9 @@ def _compactions(history: RunHistory) -> Iterator[tuple[Version, Version, str]]:
             continue
         for frame_id, log in after.state.logs.items():
             old = before.state.logs.get(frame_id)
+            frame = after.state.frames.get(frame_id)
+            if frame is not None and frame.step:
+                continue  # a workflow may begin anew
             if old is not None and old.id != log.id:
                 yield before, after, frame_id
 

@@ -22,6 +22,7 @@ from tests.simulation.policy import laws as laws_of_policy
 from tests.simulation.processes import EPOCH, wall_time
 from tests.simulation.seams.tools import first_name
 from tests.simulation.tools import TOOLS
+from tests.simulation.workflows.histories import was_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,6 +128,8 @@ def cancelled_with_its_run(evidence: Evidence) -> str | None:
             record = evidence.waits.get(wait_id)
             if record is not None and _is_rewound(evidence, record):
                 continue
+            if record is not None and was_cancelled(history, record.wait.call_id):
+                continue  # by its workflow
             if status not in ("cancelled", "failed"):
                 return f"{wait_id} was closed with its run, which is {status}"
     return None
@@ -420,8 +423,9 @@ def approved_call_runs_or_waits_again(evidence: Evidence) -> str | None:
             and other.opened_at > record.opened_at
             for other in evidence.waits.values()
         )
-        if not ran and not waited_again:
-            return f"{wait.id} was approved, and {wait.tool} did not run"
+        if ran or waited_again or was_cancelled(history, wait.call_id):
+            continue  # its workflow may have cancelled it
+        return f"{wait.id} was approved, and {wait.tool} did not run"
     return None
 
 

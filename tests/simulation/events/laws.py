@@ -14,6 +14,7 @@ from continuations.wire.fields import to_milliseconds
 from tests.simulation.evidence import is_rewind
 from tests.simulation.operators.laws import requests_of
 from tests.simulation.processes import wall_time
+from tests.simulation.workflows.histories import was_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,6 +123,8 @@ def an_event_is_taken_once(evidence: Evidence) -> str | None:
             is_taken_in = not is_rewind(before, after)
             for wait, decision in _closed(evidence, before, after):
                 is_lost = decision.event is not None and decision.event not in taken
+                if is_lost and was_cancelled(history, wait.call_id):
+                    continue  # the event is for another wait
                 if is_taken_in and is_lost:
                     return f"{wait.run_id} forgot that {wait.id} took an event"
             for wait in after.state.waits.values():

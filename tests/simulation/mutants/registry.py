@@ -37,6 +37,7 @@ from tests.simulation.streams import mutants as stream_mutants
 from tests.simulation.threads import mutants as thread_mutants
 from tests.simulation.votes import mutants as vote_mutants
 from tests.simulation.waits import mutants as waiting_mutants
+from tests.simulation.workflows import mutants as workflow_mutants
 
 if TYPE_CHECKING:
     from tests.simulation.mutants.mutant import Mutant
@@ -69,6 +70,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     cost_mutants.MUTANTS,
     file_mutants.MUTANTS,
     seam_mutants.MUTANTS,
+    workflow_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

@@ -25,12 +25,13 @@ from tests.simulation.agents import (
     WAITING_TREES,
     find_tree,
 )
-from tests.simulation.fault_schedule import LOST_REPLY_KINDS
+from tests.simulation.fault_schedule import LOST_REPLY_KINDS, MISFITS
 from tests.simulation.files.actors import ATTACHER
 from tests.simulation.operators.laws import is_poison, requests_of
 from tests.simulation.processes import wall_time
 from tests.simulation.seams.tools import with_first_names
 from tests.simulation.tools import deployed_tools, results_without_errors
+from tests.simulation.workflows.trees import FLOW_TREES, FlowTree
 
 if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence, RunHistory
@@ -246,6 +247,7 @@ def cache_uninterrupted_ends() -> None:
         *GUARDED_TREES,
         *JUDGED_TREES,
         *FILE_TREES,
+        *FLOW_TREES,
     ):
         uninterrupted_end(tree)
 
@@ -253,6 +255,8 @@ def cache_uninterrupted_ends() -> None:
 def _final_state(history: RunHistory) -> tuple[str, ...]:
     state = history.newest_state
     messages = state.logs[ROOT_FRAME_ID].messages
+    if state.frames[ROOT_FRAME_ID].step:
+        messages = ()  # a history has the order in which things happened
     texts = [with_first_names(message.text) for message in messages]
     return (state.run.status, state.run.output or "", *texts)
 
@@ -268,12 +272,14 @@ def _was_influenced(evidence: Evidence, history: RunHistory) -> bool:
     failure = history.newest_state.run.failure
     if failure is not None and failure.code == "budget":
         return True
-    if tree.tool_names - deployed_tools(evidence.environment.deployment).keys():
+    deployment = evidence.environment.deployment
+    if isinstance(tree, FlowTree) and (tree.by_clock or deployment in MISFITS):
+        return True
+    if tree.tool_names - deployed_tools(deployment).keys():
         return True
     messages = f"{layout.arrivals_prefix(history.run_id)}m-"
-    if layout.cancel_request_key(history.run_id) in evidence.created:
-        return True
-    if any(key.startswith(messages) for key in evidence.created):
+    cancelled = layout.cancel_request_key(history.run_id)
+    if any(key == cancelled or key.startswith(messages) for key in evidence.created):
         return True
     if any(request.call_id for request in requests_of(evidence, history.run_id)):
         return True

@@ -69,6 +69,8 @@ def each_message_once(evidence: Evidence) -> str | None:
 
 
 def _user_texts(state: RunState) -> list[str]:
+    if state.frames[ROOT_FRAME_ID].step:
+        return []  # the code of a workflow reads no messages
     messages = state.logs[ROOT_FRAME_ID].messages
     return [message.content for message in messages if message.role == "user"]
 
@@ -84,7 +86,9 @@ def nothing_unread_at_the_end(evidence: Evidence) -> str | None:
             continue
         if is_thread_id(history.run_id):
             continue  # laws of threads say which message has which reply
-        task = next(iter(_user_texts(history.newest_state)))
+        task = next(iter(_user_texts(history.newest_state)), None)
+        if task is None:
+            continue
         last_turn = max(
             (
                 turn.began_at

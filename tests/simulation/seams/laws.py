@@ -21,6 +21,7 @@ from tests.simulation.policy.laws import is_denied_by_its_rule
 from tests.simulation.processes import wall_time
 from tests.simulation.protocol.laws_of_runs import posted_messages
 from tests.simulation.seams.tools import REQUESTED_POLICIES, first_name
+from tests.simulation.workflows.histories import was_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -190,6 +191,12 @@ def a_run_takes_each_arrival_once(evidence: Evidence) -> str | None:
                         arrival == decision.event
                         and _were_open_together(history, first, wait_id)
                     ):
+                        calls = (
+                            evidence.waits[each].wait.call_id
+                            for each in (first, wait_id)
+                        )
+                        if any(was_cancelled(history, each) for each in calls):
+                            continue  # what ended a cancelled call is for another wait
                         return f"{arrival} ended {first} and {wait_id}"
     return None
 

@@ -192,6 +192,8 @@ def _is_consequence(call: CallRow, wait: Wait, kind: str, value: str | None) -> 
         return isinstance(call.state, ended) or _was_cancelled(call)
     if wait.continues:
         return (call.stage, call.answer) == (1, value) or _was_cancelled(call)
+    if isinstance(call.state, Returned) and call.state.is_json:  # of a workflow
+        return call.state.content == value
     content = jsontext.parse(value or "null")
     text = content if isinstance(content, str) else value
     return call.state == Returned(str(text)) or _was_cancelled(call)
@@ -255,6 +257,8 @@ def timers_end_in_time(evidence: Evidence) -> str | None:
             for wait in before.state.waits.values():
                 if wait.rules.has_object or wait.id in after.state.waits:
                     continue
+                if wait.kind == "alarm":
+                    continue  # the timer of a workflow may be cancelled
                 if wait.deadline is None or not _goes_on(evidence, wait, after):
                     continue
                 early = (wait.deadline - wall_time(after.at)).total_seconds()

@@ -1,0 +1,447 @@
+"""Bugs of workflows: their histories, their replays, and the calls that they cancel."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING
+
+from continuations.authoring.workflow.drive import FlowDrive, FlowStep, HistoryDiffers
+from continuations.authoring.workflow.workflow import Flow
+from continuations.core.changes import plan as plans
+from continuations.core.changes import workflow_steps
+from continuations.core.changes.call_cancellation import with_cancelled_call
+from continuations.core.changes.plan import CancelCall
+from continuations.core.rows import delta, workflow_history
+from continuations.core.rows.calls import Ready, Started
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.frames import MessageLog
+from continuations.core.rows.workflow_history import StartEntry, entry_of, message_of
+from continuations.engine.worker.run_loop import ActionTasks, RunLoop
+from continuations.engine.workflow import flow_drives
+from continuations.engine.workflow.flow_drives import FlowDrives
+from continuations.value_class import replace
+from continuations.wire.fields import to_milliseconds
+from tests.simulation.families import WORKFLOWS
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
+from tests.simulation.protocol.laws_of_endings import no_run_stranded
+from tests.simulation.protocol.laws_of_runs import versions_are_linear
+from tests.simulation.workflows.laws import (
+    alarms_ring_beside_calls,
+    begun_call_keeps_its_outcome,
+    changed_code_changes_nothing,
+    ended_code_marks_its_calls,
+    every_command_gets_an_outcome,
+    every_workflow_ends,
+    histories_only_grow,
+    marked_call_never_begins,
+    no_time_of_a_workflow_is_in_the_future,
+    outcomes_follow_their_decisions,
+    replays_repeat_the_history,
+    suspended_code_has_nothing_to_do,
+    the_mark_precedes_the_decision,
+    time_of_a_workflow_never_goes_back,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from continuations.core.changes.events import WorkflowStepped
+    from continuations.core.changes.plan import Action
+    from continuations.core.messages import Message, ToolCallRequest
+    from continuations.core.rows.delta import LogDelta
+    from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
+    from continuations.core.rows.workflow_history import OutcomeEntry
+    from tests.simulation.mutants.mutant import Patches
+
+
+# Histories --------------------------------------------------------------------------
+
+
+@mutant(
+    "Code gets the outcomes in the order of its calls, not of their times.",
+    breaks=(outcomes_follow_their_decisions,),
+    family=WORKFLOWS,
+)
+def outcomes_come_in_the_order_of_calls() -> Patches:
+    original = flow_drives._outcomes
+
+    def outcomes(
+        state: RunState, frame: FrameRow, now: datetime, last: int
+    ) -> list[OutcomeEntry]:
+        found = original(state, frame, now, last)
+        made: list[OutcomeEntry] = []
+        for each in sorted(found, key=lambda each: int(each.call_id[1:])):
+            at = max([each.at, *(before.at for before in made)])
+            made.append(each._replace(at=at))
+        return made
+
+    yield patch(original, outcomes)
+
+
+@mutant(
+    "The outcome of a decision has the time of the worker that saw it.",
+    breaks=(outcomes_follow_their_decisions,),
+    family=WORKFLOWS,
+)
+def outcomes_have_the_workers_time() -> Patches:
+    yield gives_back(workflow_steps.with_end_time, "row")
+
+
+@mutant(
+    "The code of a workflow does not get the outcomes of calls that failed.",
+    breaks=(every_workflow_ends, no_run_stranded),
+    family=WORKFLOWS,
+)
+def outcomes_of_failed_calls_are_dropped() -> Patches:
+    original = flow_drives._outcomes
+
+    def outcomes(
+        state: RunState, frame: FrameRow, now: datetime, last: int
+    ) -> list[OutcomeEntry]:
+        found = original(state, frame, now, last)
+        return [each for each in found if each.end == "returned"]
+
+    yield patch(original, outcomes)
+
+
+@mutant(
+    "The end of a run records no outcome of the calls that it closes, unchecked.",
+    breaks=(every_command_gets_an_outcome,),
+    family=WORKFLOWS,
+)
+def the_end_of_a_run_records_no_outcomes() -> Patches:
+    yield skip(workflow_steps.record_outcomes)
+    yield skip(workflow_history._call_violation)
+
+
+@mutant(
+    "A workflow that begins anew keeps the id of its log.",
+    breaks=(versions_are_linear,),
+    family=WORKFLOWS,
+)
+def a_restart_keeps_the_id_of_its_log() -> Patches:
+    original = Draft.start_log
+
+    def start_log(self: Draft, frame_id: str, messages: tuple[Message, ...]) -> None:
+        old = self.logs.get(frame_id)
+        if old is None or not self.frame(frame_id).step:
+            original(self, frame_id, messages)
+        else:
+            self.put_log(frame_id, MessageLog(old.id, messages))
+
+    yield patch(original, start_log)
+
+
+@mutant(
+    "A version has another seed of a workflow than the version before it.",
+    breaks=(histories_only_grow,),
+    family=WORKFLOWS,
+)
+def the_seed_of_a_workflow_changes() -> Patches:
+    original = delta._apply_log_delta
+
+    def apply_log_delta(
+        frame_id: str, base: MessageLog | None, change: LogDelta
+    ) -> MessageLog:
+        log = original(frame_id, base, change)
+        facts = log.messages[0].metadata if log.messages else None
+        if base is None or not facts or "seed" not in facts:
+            return log
+        start = entry_of(log.messages[0])
+        assert isinstance(start, StartEntry)
+        other = message_of(start._replace(seed=f"{start.seed}0"))
+        return MessageLog(log.id, (other, *log.messages[1:]))
+
+    yield patch(original, apply_log_delta)
+
+
+@mutant(
+    "A worker with a slow clock lets the time of a workflow go back.",
+    breaks=(time_of_a_workflow_never_goes_back, versions_are_linear),
+    family=WORKFLOWS,
+)
+def the_time_of_a_workflow_goes_back() -> Patches:
+    yield returns(flow_drives._last_time, 0)
+
+
+# Replays ----------------------------------------------------------------------------
+
+
+@mutant(
+    "A worker takes the claim of a run before it replays the workflows.",
+    breaks=(changed_code_changes_nothing,),
+    family=WORKFLOWS,
+)
+def a_workflow_is_not_replayed_before_the_claim() -> Patches:
+    yield gives_back(FlowDrives.replayed, "state")
+
+
+@mutant(
+    "A replay compares the tools of calls, and not their arguments.",
+    breaks=(changed_code_changes_nothing,),
+    family=WORKFLOWS,
+)
+def a_replay_compares_tools_only() -> Patches:
+    def compare(self: FlowDrive, calls: Sequence[ToolCallRequest]) -> None:
+        tools = [each.tool for each in self._made]
+        if tools[: len(calls)] != [each.tool for each in calls]:
+            msg = "the tools differ"
+            raise HistoryDiffers(msg)
+        for made, recorded in zip(self._made, calls, strict=False):
+            self._bind(made, recorded.tool_call_id)
+        self._made.clear()
+
+    yield patch(FlowDrive._compare, compare)
+
+
+@mutant(
+    "A replay compares the number of calls, and nothing else.",
+    breaks=(changed_code_changes_nothing,),
+    family=WORKFLOWS,
+)
+def a_replay_counts_calls_only() -> Patches:
+    def compare(self: FlowDrive, calls: Sequence[ToolCallRequest]) -> None:
+        for made, recorded in zip(self._made, calls, strict=False):
+            self._bind(made, recorded.tool_call_id)
+        self._made.clear()
+
+    yield patch(FlowDrive._compare, compare)
+
+
+@mutant(
+    "The randomness of a workflow is another one in each replay.",
+    breaks=(replays_repeat_the_history,),
+    family=WORKFLOWS,
+)
+def randomness_differs_in_each_replay() -> Patches:
+    numbers = count()
+
+    def random(self: Flow) -> Random:
+        if self._random is None:
+            self._random = Random(next(numbers))  # noqa: S311 - not for secrets
+        return self._random
+
+    yield patch(Flow.random, random)
+
+
+@mutant(
+    "A patch is on in the replay of a history that went past it.",
+    breaks=(replays_repeat_the_history, no_run_stranded),
+    family=WORKFLOWS,
+)
+def a_patch_is_on_in_every_replay() -> Patches:
+    def is_patched(self: FlowDrive, name: str) -> bool:
+        if name not in self._patches:
+            self._patches[name] = True
+            if name not in self._recorded_patches and not self._is_replaying:
+                self._new_patches.append(name)
+        return True
+
+    yield patch(FlowDrive.is_patched, is_patched)
+
+
+@mutant(
+    "A workflow that waits does not go on when new code asks for a patch or a time.",
+    breaks=(suspended_code_has_nothing_to_do,),
+    family=WORKFLOWS,
+)
+def a_replay_makes_no_workflow_due() -> Patches:
+    original = FlowDrives.replayed
+
+    def replayed(self: FlowDrives, state: RunState) -> RunState:
+        original(self, state)
+        return state
+
+    yield patch(original, replayed)
+
+
+# Calls that the code cancels --------------------------------------------------------
+
+
+@mutant(
+    "The wait of a cancelled call is closed before a version has the mark.",
+    breaks=(the_mark_precedes_the_decision,),
+    family=WORKFLOWS,
+)
+def a_wait_is_closed_before_its_mark() -> Patches:
+    async def cancel_call(self: RunLoop, action: CancelCall) -> bool:
+        before = self.state
+        not_begun = self._operator.not_begun_below(before, [action.call_id])
+        reason = before.calls[action.call_id].cancelled or ""
+        after = with_cancelled_call(before, action.call_id, reason, not_begun)
+        ended = [wait for key, wait in before.waits.items() if key not in after.waits]
+        ended = [wait for wait in ended if wait.rules.has_object]
+        await self._journal.close_cancelled_waits(before, ended, (), reason)
+        if self.state is before:
+            self.state = after
+            self._last_event_to_save += 1
+            self._progress += 1
+        return True
+
+    yield patch(RunLoop._cancel_call, cancel_call)
+
+
+@mutant(
+    "A step marks none of the calls that its code cancelled.",
+    breaks=(suspended_code_has_nothing_to_do,),
+    family=WORKFLOWS,
+)
+def cancelled_calls_are_not_marked() -> Patches:
+    original = FlowDrive.step
+
+    def step(
+        self: FlowDrive,
+        outcomes: Sequence[OutcomeEntry],
+        now: int,
+        start: Message | None = None,
+    ) -> FlowStep:
+        made = original(self, outcomes, now, start)
+        return replace(made, cancelled=(), cancelled_new=())
+
+    yield patch(original, step)
+
+
+@mutant(
+    "A call that has begun is dropped when its workflow cancels it.",
+    breaks=(begun_call_keeps_its_outcome,),
+    family=WORKFLOWS,
+)
+def begun_calls_are_cancelled() -> Patches:
+    yield returns(ActionTasks.has_begun_or_closes, value=False)
+
+
+@mutant(
+    "A call that is ready begins, although its workflow has cancelled it.",
+    breaks=(marked_call_never_begins,),
+    family=WORKFLOWS,
+)
+def marked_calls_begin() -> Patches:
+    original = plans.plan
+
+    def plan(state: RunState) -> tuple[Action, ...]:
+        begins = {
+            row_id: plans._ACTIONS[type(state.calls[row_id].state)](row_id)
+            for row_id in state.runnable & state.calls.keys()
+            if state.calls[row_id].cancelled is not None
+            and isinstance(state.calls[row_id].state, Ready | Started)
+        }
+        others = [
+            each
+            for each in original(state)
+            if not isinstance(each, CancelCall) or each.call_id not in begins
+        ]
+        return (*others, *begins.values())
+
+    yield patch(original, plan)
+
+
+@mutant(
+    "The calls of a function that has ended stay open.",
+    breaks=(ended_code_marks_its_calls,),
+    family=WORKFLOWS,
+)
+def calls_stay_open_at_the_end() -> Patches:
+    def end_if_done(self: FlowDrive) -> None:
+        main = self._main
+        if main is not None and main.done() and not self._has_ended:
+            self._is_ending = self._has_ended = True
+            self._end = self._end_of(main)
+
+    yield patch(FlowDrive._end_if_done, end_if_done)
+
+
+# Time -------------------------------------------------------------------------------
+
+
+@mutant(
+    "The earliest timer of a workflow is not stored.",
+    breaks=(suspended_code_has_nothing_to_do, every_workflow_ends, no_run_stranded),
+    family=WORKFLOWS,
+)
+def no_alarm_is_stored() -> Patches:
+    yield skip(FlowDrives._alarm)
+
+
+@mutant(
+    "An alarm stays when the earliest timer is another one.",
+    breaks=(suspended_code_has_nothing_to_do,),
+    family=WORKFLOWS,
+)
+def an_old_alarm_is_not_replaced() -> Patches:
+    original = FlowDrives._alarm
+
+    def alarm(
+        self: FlowDrives,
+        state: RunState,
+        frame: FrameRow,
+        due: int | None,
+        now: datetime,
+    ) -> Wait | None:
+        made = original(self, state, frame, due, now)
+        return made and (flow_drives._alarm_of(state, frame.id) or made)
+
+    yield patch(original, alarm)
+
+
+@mutant(
+    "No alarm rings while a call of the workflow runs.",
+    breaks=(alarms_ring_beside_calls,),
+    family=WORKFLOWS,
+)
+def alarms_do_not_ring_beside_calls() -> Patches:
+    yield skip(RunLoop._seconds_to_alarm)
+
+
+@mutant(
+    "A step fires the earliest timer, although its time has not come.",
+    breaks=(no_time_of_a_workflow_is_in_the_future,),
+    family=WORKFLOWS,
+)
+def timers_fire_before_their_time() -> Patches:
+    original = flow_drives._last_time
+
+    def last_time(state: RunState, frame_id: str) -> int:
+        alarm = flow_drives._alarm_of(state, frame_id)
+        last = original(state, frame_id)
+        if alarm is None or alarm.deadline is None:
+            return last
+        return max(last, to_milliseconds(alarm.deadline))
+
+    yield patch(original, last_time)
+
+
+@mutant(
+    "A workflow that begins anew has the time of its first start.",
+    breaks=(time_of_a_workflow_never_goes_back,),
+    family=WORKFLOWS,
+)
+def a_restart_has_the_first_time() -> Patches:
+    original = FlowDrives.step
+
+    def step(self: FlowDrives, state: RunState, frame_id: str) -> WorkflowStepped:
+        event = original(self, state, frame_id)
+        first = entry_of(state.logs[frame_id].messages[0])
+        if event.restart is None:
+            return event
+        assert isinstance(first, StartEntry)
+        restart = event.restart._replace(at=first.at)
+        return replace(event, restart=restart)
+
+    yield patch(original, step)
+
+
+MUTANTS = mutants_in(globals())
