@@ -538,9 +538,9 @@ class AgentHarness(WaitDecider, Generic[Output]):
 
     def _make_agent(self) -> Agent[Output]:
         given: Any = self._agent
-        is_function = callable(given) and not isinstance(given, Agent)
-        made: Any = given() if is_function else given
-        return cast("Agent[Output]", made)
+        if isinstance(given, Agent):
+            return cast("Agent[Output]", given)
+        return cast("Agent[Output]", given() if callable(given) else given)
 
     def _work(self, input: Input | None) -> Outcome[Output]:  # noqa: A002
         return self.resume() if input is None else self.start(input)

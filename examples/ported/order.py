@@ -15,7 +15,6 @@ With a folder, each step is a process. Wait ten seconds before the first `sweep`
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
@@ -162,8 +161,9 @@ async def process_order(flow: Flow, order: Order) -> OrderResult:
     compensations: list[Undo] = []
     try:
         reservation = await flow.call(reserve_inventory, order)
-        release = partial(flow.call, release_inventory, reservation)
-        compensations.append(("release-inventory", release))
+        compensations.append(
+            ("release-inventory", lambda: flow.call(release_inventory, reservation))
+        )
         paid = await flow.call(payment, order)
         if not paid.approved:
             raise PaymentRejectedError(paid.reason or "rejected")  # noqa: TRY301 - as in the original

@@ -29,7 +29,7 @@ _FILE_TIMES = {
 # Reason -> file and function of each use.
 _REASONS: dict[str, str] = {
     """It is the time of the history of a workflow. No clock is read.""": """
-        authoring/workflow/drive.py FlowDrive.ask_restart
+        authoring/workflow/drive.py FlowDrive.step
         authoring/workflow/drive.py FlowDrive.now
         authoring/workflow/workflow.py Flow.now
     """,

@@ -575,10 +575,9 @@ class FlowDrive:
         msg = f"{what}: only the code of the workflow may do this, in its own loop."
         raise InvalidInput(msg)
 
-    def is_patched(self, name: str) -> bool:
+    def is_patched(self, name: object) -> bool:
         """Return whether the code after a change runs."""
-        given: object = name
-        if not isinstance(given, str) or not given:
+        if not isinstance(name, str) or not name:
             msg = f"flow.patched(...) takes the name of a change, got {name!r}."
             raise InvalidInput(msg)
         if name not in self._patches:

@@ -60,3 +60,8 @@ def the_wait(outcome: Any, kind: str = "approval") -> str:
     suspended: Suspended = outcome
     (found,) = [wait.id for wait in suspended.waits if wait.kind == kind]
     return found
+
+
+def objects(store: MemoryStore) -> dict[str, Any]:
+    """Return what a store keeps."""
+    return dict(store._bodies)  # pyright: ignore[reportPrivateUsage]

@@ -147,7 +147,7 @@ def test_nested_workflow_survives_a_crash_at_every_operation(
         ended = finish(make_nested, store, clock, start)
 
         assert isinstance(ended, Finished)
-        assert "told, paid" in ended.output
+        assert "told, paid" in ended.result()
         done = environment.effect_names()[effects:]
         # A call whose outcome is unknown is said to have happened, and runs no more.
         assert {"add 5+10", "pay 3", "pay 5"} >= {*done}, point
@@ -184,7 +184,7 @@ def test_given_up_calls_never_begin_after_a_crash(
         ended = finish(make_race, store, clock, start)
 
         assert isinstance(ended, Finished)
-        assert "stop ['CancelledError', 'CancelledError'] 5" == ended.output
+        assert "stop ['CancelledError', 'CancelledError'] 5" == ended.result()
         done = environment.effect_names()[effects:]
         assert "pay 1" not in done
         assert "pay 3" not in done

@@ -119,7 +119,7 @@ def test_lambda_starts_a_workflow_with_its_arguments() -> None:
     function = handler(store=MemoryStore(), agents=lambda: [purchase])
     event = {"start": {"run_id": "r1", "input": {"cents": 4}}}
 
-    invocation = SimpleNamespace(
+    invocation: Any = SimpleNamespace(
         get_remaining_time_in_millis=lambda: 60_000, aws_request_id="1"
     )
     outcome: Any = function(event, invocation)

@@ -10,7 +10,7 @@ import pytest
 from continuations.authoring.workflow.flow_loop import FlowLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
 
 def run_to_end(code: Callable[[], Coroutine[Any, Any, Any]]) -> tuple[Any, list[int]]:
@@ -84,20 +84,21 @@ def test_as_completed_takes_tasks_and_refuses_coroutines() -> None:
 @pytest.mark.parametrize(
     "refused",
     [
-        lambda loop: loop.run_in_executor(None, print),
-        lambda loop: loop.call_soon_threadsafe(print),
-        lambda loop: loop.add_signal_handler(2, print),
-        lambda loop: loop.create_connection(None, "localhost", 1),
-        lambda loop: loop.subprocess_shell(None, "true"),
-        lambda loop: loop.add_reader(0, print),
+        ("run_in_executor", None, print),
+        ("call_soon_threadsafe", print),
+        ("add_signal_handler", 2, print),
+        ("create_connection", None, "localhost", 1),
+        ("subprocess_shell", None, "true"),
+        ("add_reader", 0, print),
     ],
+    ids=lambda refused: refused[0],
 )
-def test_what_a_replay_cannot_repeat_is_refused(
-    refused: Callable[[Any], object],
-) -> None:
+def test_what_a_replay_cannot_repeat_is_refused(refused: tuple[Any, ...]) -> None:
+    method, *arguments = refused
+
     async def code() -> str:
         with pytest.raises(RuntimeError, match=r"Do this work in a tool"):
-            refused(asyncio.get_running_loop())
+            getattr(asyncio.get_running_loop(), method)(*arguments)
         return "refused"
 
     assert "refused" == run_to_end(code)[0]
@@ -153,7 +154,7 @@ def test_code_that_is_put_aside_runs_its_cleanup_and_nothing_more() -> None:
 def test_generators_are_closed_in_the_order_in_which_they_began() -> None:
     closed: list[str] = []
 
-    async def numbers(name: str) -> Any:
+    async def numbers(name: str) -> AsyncIterator[int]:
         try:
             yield 1
             yield 2

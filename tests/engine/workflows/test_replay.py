@@ -25,7 +25,14 @@ from continuations.errors import AgentChanged, InvalidInput, WorkflowChanged
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
+from tests.engine.workflows.flow_tools import (
+    RUN,
+    add,
+    make_runner,
+    objects,
+    pay,
+    the_wait,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +64,8 @@ def program(*steps: Any, name: str = "flow") -> Any:
                 case ("patched", patch, step):
                     if flow.patched(patch):
                         total = await flow.call(add, total, step)
+                case _:
+                    pytest.fail(f"unknown step {step!r}")
         return str(total)
 
     return code
@@ -81,7 +90,7 @@ def test_code_that_differs_is_refused_and_changes_nothing(
     old, new = program(1, 2, "pay"), program(*steps)
     waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
     make_runner(old, store=store).decide(the_wait(waiting), Approve(by="kim"))
-    before = dict(store._bodies)
+    before = objects(store)
 
     runner = make_runner(new, store=store)
     (row,) = runner.drift()
@@ -93,7 +102,7 @@ def test_code_that_differs_is_refused_and_changes_nothing(
         runner.resume(RUN)
 
     assert ("workflow", ("flow",)) == (caught.value.change, caught.value.path)
-    assert before == store._bodies
+    assert before == objects(store)
     assert ["add 0+1", "add 1+2"] == environment.effect_names()
     assert isinstance(make_runner(old, store=store).resume(RUN), Finished)
 
@@ -201,11 +210,11 @@ def test_idle_resume_writes_nothing() -> None:
     store = MemoryStore()
     code = program(1, "ask")
     make_runner(code, store=store).start(code.bind(), run_id=RUN)
-    before = dict(store._bodies)
+    before = objects(store)
 
     assert isinstance(make_runner(code, store=store).resume(RUN), Suspended)
 
-    assert before == store._bodies
+    assert before == objects(store)
 
 
 def test_loop_over_months_keeps_a_short_history(environment: RunEnvironment) -> None:
@@ -313,13 +322,13 @@ def test_cleanup_of_a_stopped_worker_records_nothing(
 def test_arguments_that_do_not_fit_any_more_are_refused() -> None:
     store = MemoryStore()
 
-    def make(second: Any) -> Any:
-        @workflow(name="one")
-        async def one(_flow: Flow, first: second) -> str:
+    def make(kind: type) -> Any:
+        async def one(_flow: Flow, first: Any) -> str:
             del first
             return await ask("Well?")
 
-        return one
+        one.__annotations__["first"] = kind
+        return workflow(one)
 
     old, new = make(str), make(int)
     make_runner(old, store=store).start(old.bind("x"), run_id=RUN)

@@ -37,6 +37,7 @@ from tests.engine.workflows.flow_tools import (
     add,
     clerk,
     make_runner,
+    objects,
     pay,
     the_wait,
 )
@@ -101,7 +102,7 @@ def test_forks_start_at_any_version(environment: RunEnvironment) -> None:
     runner, clock = at_the_approval()
     versions = [each.number for each in runner.history(RUN)]
 
-    ends = []
+    ends: list[str] = []
     for number in versions:
         fork = runner.fork(RUN, version=number, run_id=f"fork-{number}")
         ends.append(finish(runner, clock, fork).result())
@@ -235,7 +236,7 @@ def test_erased_run_leaves_nothing_but_its_tombstone() -> None:
     runner.resume(RUN)
     runner.erase(RUN)
 
-    assert 1 == len([key for key in store._bodies if key.startswith(f"runs/{RUN}/")])
+    assert 1 == len([key for key in objects(store) if key.startswith(f"runs/{RUN}/")])
 
 
 def test_budget_counts_the_models_below(caplog: pytest.LogCaptureFixture) -> None:
