@@ -274,14 +274,16 @@ class Agent(Generic[Output]):
         Raises:
             InvalidInput: An option is invalid, or the name is not valid for a tool.
         """
-        return AgentTool(
-            self,
+        return self._make_tool(
             name=name,
             description=description,
             approval=approval,
             is_enabled=is_enabled,
             summary=summary,
         )
+
+    def _make_tool(self, **options: Any) -> AgentTool:
+        return AgentTool(self, **options)
 
     @property
     def tools_by_name(self) -> Mapping[str, ToolProtocol]:

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from continuations.authoring.agent.agent_options import ToolLike
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.readings import Reading, Summary
-    from continuations.authoring.tool.tool_options import EnabledCondition
+    from continuations.authoring.readings import Reading
     from continuations.authoring.tool.tool_protocol import ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.rows.workflow_history import OutcomeEntry
@@ -374,37 +373,8 @@ class Workflow(Agent[R], Generic[P, R]):
 
     # As an agent -------------------------------------------------------------------
 
-    def as_tool(
-        self,
-        name: str | None = None,
-        description: str | None = None,
-        approval: bool | Condition | ApprovalPolicy | None = None,
-        is_enabled: bool | EnabledCondition = True,
-        summary: Summary | None = None,
-    ) -> AgentTool:
-        """Make a tool that calls this workflow, with its own name and description.
-
-        Args:
-            name: The name of the tool. Default: the workflow's name.
-            description: The description of the tool. Default: the workflow's.
-            approval: Which calls wait for a person before the workflow starts.
-            is_enabled: When a model may call the workflow.
-            summary: The call as one sentence, for the people who decide.
-
-        Returns:
-            A tool for the `tools` of an agent.
-
-        Raises:
-            InvalidInput: An option is invalid, or the name is not valid for a tool.
-        """
-        return WorkflowTool(
-            self,
-            name=name,
-            description=description,
-            approval=approval,
-            is_enabled=is_enabled,
-            summary=summary,
-        )
+    def _make_tool(self, **options: Any) -> AgentTool:
+        return WorkflowTool(self, **options)
 
     def first_user_message(self, arguments_json: str) -> str:
         """Return the text with which a frame of the workflow starts.
@@ -764,7 +734,7 @@ def check_function(function: Any) -> None:
     if not inspect.iscoroutinefunction(function):
         got = getattr(function, "__name__", repr(function)[:60])
         msg = (
-            f"@workflow: {got} is no coroutine function. Write async def, with the "
+            f"@workflow: {got} is not a coroutine function. Write async def, with the "
             "Flow as the first parameter."
         )
         raise InvalidInput(msg)

@@ -18,28 +18,23 @@ from continuations.core.rows.workflow_history import (
     CANCELLED_BY_WORKFLOW,
     CommandsEntry,
     OutcomeEntry,
-    StartEntry,
-    TimeEntry,
-    entry_of,
+    last_time,
     message_of,
     outcome_of,
 )
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from continuations.core.changes.call_events import CallEvent
     from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.workflow_history import Entry
 
 End = tuple[str, Returned | Errored]
 
 
 def apply(draft: Draft, event: WorkflowStepped | WorkflowDue) -> End | None:
-    """Apply a step; return the frame's id and end if the frame ends with it."""
+    """Apply a step; return the frame's id and its end, or `None` if it goes on."""
     frame = draft.frame(event.frame_id)
     if isinstance(event, WorkflowDue):
         if frame.step != "waits":
@@ -142,14 +137,6 @@ def call_closed(draft: Draft, frame: FrameRow, cancelled: str | None) -> End | N
     return None
 
 
-def is_idle(state: RunState, frame: FrameRow) -> bool:
-    """Return whether no call of a frame is open; those of a workflow may have ended."""
-    return all(
-        isinstance(state.calls[each].state, CLOSED_STATES)
-        for each in frame.open_call_ids
-    )
-
-
 def drop_calls(draft: Draft, frame: FrameRow) -> None:
     """Remove the calls whose outcomes the code of an ending workflow does not see."""
     for call_id in frame.open_call_ids:
@@ -158,19 +145,9 @@ def drop_calls(draft: Draft, frame: FrameRow) -> None:
 
 def record_outcomes(draft: Draft, frame: FrameRow) -> None:
     """Record the outcome of every call, because the run ends."""
-    at = last_time(entry_of(each) for each in draft.log(frame.id).messages)
+    at = last_time(draft.log(frame.id).messages)
     for call_id in frame.open_call_ids:
         draft.append(frame.id, message_of(outcome_of(draft.call(call_id), at)))
-
-
-def last_time(entries: Iterable[Entry]) -> int:
-    """Return the time of the last entry that has one."""
-    times = [
-        each.at
-        for each in entries
-        if isinstance(each, StartEntry | OutcomeEntry | TimeEntry)
-    ]
-    return max(times, default=0)
 
 
 def with_end_time(row: CallRow, event: CallEvent) -> CallRow:

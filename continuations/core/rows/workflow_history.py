@@ -91,7 +91,7 @@ Entry: TypeAlias = StartEntry | CommandsEntry | OutcomeEntry | TimeEntry | Patch
 
 
 class InvalidEntry(ValueError):
-    """A message is no entry of a history."""
+    """A message is not an entry of a history."""
 
 
 def message_of(entry: Entry) -> Message:
@@ -155,7 +155,7 @@ def entry_of(message: Message) -> Entry:
             case "developer":
                 return TimeEntry(_at(facts))
             case _:
-                msg = "a message is no entry"
+                msg = "a message is not an entry"
     except (jsontext.NotJson, KeyError, TypeError) as error:
         msg = f"an entry lacks {error}"
     raise InvalidEntry(msg) from None
@@ -186,7 +186,7 @@ def _outcome(data: dict[str, Any], facts: dict[str, Any]) -> OutcomeEntry:
 def _at(facts: dict[str, Any]) -> int:
     at = facts["at"]
     if type(at) is not int or at < 0:
-        msg = "the time of an entry is no number of milliseconds"
+        msg = "the time of an entry is not a number of milliseconds"
         raise InvalidEntry(msg)
     return at
 
@@ -194,7 +194,7 @@ def _at(facts: dict[str, Any]) -> int:
 def _text(facts: dict[str, Any], name: str) -> str:
     text = facts[name]
     if type(text) is not str or not text:
-        msg = f"{name} of an entry is no text"
+        msg = f"the {name} of an entry is not a text"
         raise InvalidEntry(msg)
     return text
 
@@ -216,6 +216,15 @@ def outcome_of(call: CallRow, at: int) -> OutcomeEntry:
         end = state.code if state.code in OUTCOME_ENDS else "denied"
     assert isinstance(state, Errored | Refused)  # noqa: S101 - for the type checkers
     return OutcomeEntry(call.id, state.content, at, end, state.code, by, edited=edited)
+
+
+def last_time(messages: Sequence[Message]) -> int:
+    """Return the time of the last entry that has one."""
+    for message in reversed(messages):
+        entry = entry_of(message)
+        if isinstance(entry, StartEntry | OutcomeEntry | TimeEntry):
+            return entry.at
+    return 0
 
 
 def find_violation(

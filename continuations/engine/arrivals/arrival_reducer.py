@@ -79,14 +79,14 @@ class ArrivalReducer:
 
     stack_binding: StackBinding
     ports: Ports
+    # The running code of the run's workflows.
+    flows: FlowsOfWorker
     # Reports the events of the run, if there is a listener.
     feed: EventFeed | None = None
-    # The running code of the run's workflows; made for the first one.
-    flows: FlowsOfWorker | None = None
 
     def replayed(self, state: RunState) -> RunState:
         """Return the run after a replay of its workflows; raises `AgentChanged`."""
-        if self.flows is None or not has_workflows(self.stack_binding, state):
+        if not has_workflows(self.stack_binding, state):
             return state
         return self.flows.drives.replayed(state)
 

@@ -158,7 +158,7 @@ class _Prediction:
             return []  # it ends, and needs no agents
         binding = StackBinding(self.check.agent_registry)
         flows = FlowsOfWorker(binding, self.check.ports)
-        reducer = ArrivalReducer(binding, self.check.ports, flows=flows)
+        reducer = ArrivalReducer(binding, self.check.ports, flows)
         try:
             self._check_process(binding)
             state = readiness.take_in(self.before, self.arrived, reducer).state

@@ -565,7 +565,7 @@ class StorelessWork:
                 context=self.run_options.context,
             )
             await canceller.cancel_expired(state, expiries)
-            reducer = ArrivalReducer(self.stack_binding, self.ports, feed, self.flows)
+            reducer = ArrivalReducer(self.stack_binding, self.ports, self.flows, feed)
             state = reducer.with_interrupted_calls(reducer.replayed(state))
             state = reducer.with_decisions(state, {**decisions, **expiries})
             if unpause:

@@ -95,7 +95,7 @@ class Performer:
     # Takes the parts of replies and the progress of tools.
     feed: EventFeed | None = field(kw_only=True, default=None)
     # The running code of the run's workflows.
-    flows: FlowsOfWorker | None = field(kw_only=True, default=None)
+    flows: FlowsOfWorker = field(kw_only=True)
     # The store of the run, if it has one, and the attachments once they are needed.
     objects: Objects | None = field(kw_only=True, default=None)
     files: AttachedFiles | None = field(kw_only=True, default=None)
@@ -137,10 +137,6 @@ class Performer:
     @property
     def drives(self) -> FlowDrives:
         """The running code of the workflows."""
-        if self.flows is None:
-            from continuations.engine.workflow.flows_of_worker import FlowsOfWorker  # noqa: PLC0415 - for tests of a performer alone
-
-            self.flows = FlowsOfWorker(self.stack_binding, self.ports)
         return self.flows.drives
 
     def step(self, state: RunState, frame_id: str) -> Event:

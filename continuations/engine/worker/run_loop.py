@@ -97,8 +97,7 @@ _DERIVED_EVENTS = (
     FrameWatched,
     SuspensionEnded,
 )
-
-
+# The actions that are applied at once; all others are launched.
 _LOCAL_ACTIONS = (ExamineCall, RecordStart, StepWorkflow, CancelCall)
 
 
@@ -307,9 +306,7 @@ class RunLoop:
             del self._event_to_await[action]
             await self._journal.close_cancelled_waits(before, ended, (), reason)
             if self.state is not before:
-                return (
-                    True  # something else happened meanwhile; the mark is still there
-                )
+                return True  # meanwhile another event came; the mark is still there
         self.state = after
         self._last_event_to_save += 1
         self._progress += 1

@@ -332,7 +332,7 @@ class Worker:
         readiness.check_code(
             state, arrived, stack_binding, self.run_options, self.options
         )
-        reducer = ArrivalReducer(stack_binding, self.ports, self.feed, self._flows)
+        reducer = ArrivalReducer(stack_binding, self.ports, self._flows, self.feed)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)
             if attempt > self.options.max_attempts:

@@ -16,8 +16,7 @@ from continuations.core.rows.waits import Wait, frame_digest
 from continuations.core.rows.workflow_history import (
     OutcomeEntry,
     StartEntry,
-    TimeEntry,
-    entry_of,
+    last_time,
     outcome_of,
 )
 from continuations.engine.calls import parked_calls
@@ -115,7 +114,7 @@ class FlowDrives:
         drive = self._drive(state, frame)
         log = state.logs[frame_id]
         start = log.messages[0] if frame.step == "new" else None
-        last = _last_time(state, frame_id)
+        last = last_time(log.messages)
         try:
             made = drive.step(
                 _outcomes(state, frame, now, last),
@@ -234,14 +233,6 @@ def _alarm_of(state: RunState, frame_id: str) -> Wait | None:
         if wait.frame_id == frame_id and not wait.rules.suspends:
             return wait
     return None
-
-
-def _last_time(state: RunState, frame_id: str) -> int:
-    for message in reversed(state.logs[frame_id].messages):
-        entry = entry_of(message)
-        if isinstance(entry, StartEntry | OutcomeEntry | TimeEntry):
-            return entry.at
-    return 0
 
 
 def _outcomes(

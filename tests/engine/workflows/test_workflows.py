@@ -527,7 +527,7 @@ def test_workflow_needs_its_arguments_and_takes_no_messages() -> None:
 
 
 def test_function_must_be_a_coroutine_function_with_a_flow() -> None:
-    with pytest.raises(InvalidInput, match="no coroutine function"):
+    with pytest.raises(InvalidInput, match="not a coroutine function"):
         workflow(lambda flow: flow)  # type: ignore[arg-type, return-value]
 
     async def nothing() -> None:

@@ -24,7 +24,6 @@ from continuations.engine.worker.run_loop import ActionTasks, RunLoop
 from continuations.engine.workflow import flow_drives
 from continuations.engine.workflow.flow_drives import FlowDrives
 from continuations.value_class import replace
-from continuations.wire.fields import to_milliseconds
 from tests.simulation.families import WORKFLOWS
 from tests.simulation.mutants.mutant import (
     gives_back,
@@ -175,7 +174,7 @@ def the_seed_of_a_workflow_changes() -> Patches:
     family=WORKFLOWS,
 )
 def the_time_of_a_workflow_goes_back() -> Patches:
-    yield returns(flow_drives._last_time, 0)
+    yield returns(workflow_history.last_time, 0)
 
 
 # Replays ----------------------------------------------------------------------------
@@ -412,16 +411,17 @@ def alarms_do_not_ring_beside_calls() -> Patches:
     family=WORKFLOWS,
 )
 def timers_fire_before_their_time() -> Patches:
-    original = flow_drives._last_time
+    original = FlowDrive.step
 
-    def last_time(state: RunState, frame_id: str) -> int:
-        alarm = flow_drives._alarm_of(state, frame_id)
-        last = original(state, frame_id)
-        if alarm is None or alarm.deadline is None:
-            return last
-        return max(last, to_milliseconds(alarm.deadline))
+    def step(
+        self: FlowDrive,
+        outcomes: Sequence[OutcomeEntry],
+        now: int,
+        start: Message | None = None,
+    ) -> FlowStep:
+        return original(self, outcomes, max(now, self.alarm or 0), start)
 
-    yield patch(original, last_time)
+    yield patch(original, step)
 
 
 @mutant(
