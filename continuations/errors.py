@@ -364,8 +364,9 @@ class AgentChanged(ContinuationsError):
 class WorkflowChanged(AgentChanged):
     """The code of a workflow does not do what the history of its run says.
 
-    Nothing ran and nothing was written. Resume with the code that the run began with,
-    or let the new code run only for new runs: `if flow.patched("name"): ...`.
+    No tool or model ran, and nothing was written. Resume with the code that the run
+    began with, or put the change under `if flow.patched("name")`, so that only runs
+    that have not passed this place get it.
     """
 
 

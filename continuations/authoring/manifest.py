@@ -50,6 +50,11 @@ class ManifestChange:
     where: str
     what: str
 
+    @property
+    def text(self) -> str:
+        """The difference with its path, as `hr/pay: the tool was added`."""
+        return f"{self.where}: {self.what}" if self.where else self.what
+
 
 def make_manifest(
     root: AgentProtocol, *, sdk_version: str, renames: Renames | None = None

@@ -95,7 +95,10 @@ class ToolWait(_Awaited[T]):
             if loop is not None:
                 return loop.coroutine_of(self).__await__()
             name = _function_name(self)
-            msg = f"{name}(...) was awaited in a tool. Write: return {name}(...)."
+            msg = (
+                f"{name}(...) was awaited outside a workflow. In a tool, write: return "
+                f"{name}(...)."
+            )
             raise WaitNotReturned(msg)
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.cli import FAILED, formatting
 from continuations.cli.chat_lines import EventLines, failed_lines, said_lines
-from continuations.cli.command import Terminal
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import UsageError, read_file
 from continuations.cli.output import (
@@ -34,7 +33,7 @@ from continuations.engine.outcomes import Failed, Queued, Replied, Suspended
 from continuations.engine.ports import SystemClock
 from continuations.engine.sync import portal
 from continuations.errors import InvalidInput, RunErased
-from continuations.serve.operation_calls import reply_response
+from continuations.serve.operation_calls import TextsViewer, reply_response
 
 if TYPE_CHECKING:
     import signal
@@ -353,8 +352,8 @@ class ChatPipe:
 
     def _write(self, ticket: AsyncTicket[Any], result: SendResult[Any]) -> None:
         if self._as_json:
-            terminal = Terminal(self._runner.async_runner, SystemClock())
-            shown = reply_response(terminal, result, ticket.number)
+            viewer = TextsViewer(self._runner.async_runner, SystemClock())
+            shown = reply_response(viewer, result, ticket.number)
             write_json(portal.run_until_complete(shown))
             sys.stdout.flush()  # a program that reads the lines waits for each
             return

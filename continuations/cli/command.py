@@ -12,21 +12,25 @@ from __future__ import annotations
 import inspect
 from inspect import Parameter, Signature
 from os import environ
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec
 
 import continuations
 from continuations.cli.application import groups_of, load_runner
-from continuations.cli.options import App, Json, StoreUrl, UsageError, check_run_id
+from continuations.cli.options import (
+    App,
+    Json,
+    RunId,
+    StoreUrl,
+    UsageError,
+    check_run_id,
+)
 from continuations.cli.output import write_json, write_lines
 from continuations.ledger.objects import check_folder_exists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from continuations import AsyncRunner, Runner
-    from continuations.core.messages import Detail
-    from continuations.ledger.claims import Clock
+    from continuations import Runner
 
     Parameters = ParamSpec("Parameters")
 
@@ -95,7 +99,19 @@ class Command(NamedTuple):
         return _checked(runner, may_be_first=may_be_first)
 
     def runner(self, *, may_be_first: bool = False) -> Runner:
-        """Return a runner with the agents of `--app`, or without agents."""
+        """Return a runner with the agents of `--app`, or without agents.
+
+        Args:
+            may_be_first: Whether the command may make the folder of a `file:` store.
+
+        Returns:
+            The runner.
+
+        Raises:
+            UsageError: There is no store, or the application cannot be loaded.
+            StoreUnavailable: The folder does not exist, and the command does not make
+                it.
+        """
         if self.app is None:
             return self.runner_without_agents(may_be_first=may_be_first)
         return self.runner_with_agents(may_be_first=may_be_first)
@@ -125,18 +141,6 @@ class Command(NamedTuple):
             write_json(form())
         else:
             write_lines(lines)
-
-
-class Terminal(NamedTuple):
-    """The reader of a form: who reaches the store may read its texts."""
-
-    runner: AsyncRunner
-    clock: Clock
-    path_params: Mapping[str, str] = MappingProxyType({})
-
-    async def detail(self, _: str) -> Detail:
-        """Return which texts of a run a command prints."""
-        return "texts"
 
 
 def _checked(runner: Runner, *, may_be_first: bool) -> Runner:
@@ -195,11 +199,12 @@ class CommandFunction:
 
     def __call__(self, **values: Any) -> None:
         """Run the command; raise `UsageError` if RUN is the id of a wait."""
-        name, names = self.__name__, {each.name for each in self._own_parameters()}
-        if "run" in names:
-            check_run_id(values["run"], command=name)
+        name, own = self.__name__, self._own_parameters()
+        for each in own:
+            if each.annotation == RunId:
+                check_run_id(values[each.name], command=name)
         command = Command(name, values["app"], values["store"], values["json"])
-        self._run(command, **{each: values[each] for each in names})
+        self._run(command, **{each.name: values[each.name] for each in own})
 
 
 def with_common_options(

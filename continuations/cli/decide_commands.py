@@ -105,8 +105,9 @@ def approve(  # noqa: PLR0913 - one parameter for each option
 def _check_run_again(wait: str, *, run_again: bool) -> None:
     """Raise `UsageError` if the option does not fit the kind of the wait."""
     parts = find_wait_id(wait)
-    # None: this is no wait id, and a later check says what it is.
-    repeats = None if parts is None else WAIT_RULES[parts.kind].may_have_run
+    if parts is None:
+        return  # a later check says what the text is
+    repeats = WAIT_RULES[parts.kind].may_have_run
     if repeats and not run_again:
         msg = (
             f"{wait} has an unknown outcome: the call was started and may have "
@@ -114,10 +115,10 @@ def _check_run_again(wait: str, *, run_again: bool) -> None:
             "If it happened, use `continuations answer` to record its result."
         )
         raise UsageError(msg)
-    if repeats is False and run_again:
+    if run_again and not repeats:
         msg = (
             f"--run-again is for a call with an unknown outcome, and {wait} has the "
-            f"kind {parts and parts.kind}. Leave it out."
+            f"kind {parts.kind}. Leave it out."
         )
         raise UsageError(msg)
 

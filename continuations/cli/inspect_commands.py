@@ -15,7 +15,6 @@ from continuations.cli.application import store_name
 from continuations.cli.command import Command, with_common_options
 from continuations.cli.options import (
     By,
-    Json,
     RunId,
     Transcript,
     UsageError,
@@ -84,7 +83,6 @@ IdsOnly = Annotated[
 def waiting(
     command: Command,
     *,
-    json: Json = False,
     ids: IdsOnly = False,
     kind: Kinds = None,
     approver: Approver = None,
@@ -103,7 +101,7 @@ def waiting(
         raise UsageError(msg)
     runner = command.runner_without_agents()
     if due:
-        _write_worklist(runner, json=json)
+        _write_worklist(runner, as_json=command.as_json)
         return
     summaries = runner.waiting(kinds=kind or None, approver=approver)
     if approver is not None:
@@ -112,7 +110,7 @@ def waiting(
         write_lines(escape_invisible(wait.id) for wait in summaries)
         return
     models = "" if kind else _awaiting_models(runner)
-    if json:
+    if command.as_json:
         _write_note(models)
         write_json(to_json(list(summaries)))
         return
@@ -144,12 +142,12 @@ def _note_unknown_groups(runner: Runner, approver: str) -> None:
         )
 
 
-def _write_worklist(runner: Runner, *, json: bool) -> None:
+def _write_worklist(runner: Runner, *, as_json: bool) -> None:
     page = runner.worklist(limit=MAX_PAGE)
     _write_note(_awaiting_models(runner))
     if page.next is not None:
         write_note(f"Only the first {MAX_PAGE} waits are shown.")
-    if json:
+    if as_json:
         write_json([listed_wait_json(row) for row in page.waits])
     elif page.waits:
         write_lines(formatting.worklist_lines(page.waits))
@@ -313,7 +311,6 @@ def runs(
     limit: Annotated[
         int, typer.Option(min=1, metavar="N", help="List at most N runs.")
     ] = 100,
-    json: Json = False,
     ids: IdsOnly = False,
 ) -> None:
     """List the runs of a store. Needs no agent code."""
@@ -323,7 +320,7 @@ def runs(
     if len(rows) > limit:
         rows.pop()
         write_note(f"More runs follow. List them with --after {rows[-1].cursor}")
-    if json:
+    if command.as_json:
         write_json(to_json(rows))
     elif ids:
         write_lines(row.run_id for row in rows)

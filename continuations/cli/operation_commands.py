@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from continuations.cli import FAILED
-from continuations.cli.command import Command, CommandFunction, Terminal
+from continuations.cli.command import Command, CommandFunction
 from continuations.cli.options import (
     By,
     Files,
     MessageText,
     RunId,
     Why,
-    check_run_id,
     input_with_files,
     parse_json_value,
     resolve_actor,
@@ -40,6 +39,7 @@ from continuations.present.times import counted
 from continuations.serve.operation_calls import (
     FORMS,
     Sender,
+    TextsViewer,
     arguments_of,
     positional_names,
 )
@@ -325,7 +325,6 @@ def _given(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(operation: Operation, command: Command, **values: Any) -> None:
     """Make the call of an operation, and print its result."""
-    check_run_id(values["run_id"], command=command.name)
     given = _given(operation, values)
     actor = resolve_actor(values["by"]) if operation.sender else None
     runner = command.runner_without_agents()
@@ -346,7 +345,7 @@ def _run(operation: Operation, command: Command, **values: Any) -> None:
 
 
 def _form(operation: Operation, runner: Runner, done: Done) -> Any:
-    viewer = Terminal(runner.async_runner, SystemClock(), done.given)
+    viewer = TextsViewer(runner.async_runner, SystemClock(), done.given)
     shown = FORMS[operation.form](viewer, done.given["run_id"], done.result)
     form = portal.run_until_complete(shown)
     return form[_LISTS[operation.form]] if operation.form in _LISTS else form

@@ -17,6 +17,8 @@ from continuations.errors import WaitNotFound
 from continuations.ledger.layout import parse_wait_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from continuations import Grant, Runner
     from continuations.core.rows.attachments import Content
     from continuations.ledger.layout import ParsedWaitId
@@ -231,19 +233,39 @@ def read_file(option: str, name: str) -> Content:
     return make_content(data, media_type, path.name)
 
 
+def parse_pairs(options: Iterable[str], name: str, example: str) -> dict[str, str]:
+    """Return the values of a repeated option `NAME=VALUE`, by their names.
+
+    Args:
+        options: The texts of the option, one for each use.
+        name: The option, for errors.
+        example: A valid text of the option, for errors.
+
+    Returns:
+        The values, in the order of the command line.
+
+    Raises:
+        UsageError: A text has no name or no `=`, or two of them have the same name.
+    """
+    pairs: dict[str, str] = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        # The value may be a secret.
+        shown = repr(key[:_MAX_SHOWN_CHARS])
+        if not key or not equals:
+            msg = f"{name} {shown} is not valid: it must be a name, = and a value."
+            raise UsageError(f"{msg} Pass for example {name} {example}.")
+        if key in pairs:
+            msg = f"{name} {shown} is not valid: another {name} has this name."
+            raise UsageError(f"{msg} Leave one of the two out.")
+        pairs[key] = value
+    return pairs
+
+
 def parse_settings(options: list[str]) -> dict[str, Any] | None:
     """Return the settings that the options give; raises `UsageError`."""
-    settings: dict[str, Any] = {}
-    for option in options:
-        name, equals, text = option.partition("=")
-        if not name or not equals or name in settings:
-            msg = (
-                f"--setting {name!r} is not valid: it must be NAME=JSON, with another "
-                "name for each setting. Pass for example --setting temperature=0."
-            )
-            raise UsageError(msg)
-        settings[name] = _parse_value(name, text)
-    return settings or None
+    pairs = parse_pairs(options, "--setting", "temperature=0")
+    return {name: _parse_value(name, text) for name, text in pairs.items()} or None
 
 
 def _parse_value(name: str, text: str) -> Any:
@@ -361,6 +383,19 @@ def parse_arguments(text: str, *, name: str = "--arguments") -> Any:
             raise UsageError(msg) from None
     hint = "Pass one JSON object, or @FILE that contains one."
     return parse_json_value(text, name=name, hint=hint)
+
+
+def parse_object(text: str, *, name: str) -> Mapping[str, Any]:
+    """Return a JSON object from a text or from `@file`; raise `UsageError`."""
+    found = jsontext.as_object(parse_arguments(text, name=name))
+    if found is None:
+        shown = repr(text[:_MAX_SHOWN_CHARS])
+        msg = (
+            f"{name} must be a JSON object, got {shown}. Pass one JSON object, such as "
+            """'{"item": "laptop"}', or @FILE that contains one."""
+        )
+        raise UsageError(msg)
+    return found
 
 
 def parse_grant(text: str) -> Grant:

@@ -19,6 +19,7 @@ from continuations.cli.options import (
     Transcript,
     UsageError,
     parse_json_value,
+    parse_pairs,
     resolve_actor,
     write_actor_note,
 )
@@ -164,11 +165,11 @@ def fork(
     actor = resolve_actor(by)
     verdicts = {
         wait: _verdict(text, actor.name)
-        for wait, text in _pairs(decide or (), "--decide", "WAIT=approve")
+        for wait, text in parse_pairs(decide or (), "--decide", "WAIT=approve").items()
     }
     if verdicts:
         write_actor_note(actor)
-    results = _pairs(result or (), "--result", 'c4="paid"')
+    results = parse_pairs(result or (), "--result", "'c4=\"paid\"'")
     forked = runner.fork(
         run,
         version,
@@ -176,25 +177,14 @@ def fork(
         decisions=verdicts,
         results={
             key: parse_json_value(text, name="--result", hint="Pass CALL=JSON.")
-            for key, text in results
+            for key, text in results.items()
         },
-        messages=dict(_pairs(message or (), "--message", "f1=Hello")),
+        messages=parse_pairs(message or (), "--message", "f1=Hello"),
         by=actor.name,
         door=actor.door,
     )
     lines = [f"{forked}: a fork of {run}", f"next: continuations resume {forked}"]
     command.write(lambda: {"run_id": forked}, lines)
-
-
-def _pairs(
-    options: Iterable[str], name: str, example: str
-) -> Iterable[tuple[str, str]]:
-    for option in options:
-        key, sign, text = option.partition("=")
-        if not (key and sign):
-            msg = f"{name} must be of the form {example}, got {option[:60]!r}."
-            raise UsageError(f"{msg} Write the id, then =.")
-        yield key, text
 
 
 def _verdict(text: str, by: str) -> Verdict:
@@ -270,7 +260,7 @@ def rewind(
 
 
 def _offer_lines(runner: Runner, plan: RewindPlan) -> Iterator[str]:
-    """Yield a plan, and the command that does it or another one that can."""
+    """Yield a plan, and the command that makes the rewind or, if it cannot, a fork."""
     if plan.refusal is None:
         yield from _plan_lines(runner, plan)
         yield _next_line("rewind", plan, "--shown", plan.digest)

@@ -163,7 +163,7 @@ def _named() -> dict[str, Callable[..., None]]:
         if isinstance(each, str):
             commands[each] = COMMANDS[each]
         else:
-            commands[each.__name__.replace("_", "-")] = each
+            commands[each.__name__] = each
     # An operation that has no place in the order comes last.
     return {**commands, **COMMANDS}
 

@@ -17,7 +17,7 @@ import typer
 import continuations
 from continuations.cli import FAILED, LIBRARY_ERROR, formatting
 from continuations.cli.application import load_context
-from continuations.cli.command import Command, Terminal, with_common_options
+from continuations.cli.command import Command, with_common_options
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import (
     Context,
@@ -37,20 +37,22 @@ from continuations.cli.options import (
     UsageError,
     WaitIfBusy,
     input_with_files,
+    parse_object,
+    parse_pairs,
     parse_settings,
     resolve_actor,
     write_actor_note,
 )
 from continuations.cli.output import write_note
-from continuations.core import jsontext
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.ports import Ports, SystemClock
 from continuations.engine.sync import portal
 from continuations.errors import AlreadyDecided, ContinuationsError, RunBusy, StaleRun
 from continuations.ledger.thread_ids import is_thread_id
+from continuations.present.drift_words import allowed_changes
 from continuations.present.json_forms import sweep_result_json
 from continuations.present.times import counted
-from continuations.serve.operation_calls import outcome_response
+from continuations.serve.operation_calls import TextsViewer, outcome_response
 from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json
 
@@ -58,7 +60,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations import Outcome, Runner, Wait
-    from continuations.authoring.manifest import ManifestChange
     from continuations.cli.event_lines import EventPrinter
     from continuations.cli.interruption import Attempt, StopSwitch
     from continuations.interop.snaplogic import PausedRun
@@ -68,7 +69,9 @@ if TYPE_CHECKING:
 WorkflowArguments = Annotated[
     str | None,
     typer.Option(
-        "--args", metavar="JSON", help="The arguments of a workflow, as a JSON object."
+        "--args",
+        metavar="JSON|@FILE",
+        help="The arguments of a workflow, as a JSON object.",
     ),
 ]
 
@@ -120,7 +123,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "context": load_context(context),
         "budget": _parse_budget(max_requests, max_tokens, max_cost),
         "work": not no_work,
-        "labels": _parse_labels(label or []),
+        "labels": parse_pairs(label or [], "--label", "team=finance"),
         "title": title,
         "by": by,
         "settings": parse_settings(setting or []),
@@ -145,15 +148,7 @@ def _parse_input(text: str, args: str | None, files: list[str]) -> Any:
     if text or files:
         msg = "--args has the arguments of a workflow. Leave INPUT and --file out."
         raise UsageError(msg)
-    try:
-        arguments = jsontext.as_object(jsontext.parse(args))
-    except jsontext.NotJson as error:
-        msg = f"--args is not JSON: {error}. Pass a JSON object."
-        raise UsageError(msg) from None
-    if arguments is None:
-        msg = "--args must be a JSON object, with the arguments by name."
-        raise UsageError(msg)
-    return arguments
+    return parse_object(args, name="--args")
 
 
 def _check_stream(*, stream: bool, no_work: bool) -> None:
@@ -171,20 +166,6 @@ def _parse_budget(
     if (requests, tokens, cost) == (None, None, None):
         return None
     return continuations.Budget(requests=requests, tokens=tokens, cost=cost)
-
-
-def _parse_labels(options: list[str]) -> dict[str, str]:
-    labels: dict[str, str] = {}
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not equals or name in labels:
-            msg = (
-                f"--label {option!r} is not valid: it must be NAME=VALUE, with another "
-                "name for each label. Pass for example --label team=finance."
-            )
-            raise UsageError(msg)
-        labels[name] = value
-    return labels
 
 
 @with_common_options
@@ -241,9 +222,6 @@ def _sweep_lines(result: SweepResult) -> Iterator[str]:
         yield f"skipped: {run_id}: {result.skipped[run_id]}"
 
 
-_MAX_CHANGES = 10
-
-
 @with_common_options
 def drift(
     command: Command,
@@ -284,10 +262,6 @@ def _thread_key(runner: Runner, row: DriftRow) -> str:
     return ""
 
 
-def _change_text(change: ManifestChange) -> str:
-    return f"{change.where}: {change.what}" if change.where else change.what
-
-
 def _row_lines(runner: Runner, row: DriftRow) -> Iterator[str]:
     key = _thread_key(runner, row)
     about = f"  (conversation {key} with {row.agent})" if key else ""
@@ -298,13 +272,11 @@ def _row_lines(runner: Runner, row: DriftRow) -> Iterator[str]:
         yield f"    {escape_invisible(reason.text)}"
         if reason.wait_id is not None:
             yield f"    wait {escape_invisible(reason.wait_id)}"
-    if row.verdict == "accept":
-        changes = row.code_changes
-        for change in changes[:_MAX_CHANGES]:
-            yield f"  allowed: {escape_invisible(_change_text(change))}"
-        if len(changes) > _MAX_CHANGES:
-            more = counted(len(changes) - _MAX_CHANGES, "more change")
-            yield f"  allowed: {more}, see --json"
+    changes, more = allowed_changes(row)
+    for change in changes:
+        yield f"  allowed: {escape_invisible(change)}"
+    if more:
+        yield f"  allowed: {counted(more, 'more change')}, see --json"
 
 
 class FileFormat(StrEnum):
@@ -514,8 +486,8 @@ class _Advance:
     def _write(self, outcome: Outcome) -> None:
         for change in outcome.code_changes:
             write_note(
-                f"note: the code changed since the run started: {change.where}: "
-                f"{change.what} ({change.kind})"
+                f"note: the code changed since the run started: {change.text} "
+                f"({change.kind})"
             )
         _write_outcome(self.command, self.runner, outcome)
 
@@ -537,8 +509,8 @@ class _Advance:
 
 def _write_outcome(command: Command, runner: Runner, outcome: Outcome) -> None:
     def form() -> object:
-        terminal = Terminal(runner.async_runner, SystemClock())
-        shown = outcome_response(terminal, outcome)
+        viewer = TextsViewer(runner.async_runner, SystemClock())
+        shown = outcome_response(viewer, outcome)
         return portal.run_until_complete(shown)
 
     command.write(form, formatting.outcome_lines(outcome))

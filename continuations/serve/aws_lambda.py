@@ -57,7 +57,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows.decisions import Door
 from continuations.engine.ports import SystemClock
@@ -87,6 +87,7 @@ from continuations.serve.dispatch import InlineDispatcher
 from continuations.serve.http import problems
 from continuations.serve.http.api import HttpApi
 from continuations.serve.operation_calls import (
+    TextsViewer,
     outcome_response,
     reply_response,
     run_response,
@@ -99,7 +100,6 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Unpack
 
-    from continuations.core.messages import Detail
     from continuations.ledger.claims import Clock
     from continuations.serve.aws.lambda_console import MountedConsole
     from continuations.serve.aws.lambda_runner import (
@@ -232,18 +232,6 @@ def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
     raise InvalidInput(msg)
 
 
-class _Caller(NamedTuple):
-    """The sender of a direct invocation, who may read what AWS allows."""
-
-    runner: LambdaRunner
-    clock: Clock
-    path_params: Mapping[str, str] = {}
-
-    async def detail(self, _run_id: str, /) -> Detail:
-        """Return which texts of a run the sender reads."""
-        return "texts"
-
-
 class Handler:
     """The callable that Lambda calls with an event and a context; see `handler`."""
 
@@ -259,7 +247,7 @@ class Handler:
         self._runner = runner
         self._api, self._console = api, console
         self._time_left = time_left
-        self._caller = _Caller(runner, clock)
+        self._caller = TextsViewer(runner, clock)
         self._loop = asyncio.Runner()
 
     def __call__(self, event: object, context: LambdaContext) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
@@ -62,6 +63,9 @@ def arguments_of(
         operation: A row with a `call`.
         given: The parameters of the path, and the fields of the body or query.
         sender: The sender, of whom the row says what the method takes.
+
+    Returns:
+        The arguments by position and by name.
     """
     names = dict.fromkeys(positional_names(operation))
     facts: dict[Actor, tuple[str, object]] = {
@@ -110,6 +114,24 @@ class Viewer(Protocol):
         ...
 
 
+class TextsViewer(NamedTuple):
+    """A reader who reaches the store or the function itself, and so reads the texts.
+
+    Attributes:
+        runner: The runner whose store has the run.
+        clock: The clock for deadlines.
+        path_params: The parameters of the path of the operation.
+    """
+
+    runner: AsyncRunner
+    clock: Clock
+    path_params: Mapping[str, str] = MappingProxyType({})
+
+    async def detail(self, _run_id: str, /) -> Detail:
+        """Return which texts of a run the reader may read."""
+        return "texts"
+
+
 Render: TypeAlias = "Callable[[Viewer, str, Any], Coroutine[Any, Any, dict[str, Any]]]"
 """Returns the JSON form of a result; the text is the id of the run."""
 
@@ -119,7 +141,18 @@ Render: TypeAlias = "Callable[[Viewer, str, Any], Coroutine[Any, Any, dict[str, 
 
 
 async def run_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
-    """Return a run as JSON values (`run`)."""
+    """Return a run as JSON values (`run`).
+
+    Args:
+        viewer: The reader, who may lack the right to its texts.
+        run: The run.
+
+    Returns:
+        The form, with the waits that are not decided yet.
+
+    Raises:
+        StoreError: The decisions of the run cannot be read.
+    """
     return json_forms.run_json(
         run,
         decided=await decided_wait_ids(viewer.runner.store, run),
@@ -129,7 +162,18 @@ async def run_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
 
 
 async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome of a start or resume as JSON values (`outcome`)."""
+    """Return the outcome of a start or resume as JSON values (`outcome`).
+
+    Args:
+        viewer: The reader, who may lack the right to its texts.
+        outcome: The outcome.
+
+    Returns:
+        The form, with the waits that are not decided yet.
+
+    Raises:
+        StoreError: The decisions of the run cannot be read.
+    """
     return json_forms.outcome_json(
         outcome,
         decided=await decided_wait_ids(viewer.runner.store, outcome.continuation),
@@ -141,7 +185,19 @@ async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
 async def reply_response(
     viewer: Viewer, result: SendResult[Any], number: int
 ) -> dict[str, Any]:
-    """Return the result of a message as JSON values (`thread_reply`)."""
+    """Return the result of a message as JSON values (`thread_reply`).
+
+    Args:
+        viewer: The reader, who may lack the right to its texts.
+        result: The result of the message.
+        number: The number of the message.
+
+    Returns:
+        The form.
+
+    Raises:
+        StoreError: The decisions of the run cannot be read.
+    """
     run: Continuation | None = getattr(result, "continuation", None)
     store = viewer.runner.store
     return json_forms.reply_json(
@@ -155,7 +211,18 @@ async def reply_response(
 
 
 async def thread_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
-    """Return a thread as JSON values (`thread`)."""
+    """Return a thread as JSON values (`thread`).
+
+    Args:
+        viewer: The reader, who may lack the right to its texts.
+        run: The newest run of the thread.
+
+    Returns:
+        The form, with the waits that are not decided yet.
+
+    Raises:
+        StoreError: The decisions of the run cannot be read.
+    """
     return json_forms.thread_json(
         run,
         decided=await decided_wait_ids(viewer.runner.store, run),
@@ -169,6 +236,12 @@ def sweep_response(result: SweepResult) -> dict[str, Any]:
 
     The form has only the name of each problem. The text of an error may name keys,
     buckets and machines, so it goes to the log.
+
+    Args:
+        result: The result.
+
+    Returns:
+        The form.
     """
     for run_id, error in result.errors.items():
         _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)

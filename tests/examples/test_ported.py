@@ -69,6 +69,7 @@ def test_program_runs_all_steps_in_memory(
 
     assert last_line == printed.splitlines()[-1]
     effects = [line for line in printed.splitlines() if is_effect(line)]
+    assert effects
     assert len(effects) == len(set(effects))
 
 
@@ -188,7 +189,7 @@ def test_expense_fails_if_no_decision_comes(
     assert "created E-8\nregistered E-8\n" == capsys.readouterr().out
 
 
-def test_agent_without_an_answer_is_denied() -> None:
+def test_agent_without_an_answer_is_denied(capsys: pytest.CaptureFixture[str]) -> None:
     shared = SharedStore(agent_inbox.durable_agent)
     agent_inbox.start_agent(shared.runner(), "cleo", "a car")
     assert ["cleo"] == names(agent_inbox.list_waiting_agents(shared.runner()))
@@ -198,6 +199,7 @@ def test_agent_without_an_answer_is_denied() -> None:
     assert [] == agent_inbox.list_waiting_agents(shared.runner())
     assert [] == agent_inbox.list_approved_agents(shared.runner())
     assert ["cleo"] == names(agent_inbox.list_denied_agents(shared.runner()))
+    assert ["model:"] == effects(capsys)
 
 
 def names(agents: list[agent_inbox.AgentStatus]) -> list[str]:

@@ -12,11 +12,11 @@ import contextvars
 import logging
 import time
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from continuations.authoring.errors import ArgumentsInvalid, ResultNotSerializable
 from continuations.authoring.workflow.flow_loop import FlowLoop
-from continuations.authoring.workflow.workflow import Flow, Restart
+from continuations.authoring.workflow.workflow import Flow, Restart, in_one_line
 from continuations.core import jsontext
 from continuations.core.messages import ToolCallRequest
 from continuations.core.rows.calls import Errored, Returned
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("continuations")
 _SLOW_SECONDS = 1.0
+# A timer after the year 9000 never fires.
+_MAX_TIME = 221_845_392_000_000
+_MAX_SHOWN_ERRORS = 5
 _ERRORS: dict[str, type[CallError]] = {
     "failed": CallFailed,
     "denied": CallDenied,
@@ -94,17 +97,17 @@ class FlowCall(Coroutine[Any, Any, Any]):
         return self._number
 
     def __repr__(self) -> str:
-        return f"<call of {self.tool}>"
+        return _shown(self.tool)
 
     def __del__(self) -> None:
         """Tell the developer of a call that the code forgot to await."""
         drive = getattr(self, "_drive", None)
         if self.future is None and drive is not None and not drive.loop.is_closed():
             _log.warning(
-                "workflow %s: a call of %s was never awaited, so it was never made. "
-                "Write: await flow.call(...).",
+                "workflow %s: %s was never awaited, so it was never made. Write: "
+                "await %s.",
                 drive.name,
-                self.tool,
+                *(self, "flow.call(...)" if self.asked is None else self),
             )
 
     @property
@@ -114,7 +117,10 @@ class FlowCall(Coroutine[Any, Any, Any]):
 
     def __await__(self) -> Generator[Any, Any, Any]:
         if self.future is not None:
-            msg = f"a call of {self.tool} is awaited twice. Make a task of it."
+            msg = (
+                f"await failed: {self} was awaited before. Make a task of it first: "
+                "task = asyncio.create_task(flow.call(...)), and await the task."
+            )
             raise RuntimeError(msg)
         self.future = self._drive.begin(self)
         return (yield from self.future)
@@ -201,6 +207,7 @@ class FlowDrive:
         self._has_awaited = False
         self._is_ending = False
         self._has_ended = False
+        self._has_warned = False
         self._restart: str | None = None
         self._end: Returned | Errored | None = None
 
@@ -242,7 +249,7 @@ class FlowDrive:
                 self._take(entry)
         self._is_replaying = False
         self.entry_count = len(entries)
-        self._check_size()
+        self._end_if_hopeless()
 
     def _take(self, entry: Entry) -> None:
         match entry:
@@ -265,7 +272,10 @@ class FlowDrive:
         try:
             coro = self.workflow.coroutine(self._flow, entry.arguments)
         except ArgumentsInvalid as error:
-            msg = f"its arguments do not fit the function any more: {error}"
+            msg = (
+                f"its arguments do not fit: {in_one_line(error)}; a new "
+                "parameter needs a default"
+            )
             raise HistoryDiffers(msg) from None
         context = contextvars.Context()
         self._main = self.loop.create_task(coro, context=context)
@@ -276,19 +286,18 @@ class FlowDrive:
         for number, recorded in enumerate(calls):
             if number >= len(self._made):
                 raise HistoryDiffers(
-                    f"the history has a call of {recorded.tool} where the code makes "
-                    "none"
+                    f"the history has {_shown(recorded.tool)} where the code makes no "
+                    f"call{self._raised}"
                 )
             made = self._made[number]
             if self._newest_name(recorded.tool) != self._newest_name(made.tool):
                 raise HistoryDiffers(
-                    f"the history has a call of {recorded.tool} where the code calls "
-                    f"{made.tool}"
+                    f"the history has {_shown(recorded.tool)} where the code has {made}"
                 )
             if recorded.arguments != made.arguments:
                 names = ", ".join(_other_arguments(recorded.arguments, made.arguments))
                 raise HistoryDiffers(
-                    f"the code calls {made.tool} with other arguments than the history "
+                    f"the code has {made} with other arguments than the history "
                     f"({names})"
                 )
             self._bind(made, recorded.tool_call_id)
@@ -304,20 +313,26 @@ class FlowDrive:
         self._forget_cancelled()
         if len(self._made) > after:
             made = self._made[after]
-            raise HistoryDiffers(
-                f"the code makes a call of {made.tool} that the history does not have"
-            )
+            raise HistoryDiffers(f"the code has {made} where the history has no call")
 
     def check_at_end(self, *, ends: bool, waits: bool) -> None:
         """Raise `HistoryDiffers` unless the code stands where the history ends."""
         if not self._new_patches:
             self._check_no_other_call()
         if waits and self._has_ended and not self._new_patches:
-            msg = "the code ends where the history waits"
+            msg = f"the code ends where the history waits{self._raised}"
             raise HistoryDiffers(msg)
         if ends and not self._has_ended:
             msg = "the code goes on where the history ends"
             raise HistoryDiffers(msg)
+
+    @property
+    def _raised(self) -> str:
+        """The exception with which the function ended, as the end of a sentence."""
+        if self._main is None or not self._main.done() or self._main.cancelled():
+            return ""
+        error = self._main.exception()
+        return "" if error is None else f": it raised {_text_of(error).rstrip('.')}"
 
     @property
     def has_news(self) -> bool:
@@ -327,7 +342,8 @@ class FlowDrive:
     @property
     def alarm(self) -> int | None:
         """When the earliest timer is due, in milliseconds, or `None`."""
-        return None if self._has_ended else self.loop.next_timer
+        due = None if self._has_ended else self.loop.next_timer
+        return None if due is None or due > _MAX_TIME else due
 
     def close(self) -> None:
         """Close the code, because the worker stops."""
@@ -369,7 +385,7 @@ class FlowDrive:
                 self.workflow.name,
                 time.monotonic() - began,
             )
-        self._check_size()
+        self._end_if_hopeless()
         new = enumerate(self._unbound)
         restart = self._restart if self._has_ended else None
         return FlowStep(
@@ -381,25 +397,37 @@ class FlowDrive:
             restart=None if restart is None else (restart, self.loop.now),
         )
 
-    def _check_size(self) -> None:
-        if self.entry_count >= MAX_ENTRIES and not self._has_ended:
-            self._end = Errored(
+    def _end_if_hopeless(self) -> None:
+        """End a function that nothing wakes any more, or whose history is too long."""
+        if self._has_ended:
+            return
+        calls = (*self._open.values(), *self._unbound, *self._made)
+        if self.entry_count >= MAX_ENTRIES:
+            self._fail(
                 "entries",
-                f"the history has {MAX_ENTRIES:,} entries. Begin it anew with "
-                "flow.restart(...) from time to time.",
+                f"its history has {MAX_ENTRIES:,} entries. Start a new run, with code "
+                "that calls flow.restart(...) earlier.",
             )
-            self._restart = None
-            self._is_ending = self._has_ended = True
-            self._cancel_tasks()
-            self._cancel_calls()
-        elif self.entry_count >= MANY_ENTRIES and not self._has_ended:
+        elif self.alarm is None and all(call.is_cancelled for call in calls):
+            self._fail(
+                "stuck",
+                "its code awaits something that no call, wait or timer sets. Set the "
+                "Event, Future or Queue in a task that awaits a call or a wait.",
+            )
+        elif self.entry_count >= MANY_ENTRIES and not self._has_warned:
+            self._has_warned = True
             _log.warning(
-                "workflow %s: the history has %s entries, and at %s the workflow fails."
-                " Begin it anew with flow.restart(...).",
-                self.workflow.name,
-                self.entry_count,
-                MAX_ENTRIES,
+                "workflow %s: its history has %s entries, and at %s it fails. Begin it "
+                "anew with flow.restart(...).",
+                *(self.name, f"{self.entry_count:,}", f"{MAX_ENTRIES:,}"),
             )
+
+    def _fail(self, code: str, text: str) -> None:
+        self._end = Errored(code, text)
+        self._restart = None
+        self._is_ending = self._has_ended = True
+        self._cancel_tasks()
+        self._cancel_calls()
 
     def bind(self, messages: Sequence[Message]) -> None:
         """Give the new calls the ids that they have in the history."""
@@ -440,7 +468,7 @@ class FlowDrive:
         try:
             self._open[outcome.call_id].value_of(outcome)
         except ValueError as error:
-            text = f"the result does not fit its type: {error}"
+            text = f"the result does not fit its type: {in_one_line(error)}"
             return outcome._replace(end="failed", code="result", content=text)
         return outcome
 
@@ -453,13 +481,13 @@ class FlowDrive:
         if future.done():
             return
         if outcome.by == BY_WORKFLOW:
-            msg = f"the history cancels a call of {call.tool}, and the code does not"
+            msg = f"the history cancels {call}, and the code does not"
             raise HistoryDiffers(msg)
         if outcome.end == "returned":
             try:
                 future.set_result(call.value_of(outcome))
             except ValueError:
-                msg = f"the recorded result of {call.tool} does not fit its type"
+                msg = f"the recorded result of {call} does not fit its type"
                 raise HistoryDiffers(msg) from None
         else:
             future.set_exception(_error_of(call, outcome))
@@ -516,14 +544,14 @@ class FlowDrive:
                 return Returned(self.workflow.output_text(main.result()))
             except ResultNotSerializable as problem:
                 return Errored("result", f"the result cannot be stored: {problem}.")
-        code = "call" if isinstance(error, CallError) else "exception"
-        return Errored(code, _text_of(error))
+        is_call = all(isinstance(each, CallError) for each in _leaves(error))
+        return Errored("call" if is_call else "exception", _text_of(error))
 
     # What the code calls -------------------------------------------------------------
 
     def make_call(self, target: Any, args: Any, kwargs: Any) -> FlowCall:
         """Return a call; raises `InvalidInput`."""
-        self._check_running("flow.call")
+        self._check_running("flow.call(...)")
         declared = self.workflow.declared(target)
         arguments = declared.arguments_json(args, kwargs)
         # A recorded call has been checked before.
@@ -539,7 +567,7 @@ class FlowDrive:
         if not is_tool_wait(awaited):
             return awaited
         rules = WAIT_RULES[awaited.kind]
-        self._check_running(rules.function)
+        self._check_running(f"{rules.function}(...)")
         if not rules.has_object:
             return self._sleep(awaited)
         given = {name: getattr(awaited, name) for name in ("question", "event", "key")}
@@ -562,7 +590,7 @@ class FlowDrive:
 
     def begin(self, call: FlowCall) -> asyncio.Future[Any]:
         """Add a call to those that the history gets next."""
-        self._check_running(call.tool)
+        self._check_running(str(call))
         self._made.append(call)
         return self.loop.create_future()
 
@@ -570,16 +598,27 @@ class FlowDrive:
         if self.loop.is_running() and not self.loop.is_closed():
             return
         if self.loop.is_closed():
-            msg = f"{what}: the worker has stopped, so nothing is recorded"
+            msg = (
+                f"{what} failed: the worker has stopped or the workflow has ended, so "
+                "it is not recorded. Await it before: after a stop, another process "
+                "runs the code again from its start."
+            )
             raise RuntimeError(msg)
-        msg = f"{what}: only the code of the workflow may do this, in its own loop."
+        msg = (
+            f"{what} failed: it ran outside the loop of the workflow. Await it in the "
+            "function of the workflow or in a task, and not in a thread."
+        )
         raise InvalidInput(msg)
 
     def is_patched(self, name: object) -> bool:
         """Return whether the code after a change runs."""
         if not isinstance(name, str) or not name:
-            msg = f"flow.patched(...) takes the name of a change, got {name!r}."
+            msg = (
+                f"flow.patched(name) failed: the name is not a text or is empty, got "
+                f'{name!r}. Write: flow.patched("charge-twice").'
+            )
             raise InvalidInput(msg)
+        self._check_running("flow.patched(...)")
         if name not in self._patches:
             is_recorded = name in self._recorded_patches
             self._patches[name] = is_recorded or not self._is_replaying
@@ -589,18 +628,42 @@ class FlowDrive:
 
     def ask_restart(self, args: Any, kwargs: Any) -> None:
         """Keep the arguments with which the code begins anew."""
+        self._check_running("flow.restart(...)")
         arguments = self.workflow.arguments_json(args, kwargs)
         if not self._has_awaited:
             msg = (
-                "flow.restart(...) was called before the code awaited anything, so it "
-                "would begin anew without end. Await a call or sleep(...) before it."
+                "flow.restart(...) failed: no call, wait or timer has ended before it, "
+                "so it would begin anew without end. Await a call or sleep(...) first."
+            )
+            raise InvalidInput(msg)
+        if asyncio.current_task() is not self._main:
+            msg = (
+                "flow.restart(...) failed: it was called in a task, and only the "
+                "function itself begins anew. Return from the task, and call it in the "
+                "function."
             )
             raise InvalidInput(msg)
         self._restart = arguments
 
 
+def _shown(tool: str) -> str:
+    """Return a call as the code has it: the tool, or a wait such as `ask`."""
+    return f"{tool[1:]}(...)" if tool.startswith(".") else f"a call of {tool}"
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """Return the exceptions of a group, as of a `TaskGroup`, or the one given."""
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    group = cast("BaseExceptionGroup[BaseException]", error)
+    return [leaf for each in group.exceptions for leaf in _leaves(each)]
+
+
 def _text_of(error: BaseException) -> str:
-    """Return the class and the text of an exception of the code."""
+    """Return the class and the text of an exception of the code, or of its group."""
+    leaves = _leaves(error)
+    if leaves != [error]:
+        return "; ".join(_text_of(each) for each in leaves[:_MAX_SHOWN_ERRORS])
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - a class of the application
@@ -610,7 +673,9 @@ def _text_of(error: BaseException) -> str:
 
 def _error_of(call: FlowCall, outcome: OutcomeEntry) -> CallError:
     kind = _ERRORS[outcome.end]
-    text = outcome.content.removeprefix("ERROR: ")
+    text = outcome.content
+    for prefix in ("ERROR: ", "DENIED: ", "EXPIRED: ", "CANCELLED: "):
+        text = text.removeprefix(prefix)
     return kind(text, call=outcome.call_id, tool=call.tool, code=outcome.code)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from datetime import UTC, datetime
 from functools import cached_property, update_wrapper
 from random import Random
@@ -293,12 +293,12 @@ class Workflow(Agent[R], Generic[P, R]):
         approval: bool | Condition | ApprovalPolicy | None = None,
         scope: Mapping[str, Any] | None = None,
     ) -> None:
-        check_function(function)
+        check_function(function, scope)
         self._scope = scope
         self.parameters = FunctionParameters(
             _without_flow(function), function.__name__, scope
         )
-        listed: Any = (*tools, *agents) if not callable(tools) else tools
+        listed = _listed(function.__name__, tools, agents)
         super().__init__(
             function.__name__ if name is None else name,
             instructions="",
@@ -432,8 +432,8 @@ class Workflow(Agent[R], Generic[P, R]):
         """
         if self.has_text_output and isinstance(value, str):
             return str.__str__(value)
-        if isinstance(value, Coroutine):
-            msg = f"it is {value!r}, which was not awaited. Write: return await ..."
+        if isinstance(value, Awaitable):
+            msg = f"it is {value!r}, which was not awaited. Write: return await"
             raise ResultNotSerializable(msg)
         text = json_of(value)
         try:
@@ -506,10 +506,24 @@ class Workflow(Agent[R], Generic[P, R]):
         found = self._declared.get(str(name))
         if found is not None and found.is_of(target):
             return found
+        if isinstance(target, str):
+            msg = (
+                f"flow.call({target!r}) failed: the target is a name. Pass the tool, "
+                f"agent or workflow itself, as in flow.call({target}, ...)."
+            )
+            raise InvalidInput(msg)
+        if isinstance(target, BoundWorkflow):
+            name = target.name
+            msg = (
+                f"flow.call({name}.bind(...)) failed: a call takes its arguments "
+                f"itself. Write flow.call({name}, ...), without bind."
+            )
+            raise InvalidInput(msg)
         known = ", ".join(self._declared) or "none"
+        option = "agents" if hasattr(target, "output_type") else "tools"
         msg = (
-            f"workflow {self.name} does not list {name or target!r} (it lists: {known})"
-            f". Write @workflow(tools=[...], agents=[...]) with it."
+            f"flow.call({name or type(target).__name__}) failed: workflow {self.name} "
+            f"does not list it (it lists: {known}). Add it: @workflow({option}=[...])."
         )
         raise InvalidInput(msg)
 
@@ -543,6 +557,11 @@ class BoundWorkflow(Generic[R]):
 
     workflow: Workflow[Any, R]
     arguments_json: str
+
+    @property
+    def name(self) -> str:
+        """The name of the workflow."""
+        return self.workflow.name
 
 
 class WorkflowTool(AgentTool):
@@ -625,7 +644,11 @@ class DeclaredCall:
     def _agent_values(self, args: Any, kwargs: Any) -> Any:
         agent: Any = self._tool.sub_agent
         if len(args) > 1 or (args and kwargs):
-            msg = f"flow.call({self.name}, ...): pass one input, or arguments by name."
+            msg = (
+                f"flow.call({self.name}, ...) failed: it got {len(args)} inputs and "
+                f"{len(kwargs)} arguments by name. Pass one input, or the arguments by "
+                "name."
+            )
             raise InvalidInput(msg)
         if not args:
             return kwargs
@@ -729,7 +752,7 @@ def workflow(
     return decorate
 
 
-def check_function(function: Any) -> None:
+def check_function(function: Any, scope: Mapping[str, Any] | None) -> None:
     """Raise `InvalidInput` for a function that cannot be a workflow."""
     if not inspect.iscoroutinefunction(function):
         got = getattr(function, "__name__", repr(function)[:60])
@@ -738,12 +761,58 @@ def check_function(function: Any) -> None:
             "Flow as the first parameter."
         )
         raise InvalidInput(msg)
-    if not inspect.signature(function).parameters:
+    name, hints = function.__name__, _hints(function, scope)
+    first, *rest = [*inspect.signature(function).parameters.values(), None]
+    is_first = first is not None and first.kind in (
+        first.POSITIONAL_ONLY,
+        first.POSITIONAL_OR_KEYWORD,
+    )
+    if (
+        first is None
+        or not is_first
+        or hints.get(first.name, Flow) not in (Flow, Any)
+        or any(each and hints.get(each.name) is Flow for each in rest)
+    ):
         msg = (
-            f"@workflow: {function.__name__} has no parameter for the Flow. Write async"
-            f" def {function.__name__}(flow: Flow)."
+            f"@workflow: the first parameter of {name} is not the Flow. Write async "
+            f"def {name}(flow: Flow, ...), outside a class."
         )
         raise InvalidInput(msg)
+    for each in rest:
+        if each and callables.is_context_type(hints.get(each.name)):
+            msg = (
+                f"@workflow: the parameter {each.name} of {name} is a ToolContext, "
+                "which only tools get. Use it in a tool, and call the tool."
+            )
+            raise InvalidInput(msg)
+
+
+def _listed(name: str, tools: Any, agents: Any) -> Any:
+    """Return what a workflow may call; raises `InvalidInput`."""
+    if callable(tools):
+        if not agents:
+            return tools
+        msg = (
+            f"workflow {name}: tools is a function, so agents is not read. Return the "
+            "agents from the function too."
+        )
+        raise InvalidInput(msg)
+    for option, value in (("tools", tools), ("agents", agents)):
+        if not isinstance(value, list | tuple):
+            msg = (
+                f"workflow {name}: {option} must be a list, got {value!r} "
+                f"({type(value).__name__}). Write {option}=[...]."
+            )
+            raise InvalidInput(msg)
+    given: Any
+    for given in agents:
+        if not isinstance(given, Agent):
+            msg = (
+                f"workflow {name}: agents has {given!r} ({type(given).__name__}), "
+                "which is not an agent. Write tools=[...] for a tool."
+            )
+            raise InvalidInput(msg)
+    return (*tools, *agents)
 
 
 def _without_flow(function: Any) -> Any:
@@ -780,8 +849,15 @@ def _bound(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> A
 
 def _wrong_arguments(name: str, error: object) -> InvalidInput:
     return InvalidInput(
-        f"the arguments of {name} do not fit: {error}.".replace("..", ".")
+        f"the arguments of {name} do not fit: {in_one_line(error)}. Compare them with "
+        "its parameters."
     )
+
+
+def in_one_line(error: object) -> str:
+    """Return the text of an error as one clause, without its heading."""
+    heading, *lines = str(error).rstrip(".").split("\n")
+    return "; ".join(line.removeprefix("- ") for line in lines) or heading
 
 
 def json_of(value: Any) -> str:

@@ -82,13 +82,17 @@ def first_messages(
         agent_input = declared.bind_arguments(agent_input)
         bound = agent
     if bound is not agent:
-        msg = (
+        why = (
             f"{agent.name} is a workflow, and input is not its arguments. Pass "
-            f"{agent.name}.bind(...), or the arguments as a dict."
-            if agent.is_workflow
-            else f"input is a workflow, and the agent is {agent.name}. "
-            "Pass the runner that has the workflow."
+            f"{agent.name}.bind(...), or the arguments by name: a dict, or --args at "
+            "the command line."
         )
+        if bound is not None:
+            why = (
+                f"input is bound to the workflow {bound.name}, and the run begins with "
+                f"{agent!r}. Bind the object that the runner was given."
+            )
+        msg = f"the run was not started: {why}"
         raise InvalidInput(msg)
     return (start_entry(cast("BoundWorkflow[Any]", agent_input).arguments_json, ports),)
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from continuations.engine.stack.stack_binding import StackBinding
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# A timer after the year 9000 never fires.
-_MAX_TIME = to_milliseconds(datetime(9000, 1, 1, tzinfo=UTC))
 
 
 class _WaitingWorkflow(NamedTuple):
@@ -75,10 +73,7 @@ class FlowDrives:
             deadline = None if alarm is None else alarm.deadline
             due = None if deadline is None else to_milliseconds(deadline)
             is_waiting = frame.step == "waits"
-            alarm_now = drive.alarm
-            if alarm_now is not None and alarm_now > _MAX_TIME:
-                alarm_now = None
-            if is_waiting and (drive.has_news or alarm_now != due):
+            if is_waiting and (drive.has_news or drive.alarm != due):
                 state = advance(state, WorkflowDue(frame_id=frame.id))
         return state
 
@@ -152,7 +147,7 @@ class FlowDrives:
     def _alarm(
         self, state: RunState, frame: FrameRow, due: int | None, now: datetime
     ) -> Wait | None:
-        if due is None or due > _MAX_TIME:
+        if due is None:
             return None
         old = _alarm_of(state, frame.id)
         deadline = _EPOCH + timedelta(milliseconds=due)
@@ -210,8 +205,8 @@ def _check_kind(state: RunState, frame: FrameRow, agent: Any) -> None:
     if agent.is_workflow:
         stored, here = here, stored
     msg = (
-        f"run {state.run.id} was not resumed: {frame.agent} was {stored} when the run "
-        f"came there, and is {here} in this process. Nothing was written. Resume with "
+        f"run {state.run.id} was not resumed: {frame.agent} was {stored} when it "
+        f"began, and is {here} in this process. Nothing was written. Resume with "
         "the code of the run, or give the new code another name."
     )
     path = frame_path(state, frame.id)
@@ -220,9 +215,10 @@ def _check_kind(state: RunState, frame: FrameRow, agent: Any) -> None:
 
 def _changed(state: RunState, frame: FrameRow, error: object) -> WorkflowChanged:
     msg = (
-        f"run {state.run.id} was not resumed: the code of workflow {frame.agent} has "
-        f"changed: {error}. Nothing was written. Resume with the code of the run, or "
-        'let new code run for new runs only: if flow.patched("name").'
+        f"run {state.run.id} was not resumed: the code of workflow {frame.agent} does "
+        f"not fit its history: {error}. Nothing was written. Resume with the code of "
+        'the run, or put the change under if flow.patched("name"). Unchanged code '
+        "must take times and randomness from flow."
     )
     path = frame_path(state, frame.id)
     return WorkflowChanged(msg, run_id=state.run.id, change="workflow", path=path)

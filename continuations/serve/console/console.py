@@ -61,7 +61,7 @@ from continuations.serve.rights import Rights
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Awaitable, Generator, Mapping
     from datetime import datetime
 
     from continuations.engine.runner.async_runner import AsyncRunner
@@ -154,7 +154,8 @@ MAX_OWN_VIEWS, MAX_VIEWS = 10, 100
 MAX_VIEW_CHARS = 200_000
 MAX_AGE = timedelta(minutes=15)
 _OK, _AWAY = 200, 503
-_NOTHING_DONE = frozenset({403, 405})
+# After an error with another status, some objects may have been deleted.
+_NOTHING_ERASED = frozenset({400, 401, 403, 405, 413, 415})
 _ROUTES = frozenset({"/inbox", "/runs", "/runs/{run}"})
 _ERASE = "/runs/{run}/erase"
 _MAIN = '<main id="main">'
@@ -187,9 +188,6 @@ class LastViews:
 
     def keep(self, page: Page, route: str, response: Response) -> None:
         """Keep a page that was shown, if it is one of those that are kept."""
-        if route == _ERASE and page.request.method == "POST":
-            self.forget()
-            return
         body = response.body
         if not (
             page.request.method == "GET"
@@ -208,9 +206,26 @@ class LastViews:
         while len(self.views) > MAX_VIEWS:
             self.views.popitem(last=False)
 
-    def forget(self) -> None:
-        """Forget all pages, because a run was erased: a list may name it too."""
-        self.views.clear()
+    async def answer_erasure(self, answer: Awaitable[Response]) -> Response:
+        """Answer a request to erase a run, and forget all pages: lists name runs too.
+
+        An erasure that failed or was stopped may have deleted some objects, so the
+        pages are kept only if the response says that it did not begin.
+
+        Args:
+            answer: Erases the run.
+
+        Returns:
+            The response of `answer`.
+        """
+        status = None
+        try:
+            response = await answer
+            status = response.status
+        finally:
+            if status not in _NOTHING_ERASED:
+                self.views.clear()
+        return response
 
     async def find(self, page: Page, error: Exception) -> Response | None:
         """Return the page as it was, marked with its time; `None` without one.
@@ -496,12 +511,7 @@ class Console:
         )
         found = None if _wants_json(request) else _find_page(request)
         if found is None:
-            if _is_api_path(request):
-                return await self._answer_program(request)
-            unknown = problems.no_such_path()
-            if _wants_json(request):
-                return unknown.response()
-            return error_pages.problem_page(unknown, shell=shell)
+            return await self._answer_program(request, shell)
         route, params = found
         page = Page(
             request=request,
@@ -516,6 +526,12 @@ class Console:
             live=self.live,
             cursors=self.api.cursors(),
         )
+        answer = self._answer_page(page, route)
+        if route.path == _ERASE and request.method == "POST":
+            return await self.last_views.answer_erasure(answer)
+        return await answer
+
+    async def _answer_page(self, page: Page, route: PageRoute) -> Response:
         try:
             check_folder_exists(self.runner.store)
             response = await route.answer(page)
@@ -524,19 +540,25 @@ class Console:
             old = await self.last_views.find(page, error)
             if old is not None:
                 return old
-            operation = f"{request.method} {route.path}"
+            operation = f"{page.request.method} {route.path}"
             return error_pages.error_page(
-                error, shell=shell, now=self.clock.now(), operation=operation
+                error, shell=page.shell, now=self.clock.now(), operation=operation
             )
         return response
 
-    async def _answer_program(self, request: Request) -> Response:
-        """Answer a request of the HTTP API; no old page shows a run that it erased."""
-        response = await self.api.handle(request)
-        # An erasure that failed may have deleted some objects.
-        if request.method == "DELETE" and response.status not in _NOTHING_DONE:
-            self.last_views.forget()
-        return response
+    async def _answer_program(self, request: Request, shell: Shell) -> Response:
+        """Answer a request of the HTTP API, or say that there is no such page."""
+        found = find_route(request.path, request.raw_path or request.path)
+        if found is None:
+            unknown = problems.no_such_path()
+            if _wants_json(request):
+                return unknown.response()
+            return error_pages.problem_page(unknown, shell=shell)
+        answer = self.api.handle(request)
+        operation = found[0].operations.get(request.method)
+        if operation is not None and operation.id == "erase":
+            return await self.last_views.answer_erasure(answer)
+        return await answer
 
     @property
     def _door(self) -> Door:
@@ -585,10 +607,6 @@ def _wants_json(request: Request) -> bool:
     """Return whether a client asks for JSON; a browser asks for HTML first."""
     accept = request.headers.get("accept", "")
     return is_json(request) or (_JSON in accept and _HTML not in accept)
-
-
-def _is_api_path(request: Request) -> bool:
-    return find_route(request.path, request.raw_path or request.path) is not None
 
 
 def _is_public(request: Request) -> bool:

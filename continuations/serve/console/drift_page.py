@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.thread_ids import is_thread_id
+from continuations.present.drift_words import allowed_changes
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import ListPage
@@ -19,7 +20,6 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.authoring.manifest import ManifestChange
     from continuations.engine.past.drift import DriftRow, DriftVerdict
     from continuations.serve.http.request_response import Response
 
@@ -83,7 +83,6 @@ _VERDICTS: dict[DriftVerdict, tuple[StatePill, str]] = {
     "accept": (StatePill("ok", "Goes on", "is-ok"), "accepted"),
 }
 _ORDER = tuple(_VERDICTS)
-_MAX_CHANGES = 10
 _CHANGES = {
     "removed": "An agent or a tool is missing",
     "schema": "The tool has other parameters",
@@ -134,19 +133,12 @@ def drift_row(row: DriftRow, thread: str, root: str) -> DriftRowView:
         thread: Its key, if it is a thread.
         root: The mount point of the console.
     """
-    allowed = row.code_changes if row.verdict == "accept" else ()
-    changes = [_change(each) for each in allowed[:_MAX_CHANGES]]
-    if len(allowed) > _MAX_CHANGES:
-        changes.append(f"{len(allowed) - _MAX_CHANGES} more")
+    changes, more = allowed_changes(row)
     return DriftRowView(
         row=row,
         here=RunAddresses(root=root, run_id=row.run_id),
         thread=thread,
         state=status_pill(row.status),
         verdict=_VERDICTS[row.verdict][0],
-        changes=tuple(changes),
+        changes=(*changes, f"{more} more") if more else changes,
     )
-
-
-def _change(change: ManifestChange) -> str:
-    return f"{change.where}: {change.what}" if change.where else change.what

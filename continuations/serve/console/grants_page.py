@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from continuations.core.rows.grants import KeptGrant
     from continuations.core.rows.waits import Wait
     from continuations.ledger.index.run_listing import RunSummary
-    from continuations.serve.console.page import Page
     from continuations.serve.http.request_response import Response
 
 # The grants of a run are in the run: one page shows those of so many live runs. It
@@ -124,19 +123,6 @@ _ENDS: Mapping[str, tuple[str, timedelta | None]] = {
 _MAX_SHOWN_CHARS = 80
 
 
-@dataclass(frozen=True, slots=True)
-class _Conditions:
-    """The conditions that a person chose for the arguments of later calls.
-
-    Attributes:
-        schema: The JSON Schema of the arguments that the grant covers, `None` for all.
-        unknown: The name of a field whose choice no page offers, or an empty text.
-    """
-
-    schema: Mapping[str, Any] | None
-    unknown: str = ""
-
-
 async def show_choices(page: Page) -> Response:
     """Show the whole call, and the choices for later calls."""
     return await _form(page)
@@ -148,16 +134,15 @@ async def approve(page: Page) -> Response:
     wait = withheld(await page.runner.wait(page.params["wait"]))
     rules = {k: fields.pop(k) for k in list(fields) if k.startswith(_RULE)}
     end = fields.pop(_UNTIL, "")
-    conditions = _conditions(wait, rules)
-    if end not in _ENDS or conditions.unknown:
-        msg = "The form has a choice that no page offers. Open the page again."
-        raise problems.malformed(msg)
+    schema = _chosen_schema(wait, rules)
+    if end not in _ENDS:
+        raise _unknown_choice()
     posted = decision_bodies.decision_from_fields(fields, page.identity)
     if not isinstance(posted.verdict, Approve):
         msg = "Only an approval is remembered. Open the page again."
         raise problems.malformed(msg)
     try:
-        grant = Grant(wait.tool, conditions.schema, await _until(page, wait, end))
+        grant = Grant(wait.tool, schema, await _until(page, wait, end))
         verdict = replace(posted.verdict, remember=grant)
         return await record(page, posted._replace(verdict=verdict), None)
     except (DecisionRefused, InvalidInput) as error:
@@ -210,18 +195,27 @@ def _choices(wait: Wait, name: str) -> dict[str, tuple[str, dict[str, Any]]]:
     return {**limits, "any": ("any value", {})}
 
 
-def _conditions(wait: Wait, rules: Mapping[str, str]) -> _Conditions:
-    """Return the schema of the arguments that a person chose."""
+def _unknown_choice() -> problems.RequestRefused:
+    return problems.malformed(
+        "The form has a choice that no page offers. Open the page again."
+    )
+
+
+def _chosen_schema(wait: Wait, rules: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return the JSON Schema of the arguments that a grant covers, `None` for all.
+
+    Raises `RequestRefused` for a choice that no page offers.
+    """
     properties: dict[str, Any] = {}
     for name in wait.arguments:
         chosen = _choices(wait, name).get(rules.get(_RULE + name, ""))
         if chosen is None:
-            return _Conditions(None, name)
+            raise _unknown_choice()
         if chosen[1]:
             properties[name] = chosen[1]
     if not properties:
-        return _Conditions(None)
-    return _Conditions({"properties": properties, "required": list(properties)})
+        return None
+    return {"properties": properties, "required": list(properties)}
 
 
 def _rule_fields(wait: Wait, texts: Mapping[str, str]) -> tuple[FieldView, ...]:

@@ -355,7 +355,7 @@ async def show_decided(page: Page) -> Response:
         tabs=tabs("decided"),
         lines=[_decided_line(line) for line in lines],
         empty="Nothing was decided in these runs.",
-        more=f"/inbox/decided?{urlencode({'after': runs.next})}" if runs.next else None,
+        next=page.next_page("/inbox/decided", runs.next),
     )
 
 

@@ -21,6 +21,7 @@ from continuations.serve.pages.chat_view import (
 from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_log import arguments_text, message_text
 from continuations.serve.pages.run_view import run_title
+from continuations.serve.pages.workflow_texts import is_workflow, result_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ async def show(page: Page) -> Response:
     may_send = (
         version is None
         and run.status not in ENDED_STATUSES
+        and not is_workflow(state)
         and await page.can("message", run_id)
     )
     here = page.addresses(version)
@@ -100,6 +102,9 @@ _ROLES = {
     "user": "Input",
     "tool": "Result",
 }
+# The history of a workflow has notes in place of instructions: a timer is due, or the
+# code asked for a patch.
+_WORKFLOW_ROLES = {**_ROLES, "developer": "Note", "user": "Arguments"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,13 +163,13 @@ def transcript_view(
     begin = max(end - MESSAGES_PER_PAGE, 0)
     names = _tool_names(messages)
     shown = _shown_arguments(state, frame_id)
-    agent = state.frames[frame_id].agent
+    row = state.frames[frame_id]
     above = _above(state, frame_id)
     return TranscriptView(
         frame=frame_id,
-        agent=agent,
+        agent=row.agent,
         messages=tuple(
-            _message(number, messages[number - 1], agent, here, names, shown)
+            _message(number, messages[number - 1], row, here, names, shown)
             for number in range(begin + 1, end + 1)
         ),
         total=len(messages),
@@ -178,34 +183,55 @@ def transcript_view(
 def _message(
     number: int,
     message: Message,
-    agent: str,
+    frame: FrameRow,
     here: RunAddresses,
     names: dict[str, str],
     shown: dict[str, str],
 ) -> MessageView:
     role = message.role
-    speaker = agent if role == "assistant" else _ROLES.get(role, role)
+    roles = _WORKFLOW_ROLES if frame.step else _ROLES
+    speaker = frame.agent if role == "assistant" else roles.get(role, role)
     if role == "tool":
         speaker = f"Result of {names.get(message.answered_call_id or '', 'a tool')}"
     content = message.data.get("content")
+    text = message_text(without_attachments(role, content))
+    if frame.step:
+        text = _workflow_text(message, text)
     return MessageView(
         number=number,
         role=role,
         speaker=speaker,
-        text=message_text(without_attachments(role, content)),
+        text=text,
         files=attachment_views(role, content, here),
         calls=tuple(
-            (each.tool, shown.get(each.tool_call_id, "")) for each in message.tool_calls
+            (each.tool.removeprefix("."), shown.get(each.tool_call_id, ""))
+            for each in message.tool_calls
         )
         if role == "assistant"
         else (),
     )
 
 
+def _workflow_text(message: Message, text: str) -> str:
+    """Return the text of an entry in the history of a workflow."""
+    facts = message.metadata or {}
+    match message.role:
+        case "user":
+            return arguments_text(text, _ARGUMENT_CHARS)
+        case "tool" if facts.get("json") is True:
+            return result_text(text)
+        case "developer" if "patched" in facts:
+            return f"The patch {facts['patched']} is used from here on."
+        case "developer":
+            return "The timers that were due have ended."
+        case _:
+            return text
+
+
 def _tool_names(messages: tuple[Message, ...]) -> dict[str, str]:
     """Return the names of the called tools by the provider's ids."""
     return {
-        each.tool_call_id: each.tool
+        each.tool_call_id: each.tool.removeprefix(".")
         for message in messages
         if message.role == "assistant"
         for each in message.tool_calls

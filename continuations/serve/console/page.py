@@ -190,6 +190,9 @@ class Page:
             links: Words by addresses.
             facts: Texts by labels.
             values: JSON texts by headings.
+
+        Returns:
+            The response, with status 200.
         """
         return self.render(
             "message.html",
@@ -215,6 +218,13 @@ class Page:
             limit: The largest number of rows of the page.
             max_read: The largest number of rows that are read; at least `limit` are.
             cursor_of: Returns the cursor of a row.
+
+        Returns:
+            The rows that the person may view, and the cursor of the next page. The
+            cursor of a hidden row is sealed.
+
+        Raises:
+            ContinuationsError: The rows cannot be read.
         """
         return await read_page(
             items,
@@ -226,7 +236,16 @@ class Page:
         )
 
     def next_page(self, path: str, after: str | None, **filters: str) -> str:
-        """Return the address of the next page of a list; "" on the last page."""
+        """Return the address of the next page of a list.
+
+        Args:
+            path: The path of the list.
+            after: The cursor of the next page; `None` or "" on the last page.
+            **filters: The other parameters of the query.
+
+        Returns:
+            The address, with the mount point; "" on the last page.
+        """
         if not after:
             return ""
         return self.url(f"{path}?{urlencode({**filters, 'after': after})}")

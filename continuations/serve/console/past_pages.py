@@ -339,12 +339,10 @@ def fork_wait(wait: Wait) -> ForkWait:
 async def ask_rewind(page: Page) -> Response:
     """Show what the rewind ends, and what it does not undo."""
     view = await _rewind_view(page, _needed_version(page.query.get("version")))
-    return page.render(
-        "rewind.html", here=page.addresses(), rewind=view, plan=view.plan, moved=None
-    )
+    return page.render("rewind.html", here=page.addresses(), rewind=view, moved=None)
 
 
-async def _rewind_fields(page: Page) -> Fields:
+def _rewind_fields(page: Page) -> Fields:
     form = page.form
     version, shown = _needed_version(form.get("version")), form.get("shown")
     if not shown:
@@ -365,7 +363,6 @@ async def _ask_again(page: Page, error: StaleRun) -> Response:
         status=_CONFLICT,
         here=page.addresses(),
         rewind=view,
-        plan=view.plan,
         moved=moved_on(page.form["shown"], view),
     )
 
@@ -385,7 +382,6 @@ async def show_rewound(page: Page) -> Response:
         "rewound.html",
         here=page.addresses(),
         rewind=view,
-        plan=view.plan,
         number=number,
     )
 
@@ -500,7 +496,7 @@ _REWIND = RunAct(
     "rewind",
     "rewind",
     _rewind_fields,
-    "/runs/{result.run_id}/rewound?version={result.version}",
+    "/runs/{run}/rewound?version={result.version}",
     _ask_again,
 )
 

@@ -20,13 +20,13 @@ from continuations.ledger import layout
 from continuations.present.times import counted
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
-from continuations.serve.http.request_response import Response
 from continuations.serve.operation_calls import Sender, arguments_of, goes_on
 from continuations.serve.operations import OPERATIONS
 from continuations.serve.pages.run_view import run_title, wait_title
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from continuations.serve.http.request_response import Response
     from continuations.wire.continuation import Continuation
 
 _MAX_REASON_CHARS = 4000
@@ -38,33 +38,36 @@ Fields: TypeAlias = Mapping[str, Any]
 # The table ----------------------------------------------------------------------
 
 
-async def _no_fields(_: Page) -> Fields:
+def _no_fields(_: Page) -> Fields:
     return {}
 
 
 class RunAct(NamedTuple):
     """One form that calls the runner.
 
-    The right, the method, what it takes of the sender, and whether the run is given to
-    the dispatcher follow from the operation.
+    The operation says which right the person needs, which method is called, which facts
+    about the sender the method takes, and whether the dispatcher gets the run.
 
     Attributes:
         part: The part of the address of the form, after that of the run.
         operation: The id of the operation. It is the name of the method too, if the
             operation has a function of its own over HTTP.
         fields: Reads the arguments of the method from the form, beside the id of the
-            run. If it returns a response, nothing is called.
+            run.
         leads_to: The page that the person sees next; `result` is that of the method. A
-            person who may not view the run sees no page of the run, only that the
-            request is recorded.
+            page of the run contains `{run}`: a person who may not view the run sees
+            only that the request is recorded.
         if_stale: Returns the page after `StaleRun`: the form as it would be now.
+        unconfirmed: Returns the page that asks again, if the form does not confirm the
+            act; otherwise `None`. After a page, nothing is called.
     """
 
     part: str
     operation: str
-    fields: Callable[[Page], Awaitable[Fields | Response]] = _no_fields
+    fields: Callable[[Page], Fields] = _no_fields
     leads_to: str = "/runs/{run}"
     if_stale: Callable[[Page, StaleRun], Awaitable[Response]] | None = None
+    unconfirmed: Callable[[Page], Awaitable[Response | None]] | None = None
 
     @property
     def route(self) -> PageRoute:
@@ -75,12 +78,23 @@ class RunAct(NamedTuple):
         return PageRoute(path, self.perform, ("POST",), rights)
 
     async def perform(self, page: Page) -> Response:
-        """Call the method, give the run to the dispatcher, and show the next page."""
+        """Call the method, give the run to the dispatcher, and show the next page.
+
+        Args:
+            page: The posted form.
+
+        Returns:
+            The next page, or the page that asks again.
+
+        Raises:
+            RequestRefused: The form is invalid.
+            ContinuationsError: The method failed; see `AsyncRunner`.
+        """
         operation = _OPERATIONS[self.operation]
-        fields = await self.fields(page)
-        if isinstance(fields, Response):
-            return fields
-        given = {"run_id": page.run_id, **fields}
+        asked = None if self.unconfirmed is None else await self.unconfirmed(page)
+        if asked is not None:
+            return asked
+        given = {"run_id": page.run_id, **self.fields(page)}
         sender = Sender(page.identity, page.door)
         values, named = arguments_of(operation, given, sender)
         method = getattr(page.runner, operation.call or operation.id)
@@ -103,11 +117,11 @@ async def _next_page(
     return page.see_other(path.format(run=page.run_id, result=result))
 
 
-async def _reopen_fields(_: Page) -> Fields:
+def _reopen_fields(_: Page) -> Fields:
     return {"reopen": True}
 
 
-async def _cancel_fields(page: Page) -> Fields:
+def _cancel_fields(page: Page) -> Fields:
     form = page.form
     reason = form.get("reason", "").strip()
     if len(reason) > _MAX_REASON_CHARS:
@@ -118,7 +132,7 @@ async def _cancel_fields(page: Page) -> Fields:
     return {"call": form.get("call") or None, "reason": reason or None}
 
 
-async def _message_fields(page: Page) -> Fields:
+def _message_fields(page: Page) -> Fields:
     form = page.form
     text = form.get("text", "").strip()
     if not text:
@@ -126,19 +140,19 @@ async def _message_fields(page: Page) -> Fields:
     return {"text": text, "id": form.get("id") or None}
 
 
-async def _signal_fields(page: Page) -> Fields:
+def _signal_fields(page: Page) -> Fields:
     return {"name": page.form.get("name", "")}
 
 
-async def _grant_fields(page: Page) -> Fields:
+def _grant_fields(page: Page) -> Fields:
     return {"grant": page.form.get("grant", "")}
 
 
-async def _erase_fields(page: Page) -> Fields | Response:
+async def _unconfirmed_erase(page: Page) -> Response | None:
     """Ask again unless the person typed the id of the run."""
-    if page.form.get("typed", "").strip() != page.run_id:
-        return await ask_erase(page, "This is not the id of the run.")
-    return {}
+    if page.form.get("typed", "").strip() == page.run_id:
+        return None
+    return await ask_erase(page, "This is not the id of the run.")
 
 
 _ACTS = (
@@ -151,7 +165,7 @@ _ACTS = (
     RunAct("grants", "revokeGrant", _grant_fields, "/grants"),
     # This process asks again about calls whose tool its own code lacks.
     RunAct("reopen", "resume", _reopen_fields),
-    RunAct("erase", "erase", _erase_fields, "/runs"),
+    RunAct("erase", "erase", leads_to="/runs", unconfirmed=_unconfirmed_erase),
 )
 
 
@@ -172,7 +186,8 @@ async def recorded(page: Page) -> Response:
     run_id = layout.check_run_id(page.query.get("run", ""))
     return page.message(
         "Your request is recorded",
-        f"A worker carries it out. You have no right to view the run {run_id}.",
+        "It takes effect at once, or when a worker next works on the run. You have no "
+        f"right to view the run {run_id}.",
         {page.url("/inbox"): "Inbox"},
     )
 

@@ -42,7 +42,7 @@ class RunActs:
     """The acts that the page offers to the person.
 
     Attributes:
-        message: Whether to send messages.
+        message: Whether the person may send messages, and the run reads them.
         fork: Whether to fork the run.
         cancel: Whether to cancel open calls of the run.
         buttons: Paths and words of the buttons that need no second page.
@@ -171,7 +171,12 @@ async def _acts(page: Page, run: RunView) -> RunActs:
             )
             buttons.append(pause)
     fork = await page.can("fork", run.run_id)
-    return RunActs(message=message, fork=fork, cancel=cancel, buttons=tuple(buttons))
+    return RunActs(
+        message=message and not (run.has_ended or run.is_workflow),
+        fork=fork,
+        cancel=cancel,
+        buttons=tuple(buttons),
+    )
 
 
 def number_of(text: str | None, name: str) -> int | None:

@@ -27,8 +27,12 @@ async def list_threads(page: Page) -> Response:
     """Show a page of live threads."""
     after = page.query.get("after", "")
     rows, following = await list_page(page, {"status": "live"}, after, threads=True)
-    next_page = page.url(f"/threads?after={following}") if following else ""
-    return page.render("threads.html", rows=rows, next=next_page, is_first=not after)
+    return page.render(
+        "threads.html",
+        rows=rows,
+        next=page.next_page("/threads", following),
+        is_first=not after,
+    )
 
 
 async def show(page: Page) -> Response:

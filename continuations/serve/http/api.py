@@ -72,7 +72,15 @@ MAX_BODY_BYTES = 1 << 20
 
 
 async def identify(verify: Verifier | None, request: Request) -> str | Identity | None:
-    """Return who sends a request, as a verifier says; `None` if it does not know.
+    """Return who sends a request.
+
+    Args:
+        verify: The verifier; `None` knows nobody.
+        request: The request.
+
+    Returns:
+        The name or `Identity` that the verifier returned, or `None`. An empty name is
+        `None` too.
 
     Raises:
         TypeError: The verifier returned something else.
@@ -294,11 +302,7 @@ def _problem_response(problem: problems.Problem, route: Route) -> Response:
 
 # Rights --------------------------------------------------------------------------
 
-# The rights are asked for the run that an operation concerns. Lists ask for each row
-# instead: `waits`, `runs` and `drift` have the rows that the person may view.
 _ACCEPTED = 202
-
-
 # The sender may know these members of a response without the right to view the run.
 _OWN_MEMBERS = ("run_id", "number")
 _READING_ACTS: Sequence[Act] = ("view", "read")
@@ -307,7 +311,20 @@ _READING_ACTS: Sequence[Act] = ("view", "read")
 async def answer_by_rights(context: RequestContext, handler: RouteHandler) -> Response:
     """Call the handler of a request whose sender has the right.
 
-    A sender who may not view the run learns only that the request is recorded.
+    The right is asked for the run that the operation concerns. Lists ask for each row
+    instead: `waits`, `runs` and `drift` have the rows that the sender may view. A
+    sender who may not view the run learns only that the request is recorded.
+
+    Args:
+        context: The request.
+        handler: The handler of its operation.
+
+    Returns:
+        The response of the handler, or only that the request is recorded.
+
+    Raises:
+        RequestRefused: The sender lacks the right (status 403), or the body is invalid.
+        ContinuationsError: The handler failed.
     """
     operation = context.operation
     if operation.right is None:

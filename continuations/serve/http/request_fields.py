@@ -126,11 +126,11 @@ def parse_json_object(request: Request) -> Mapping[str, Any]:
 
 def form_fields(request: Request) -> Mapping[str, str]:
     """Return the fields of a posted form; raise `RequestRefused` if it is invalid."""
-    # Not Starlette's parser: one parser decides what approves, also in AWS Lambda
-    # (docs/decisions/0012-http-and-cold-start.md).
     from urllib.parse import parse_qsl  # noqa: PLC0415 - JSON bodies do not need it
 
     _check_content_type(request, FORM_TYPE)
+    # Not Starlette's parser: one parser decides what approves, also in AWS Lambda
+    # (docs/decisions/0012-http-and-cold-start.md).
     try:
         pairs = parse_qsl(
             request.body.decode("ascii"),
@@ -164,8 +164,6 @@ def _check_content_type(request: Request, expected: str) -> None:
 
 
 # Parameters -------------------------------------------------------------------
-
-# As the OpenAPI document has them; the same schemas read a query.
 
 Json: TypeAlias = dict[str, Any]
 
@@ -201,6 +199,8 @@ def _version(name: str, description: str) -> Json:
     return {**_path(name, description, _VERSION), "in": "query"}
 
 
+# The parameters as the OpenAPI document has them. The same schemas read a query.
+#
 # By the name in a path; a prefix of the path tells equal names apart.
 PATH_PARAMETERS: Mapping[str, Json] = {
     "wait_id": _path(

@@ -11,6 +11,7 @@ from continuations.core.rows.calls import Nested
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.present.times import clock_text, counted, day_text
+from continuations.serve.pages.workflow_texts import result_text, workflow_frames
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def arguments_text(arguments_json: str, max_chars: int) -> str:
     """Return arguments as `to: Kim, cents: 500`; a single one without its name."""
     if not arguments_json:
         return ""
-    fields = jsontext.as_object(jsontext.parse(arguments_json))
+    try:
+        fields = jsontext.as_object(jsontext.parse(arguments_json))
+    except jsontext.NotJson:
+        fields = None  # such as arguments that are not shown
     if fields is None:
         return shorten(arguments_json, max_chars)
     values = [_value_text(value, max_chars) for value in fields.values()]
@@ -122,14 +126,14 @@ def run_log(
         unread: Messages that the run has not read yet: the first page begins with them.
     """
     numbers: dict[str, int] = {}
-    agents = _agent_calls(window)
+    agents, workflows = _agent_calls(window), workflow_frames(window)
     found: list[tuple[str, datetime, _Said]] = []
     claim = None if window.before is None else window.before.run.claim
     for version in window.versions:
         for event in version.events:
             if isinstance(event, run_stream.Attempt):
                 numbers.setdefault(event.worker, len(numbers) + 1)
-            said = _said(event, numbers, version.number)
+            said = _said(event, numbers, version.number, workflows)
             if said is not None and not _repeats(event, agents):
                 found.append((event.cursor, version.at, said))
         if claim is not None and version.run.claim is None:
@@ -219,7 +223,10 @@ def _released(version: VersionEvents, claim: Claim) -> _Said:
 
 
 def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
-    event: run_stream.StreamEvent, numbers: dict[str, int], version: int
+    event: run_stream.StreamEvent,
+    numbers: dict[str, int],
+    version: int,
+    workflows: frozenset[str],
 ) -> _Said | None:
     name = event.path[-1] if event.path else ""
     match event:
@@ -240,7 +247,7 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             quote = event.output or ""
             return _Said("agent", "ok", "", name, "ended", quote, call=event.call)
         case run_stream.MessageAdded():
-            return _message(event, name)
+            return _message(event, name, is_workflow=event.frame in workflows)
         case run_stream.StateChanged():
             quote = event.changes_json
             return _Said("agent", "id", "State of", name, "changed", quote)
@@ -257,6 +264,8 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             return _Said("tool", "id", "", _name(event), "started", call=event.call)
         case run_stream.CallEnded():
             quote = event.result or ""
+            if event.frame in workflows:
+                quote = result_text(quote)
             tone = "ok" if event.end in _ENDED_WELL else "dg"
             return _Said(
                 "tool", tone, "", _name(event), "ended", quote, call=event.call
@@ -288,10 +297,15 @@ def _name(
     return event.tool.removeprefix(".")
 
 
-def _message(event: run_stream.MessageAdded, name: str) -> _Said | None:
+def _message(
+    event: run_stream.MessageAdded, name: str, *, is_workflow: bool
+) -> _Said | None:
     message = jsontext.as_object(jsontext.parse(event.message_json)) or {}
     content = message_text(message.get("content"), message.get("role"))
     match message.get("role"):
+        case "user" if is_workflow:
+            quote = arguments_text(content, _TEXT_CHARS)
+            return _Said("agent", "id", "Arguments of", name, "", quote)
         case "user" if len(event.path) <= 1:
             return _Said("person", "id", "Message to", name, "", content)
         case "assistant" if content:

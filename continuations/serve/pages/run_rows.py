@@ -21,6 +21,7 @@ from continuations.core.rows.calls import (
 from continuations.core.rows.sorted_rows import by_depth, by_frame, shown_arguments
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.present.times import length_text
+from continuations.serve.pages.workflow_texts import result_text, workflow_frames
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def rows_of(window: VersionWindow, time: WorkingTime) -> list[RunRow]:
 
     Rows that ended before these versions are left out.
     """
-    reader = _RowReader(time)
+    reader = _RowReader(time, workflow_frames(window))
     first = window.versions[0]
     if window.before is not None:
         reader.begin_with(window.before, first.at)
@@ -130,9 +131,10 @@ def _flat(roots: list[RunRow]) -> Iterable[RunRow]:
 class _RowReader:
     """Applies events to rows, in their order."""
 
-    def __init__(self, time: WorkingTime) -> None:
+    def __init__(self, time: WorkingTime, workflows: frozenset[str]) -> None:
         self.roots: list[RunRow] = []
         self._time = time
+        self._workflows = workflows
         self._by_frame: dict[str, RunRow] = {}
         self._by_call: dict[str, RunRow] = {}
         self._by_wait: dict[str, RunRow] = {}
@@ -283,7 +285,9 @@ class _RowReader:
             span.end = max(at, span.begin)
         row.ended = at if row.ended is None else row.ended
         if result is not None:
-            row.result, row.end = result, end
+            is_json = row.parent is not None and row.parent.frame_id in self._workflows
+            text = result_text(result) if is_json and not row.is_agent else result
+            row.result, row.end = text, end
 
     # Waits --------------------------------------------------------------------
 

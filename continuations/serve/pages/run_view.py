@@ -14,7 +14,8 @@ from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import shorten
 from continuations.present.times import counted, length_text, moment_text
 from continuations.present.wait_view import fact_views
-from continuations.serve.pages.run_log import message_text
+from continuations.serve.pages.run_log import arguments_text, message_text
+from continuations.serve.pages.workflow_texts import is_workflow
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class RunView:
         is_paused: Whether an operator holds it.
         may_resume: Whether it can go on now, and no worker works on it.
         has_ended: Whether it has ended.
+        is_workflow: Whether it is a workflow, which reads no messages.
         may_reopen: Whether an approved call waits for a tool that the code here lacks.
     """
 
@@ -112,11 +114,15 @@ class RunView:
     is_paused: bool
     may_resume: bool
     has_ended: bool
+    is_workflow: bool
     may_reopen: bool = False
 
 
 def run_title(state: RunState) -> str:
-    """Return the title of a run, or the beginning of its input, or its id."""
+    """Return the title of a run, or the beginning of its input, or its id.
+
+    A workflow without a title has its name and arguments: `buy(item: pen, cents: 90)`.
+    """
     run = state.run
     if run.title:
         return run.title
@@ -125,6 +131,9 @@ def run_title(state: RunState) -> str:
     for message in state.logs[ROOT_FRAME_ID].messages:
         if message.role == "user":
             text = message_text(message.data.get("content"), "user").strip()
+            if is_workflow(state):
+                arguments = arguments_text(text, _TITLE_CHARS).replace("\n", " ")
+                text = f"{run.agent}({arguments})"
             line = text.split("\n", 1)[0]
             return shorten(line, _TITLE_CHARS) or run.id
     return run.id
@@ -196,6 +205,7 @@ def run_view(
         is_paused=paused,
         may_resume=not (works or paused) and can_go_on(state, decided),
         has_ended=ended,
+        is_workflow=is_workflow(state),
     )
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.run_environment import RunEnvironment
+
 
 @workflow(tools=[add, pay])
 async def purchase(flow: Flow, cents: int, tip: int = 1) -> str:
@@ -58,7 +60,7 @@ START = ["start", "--run-id", "r1", "--agent", "purchase"]
 
 
 def test_command_line_starts_shows_and_resumes(
-    command: Callable[..., tuple[int, str]],
+    command: Callable[..., tuple[int, str]], environment: RunEnvironment
 ) -> None:
     assert '"cents":5' in command(*START, "--args", '{"cents": 4}')[1]
     wait_id = command("waiting", "--ids")[1].strip()
@@ -66,6 +68,7 @@ def test_command_line_starts_shows_and_resumes(
     assert 0 == command("approve", wait_id, "--by", "kim")[0]
 
     assert "paid 5" in command("resume", "r1")[1]
+    assert ["add 4+1", "pay 5"] == environment.effect_names()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,9 @@ def test_arguments_as_a_dict_are_checked() -> None:
         runner.start({"euros": 4})
 
 
-def test_harness_of_applications_moves_the_clock_and_restarts() -> None:
+def test_harness_of_applications_moves_the_clock_and_restarts(
+    environment: RunEnvironment,
+) -> None:
     @workflow(tools=[pay])
     async def sleeps(flow: Flow, cents: int) -> str:
         receipt = await flow.call(pay, cents)
@@ -155,3 +160,4 @@ def test_harness_of_applications_moves_the_clock_and_restarts() -> None:
     harness.advance(hours=2)
 
     assert "paid 7" == harness.resume().result()
+    assert ["pay 7"] == environment.effect_names()

@@ -35,6 +35,7 @@ from continuations.errors import (
     CallError,
     CallExpired,
     CallFailed,
+    Cancelled,
     DecisionRefused,
     InvalidInput,
 )
@@ -47,6 +48,7 @@ from tests.engine.workflows.flow_tools import (
     clerk,
     fail,
     make_runner,
+    objects,
     order,
     pay,
     the_wait,
@@ -96,6 +98,7 @@ def test_branches_wait_at_the_same_time(environment: RunEnvironment) -> None:
 
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
     assert ["paid 1", "paid 2"] == runner.resume(RUN).result()
+    assert ["pay 2", "pay 1"] == environment.effect_names()
 
 
 def test_agents_and_workflows_are_called_like_tools() -> None:
@@ -118,7 +121,7 @@ def test_agents_and_workflows_are_called_like_tools() -> None:
     assert "hello: 6" == run(report.bind()).result()
 
 
-def test_workflow_is_a_tool_of_an_agent() -> None:
+def test_workflow_is_a_tool_of_an_agent(environment: RunEnvironment) -> None:
     @workflow(tools=[pay])
     async def payroll(flow: Flow, cents: int) -> dict[str, str]:
         """Pay everybody."""
@@ -134,6 +137,7 @@ def test_workflow_is_a_tool_of_an_agent() -> None:
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
 
     assert "done" == runner.resume(RUN).result()
+    assert ["pay 7"] == environment.effect_names()
     messages = runner.look(RUN).root.messages
     assert '{"receipt":"paid 7"}' in [each.get("content") for each in messages]
     offered = payroll.as_tool()
@@ -160,8 +164,11 @@ def test_first_of_several_cancels_the_others() -> None:
 
     assert "b" == runner.resume(RUN).result()
     assert [] == list(runner.waiting())
-    with pytest.raises(Exception, match="cancel"):
+    with pytest.raises(Cancelled):
         runner.decide(by_text["A?"], Answer("a"))
+    lines = [each for each in runner.audit(RUN) if each.verdict == "cancel"]
+    assert {by_text["A?"], by_text["C?"]} == {line.wait for line in lines}
+    assert ["The workflow cancelled it."] * 2 == [line.reason for line in lines]
 
 
 def test_outcomes_come_in_the_order_of_their_decisions() -> None:
@@ -267,13 +274,15 @@ def test_sleeping_workflow_costs_nothing_and_goes_on_at_its_time() -> None:
         await sleep_until(moment)
         return [*seen, flow.now().isoformat()]
 
-    clock = ManualClock()
-    runner = make_runner(sleeps, clock=clock)
+    clock, store = ManualClock(), MemoryStore()
+    runner = make_runner(sleeps, store=store, clock=clock)
     outcome = runner.start(sleeps.bind(), run_id=RUN)
     for seconds in (3601, 2 * 86_400 + 5):
         assert isinstance(outcome, Suspended)
         assert ["alarm"] == [wait.kind for wait in outcome.waits]
+        before = objects(store)
         assert isinstance(runner.resume(RUN), Suspended)
+        assert before == objects(store)
         clock.seconds = seconds
         swept = runner.sweep()
         (outcome,) = swept.resumed
@@ -305,8 +314,11 @@ def test_limit_of_time_ends_an_approval_that_nobody_gives(
 
     assert "2" == runner.resume(RUN).result()
     assert ["add 1+1"] == environment.effect_names()
-    with pytest.raises(Exception, match="cancel"):
+    with pytest.raises(Cancelled):
         runner.decide(wait_id, Approve(by="kim"))
+    (line,) = runner.audit(RUN)
+    assert (wait_id, "cancel") == (line.wait, line.verdict)
+    assert "The workflow cancelled it." == line.reason
 
 
 def test_answer_that_comes_after_the_timer_is_late() -> None:
@@ -332,7 +344,9 @@ def test_answer_that_comes_after_the_timer_is_late() -> None:
 # Errors and results ------------------------------------------------------------------
 
 
-def test_errors_of_calls_are_exceptions(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_calls_are_exceptions(
+    caplog: pytest.LogCaptureFixture, environment: RunEnvironment
+) -> None:
     @workflow(tools=[fail, pay, order])
     async def tries(flow: Flow) -> list[str]:
         seen: list[str] = []
@@ -356,10 +370,11 @@ def test_errors_of_calls_are_exceptions(caplog: pytest.LogCaptureFixture) -> Non
         "CallDenied pay denied",
         "CallExpired order expired",
     ] == runner.resume(RUN).result()
+    assert [] == environment.effect_names()
 
 
 @pytest.mark.parametrize("catches", [True, False])
-def test_operator_cancels_one_call(catches: bool) -> None:
+def test_operator_cancels_one_call(catches: bool, environment: RunEnvironment) -> None:
     @workflow(tools=[pay])
     async def pays(flow: Flow) -> str:
         try:
@@ -380,6 +395,7 @@ def test_operator_cancels_one_call(catches: bool) -> None:
     else:
         assert isinstance(ended, Failed)
         assert "call" == ended.error.code
+    assert [] == environment.effect_names()
 
 
 def test_exception_of_the_code_fails_the_run_and_is_not_retried() -> None:
@@ -481,7 +497,7 @@ def test_what_the_decorator_does_not_list_is_refused() -> None:
     ended = make_runner(forgets).start(forgets.bind(), run_id=RUN)
 
     assert isinstance(ended, Failed)
-    assert "does not list 'pay' (it lists: add)" in ended.error.message
+    assert "workflow forgets does not list it (it lists: add)" in ended.error.message
 
 
 def test_tool_is_not_called_like_a_function() -> None:
@@ -533,7 +549,9 @@ def test_function_must_be_a_coroutine_function_with_a_flow() -> None:
     async def nothing() -> None:
         """Do nothing."""
 
-    with pytest.raises(InvalidInput, match="has no parameter for the Flow"):
+    with pytest.raises(
+        InvalidInput, match="the first parameter of nothing is not the Flow"
+    ):
         workflow(nothing)  # type: ignore[arg-type]
 
 
@@ -547,7 +565,7 @@ def test_call_is_awaited_once() -> None:
     ended = make_runner(twice).start(twice.bind(), run_id=RUN)
 
     assert isinstance(ended, Failed)
-    assert "awaited twice" in ended.error.message
+    assert "a call of add was awaited before" in ended.error.message
 
 
 # Without a store ---------------------------------------------------------------------

@@ -1,0 +1,189 @@
+"""Timeouts and what comes after them: approvals, answers and events."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Answer,
+    Approve,
+    Flow,
+    Suspended,
+    ask,
+    wait_for,
+    workflow,
+)
+from continuations.errors import CallExpired, CallFailed, WaitExpired
+from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
+from tests.engine.workflows.flow_tools import (
+    RUN,
+    add,
+    fail,
+    make_runner,
+    pay,
+    the_wait,
+)
+
+if TYPE_CHECKING:
+    from continuations import Runner
+    from tests.run_environment import RunEnvironment
+
+
+def limited(seconds: int) -> Any:
+    """Return a workflow that pays within a time, or adds."""
+
+    @workflow(tools=[pay, add], name="limited")
+    async def code(flow: Flow) -> str:
+        try:
+            async with asyncio.timeout(seconds):
+                return await flow.call(pay, 5)
+        except TimeoutError:
+            return str(await flow.call(add, 1, 1))
+
+    return code
+
+
+def test_due_timeout_wins_against_an_approved_call(
+    environment: RunEnvironment,
+) -> None:
+    clock, code = ManualClock(), limited(60)
+    runner = make_runner(code, clock=clock)
+    waiting = runner.start(code.bind(), run_id=RUN)
+    clock.seconds = 30
+    runner.decide(the_wait(waiting), Approve(by="kim"))
+    clock.seconds = 61
+
+    assert "2" == runner.resume(RUN).result()
+    assert ["add 1+1"] == environment.effect_names()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "due", "effects"), [(30, 31, ["add 1+1"]), (600, 599, ["pay 5"])]
+)
+def test_length_of_a_timeout_that_has_not_ended_may_change(
+    seconds: int, due: int, effects: list[str], environment: RunEnvironment
+) -> None:
+    store, clock = MemoryStore(), ManualClock()
+    old, new = limited(60), limited(seconds)
+    waiting = make_runner(old, store=store, clock=clock).start(old.bind(), run_id=RUN)
+    runner = make_runner(new, store=store, clock=clock)
+    runner.resume(RUN)
+    alarm = next(each for each in runner.look(RUN).waits if each.kind == "alarm")
+    assert clock.now() + timedelta(seconds=seconds) == alarm.deadline
+
+    clock.seconds = due
+    runner.decide(the_wait(waiting), Approve(by="kim"))
+    runner.resume(RUN)
+
+    assert effects == environment.effect_names()
+
+
+def test_same_limit_for_people_refuses_late_answers() -> None:
+    @workflow
+    async def asks(_flow: Flow) -> str:
+        try:
+            async with asyncio.timeout(60):
+                return await ask("A?", within=60)
+        except (TimeoutError, CallExpired):
+            return "late"
+
+    clock = ManualClock()
+    runner = make_runner(asks, clock=clock)
+    waiting = runner.start(asks.bind(), run_id=RUN)
+    clock.seconds = 61
+
+    with pytest.raises(WaitExpired):
+        runner.decide(the_wait(waiting, "question"), Answer("a"))
+
+    assert "late" == runner.resume(RUN).result()
+
+
+@workflow
+async def rounds(_flow: Flow) -> list[str]:
+    """Await an event twice, for a minute each."""
+    seen: list[str] = []
+    for _ in range(2):
+        try:
+            async with asyncio.timeout(60):
+                seen.append(await wait_for("news", str))
+        except TimeoutError:
+            seen.append("none")
+    return seen
+
+
+@workflow
+async def one_task(_flow: Flow) -> list[str]:
+    """Await an event in one task, for two rounds of a minute."""
+    news = asyncio.create_task(wait_for("news", str))
+    seen: list[str] = []
+    while len(seen) < 2:
+        done, _ = await asyncio.wait({news}, timeout=60)
+        seen.append(news.result() if done else "none")
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("code", "seen"), [(rounds, ["none", "none"]), (one_task, ["none", "now"])]
+)
+@pytest.mark.parametrize("sends", ["publish", "signal"])
+def test_event_after_a_due_timeout_belongs_to_the_wait_before(
+    code: Any, seen: list[str], sends: str
+) -> None:
+    """A task that outlives the round gets it."""
+
+    def send(runner: Runner) -> None:
+        if sends == "publish":
+            runner.publish("news", "now")
+        else:
+            runner.signal(RUN, "news", data="now", by="kim")
+
+    clock = ManualClock()
+    runner = make_runner(code, clock=clock)
+    runner.start(code.bind(), run_id=RUN)
+    clock.seconds = 70
+    send(runner)
+
+    outcome = runner.resume(RUN)
+    if isinstance(outcome, Suspended):
+        clock.seconds = 200
+        outcome = runner.resume(RUN)
+
+    assert seen == outcome.result()
+
+
+def test_failing_task_closes_the_waits_of_its_group(
+    environment: RunEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
+    @workflow(tools=[pay, fail])
+    async def groups(flow: Flow) -> str:
+        async def fails() -> None:
+            await ask("Fail?")
+            await flow.call(fail, "no")
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(flow.call(pay, 1))
+                group.create_task(ask("Well?"))
+                group.create_task(fails())
+        except* CallFailed:
+            pass
+        return await ask("Over?")
+
+    runner = make_runner(groups)
+    waiting = runner.start(groups.bind(), run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    ids = {wait.question or wait.kind: wait.id for wait in waiting.waits}
+    runner.decide(ids["Fail?"], Answer("yes"))
+    with caplog.at_level("CRITICAL"):
+        outcome = runner.resume(RUN)
+
+    assert [the_wait(outcome, "question")] == [wait.id for wait in runner.waiting()]
+    closed = {each.wait: each.reason for each in runner.audit(RUN)}
+    assert "The workflow cancelled it." == closed[ids["approval"]]
+    assert "The workflow cancelled it." == closed[ids["Well?"]]
+    assert [] == environment.effect_names()
