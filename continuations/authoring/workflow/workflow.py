@@ -33,7 +33,7 @@ from continuations.authoring.errors import (
     OutputInvalid,
     ResultNotSerializable,
 )
-from continuations.authoring.tool.tool import enclosing_locals
+from continuations.authoring.tool.tool import Tool, enclosing_locals
 from continuations.authoring.tool.tool_parameters import FunctionParameters
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
@@ -789,7 +789,7 @@ def check_function(function: Any, scope: Mapping[str, Any] | None) -> None:
 
 def _listed(name: str, tools: Any, agents: Any) -> Any:
     """Return what a workflow may call; raises `InvalidInput`."""
-    if callable(tools):
+    if callable(tools) and not isinstance(tools, Tool):
         if not agents:
             return tools
         msg = (

@@ -75,7 +75,7 @@ async def identify(verify: Verifier | None, request: Request) -> str | Identity 
     """Return who sends a request.
 
     Args:
-        verify: The verifier; `None` knows nobody.
+        verify: The verifier; `None` returns `None`.
         request: The request.
 
     Returns:

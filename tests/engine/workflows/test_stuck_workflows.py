@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @workflow
 async def event(_flow: Flow) -> None:
-    """Await what nobody sets."""
+    """Await what no task sets."""
     await asyncio.Event().wait()
 
 
@@ -34,7 +34,7 @@ async def lock(_flow: Flow) -> None:
 
 @workflow
 async def queue(_flow: Flow) -> None:
-    """Read what nobody writes."""
+    """Read what no task writes."""
     await asyncio.Queue[int]().get()
 
 

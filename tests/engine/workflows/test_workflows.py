@@ -37,7 +37,6 @@ from continuations.errors import (
     CallFailed,
     Cancelled,
     DecisionRefused,
-    InvalidInput,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
@@ -484,88 +483,6 @@ def test_result_without_json_fails_the_run() -> None:
 
     assert isinstance(ended, Failed)
     assert "result" == ended.error.code
-
-
-# Mistakes ----------------------------------------------------------------------------
-
-
-def test_what_the_decorator_does_not_list_is_refused() -> None:
-    @workflow(tools=[add])
-    async def forgets(flow: Flow) -> None:
-        await flow.call(pay, 1)
-
-    ended = make_runner(forgets).start(forgets.bind(), run_id=RUN)
-
-    assert isinstance(ended, Failed)
-    assert "workflow forgets does not list it (it lists: add)" in ended.error.message
-
-
-def test_tool_is_not_called_like_a_function() -> None:
-    @workflow(tools=[add])
-    async def calls(_flow: Flow) -> None:
-        add(None, 1, 2)  # type: ignore[arg-type]
-
-    ended = make_runner(calls).start(calls.bind(), run_id=RUN)
-
-    assert isinstance(ended, Failed)
-    assert "await flow.call(add, ...)" in ended.error.message
-
-
-def test_arguments_are_checked_where_they_are_given() -> None:
-    @workflow(tools=[add])
-    async def sums(flow: Flow, first: int) -> int:
-        return await flow.call(add, first, "x")  # type: ignore[call-overload, no-any-return]
-
-    with pytest.raises(InvalidInput, match="the arguments of sums do not fit"):
-        sums.bind("x")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="missing a required argument"):
-        sums.bind()  # type: ignore[call-arg]
-    ended = make_runner(sums).start(sums.bind(1), run_id=RUN)
-    assert isinstance(ended, Failed)
-    assert "the arguments of add do not fit" in ended.error.message
-
-
-def test_workflow_needs_its_arguments_and_takes_no_messages() -> None:
-    @workflow
-    async def waits(_flow: Flow) -> str:
-        return await ask("Well?")
-
-    runner = make_runner(waits)
-    with pytest.raises(InvalidInput, match=r"Pass waits\.bind\(\.\.\.\)"):
-        runner.start("go")
-    with pytest.raises(InvalidInput, match=r"runner\.start\(waits\.bind"):
-        waits()
-    with pytest.raises(InvalidInput, match="reads no messages"):
-        runner.thread(key="k")
-    runner.start(waits.bind(), run_id=RUN)
-    with pytest.raises(InvalidInput, match="signal"):
-        runner.send(RUN, "hello")
-
-
-def test_function_must_be_a_coroutine_function_with_a_flow() -> None:
-    with pytest.raises(InvalidInput, match="not a coroutine function"):
-        workflow(lambda flow: flow)  # type: ignore[arg-type, return-value]
-
-    async def nothing() -> None:
-        """Do nothing."""
-
-    with pytest.raises(
-        InvalidInput, match="the first parameter of nothing is not the Flow"
-    ):
-        workflow(nothing)  # type: ignore[arg-type]
-
-
-def test_call_is_awaited_once() -> None:
-    @workflow(tools=[add])
-    async def twice(flow: Flow) -> None:
-        made = flow.call(add, 1, 1)
-        await made
-        await made
-
-    ended = make_runner(twice).start(twice.bind(), run_id=RUN)
-
-    assert isinstance(ended, Failed)
-    assert "a call of add was awaited before" in ended.error.message
 
 
 # Without a store ---------------------------------------------------------------------

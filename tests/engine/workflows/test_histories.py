@@ -1,0 +1,184 @@
+"""Histories: the length they may have, and the changes of code that they allow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    Approve,
+    Failed,
+    Flow,
+    Suspended,
+    ToolContext,
+    ask,
+    tool,
+    workflow,
+)
+from continuations.attachments import File
+from continuations.authoring.workflow import drive
+from continuations.errors import WorkflowChanged
+from continuations_storage import MemoryStore
+from tests import effect_log
+from tests.clocks import ManualClock
+from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+
+
+@workflow(tools=[add])
+async def adds(flow: Flow, count: int) -> int:
+    """Add ones."""
+    total = 0
+    for _ in range(count):
+        total = await flow.call(add, total, 1)
+    return total
+
+
+# Its length --------------------------------------------------------------------------
+
+
+def test_workflow_with_too_many_entries_fails(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    environment: RunEnvironment,
+) -> None:
+    monkeypatch.setattr(drive, "MANY_ENTRIES", 10)
+    monkeypatch.setattr(drive, "MAX_ENTRIES", 30)
+
+    with caplog.at_level(logging.WARNING, logger="continuations"):
+        ended = make_runner(adds).start(adds.bind(50), run_id=RUN)
+
+    assert isinstance(ended, Failed)
+    assert "entries" == ended.error.code
+    assert ended.error.message.startswith("its history has 30 entries. Start a new")
+    (warning,) = [each.message for each in caplog.records]
+    assert "at 30 it fails. Begin it anew with flow.restart(...)" in warning
+    made = len(environment.effects())
+    assert 10 < made < 30
+
+
+def test_thousand_calls_at_once_are_two_versions() -> None:
+    @workflow(tools=[add])
+    async def grades(flow: Flow) -> int:
+        return sum(await asyncio.gather(*[flow.call(add, n, 0) for n in range(1000)]))
+
+    runner = make_runner(grades)
+
+    assert 499_500 == runner.start(grades.bind(), run_id=RUN).result()
+    # The calls with the start, and their results with the end.
+    assert 2 == runner.look(RUN).version
+
+
+def test_each_step_is_one_version() -> None:
+    """A result is stored together with the call that the code makes next."""
+    runner = make_runner(adds)
+    runner.start(adds.bind(8), run_id=RUN)
+
+    assert 1 + 8 == runner.look(RUN).version
+
+
+# What new code may change ------------------------------------------------------------
+
+
+def resumed(old: Any, new: Any, **options: Any) -> Any:
+    """Start a workflow, let another process with new code go on, and approve."""
+    store, clock = MemoryStore(), ManualClock()
+    waiting = make_runner(old, store=store, clock=clock).start(old.bind(), run_id=RUN)
+    runner = make_runner(new, store=store, clock=clock, **options)
+    runner.decide(the_wait(waiting), Approve(by="kim"))
+    return runner.resume(RUN)
+
+
+def charges(tip: int) -> Any:
+    """Return a workflow whose tool has a default."""
+
+    @tool
+    def charge(ctx: ToolContext, cents: int, tip: int = tip) -> int:
+        """Charge."""
+        effect_log.record(effect_log.Effect.of("charge", f"{cents}+{tip}", ctx))
+        return cents + tip
+
+    @workflow(tools=[charge, pay], name="charges")
+    async def code(flow: Flow) -> int:
+        first = await flow.call(charge, 1)
+        await flow.call(pay, first)
+        return first + await flow.call(charge, 2)
+
+    return code
+
+
+def test_another_default_counts_for_new_calls_only(environment: RunEnvironment) -> None:
+    assert 5 == resumed(charges(0), charges(2)).result()
+    assert ["charge 1+0", "pay 1", "charge 2+2"] == environment.effect_names()
+
+
+def test_renamed_tool_does_not_differ(environment: RunEnvironment) -> None:
+    @tool(approval=True, name="transfer")
+    def transfer(ctx: ToolContext, cents: int) -> str:
+        """Pay."""
+        effect_log.record(effect_log.Effect.of("pay", cents, ctx))
+        return f"sent {cents}"
+
+    def code(paying: Any) -> Any:
+        @workflow(tools=[add, paying], name="code")
+        async def function(flow: Flow) -> str:
+            total = await flow.call(add, 1, 1)
+            return str(await flow.call(paying, total))
+
+        return function
+
+    old, new = code(pay), code(transfer)
+    with pytest.raises(WorkflowChanged, match="pay where the code has a call"):
+        resumed(old, new)
+    environment.clear_logs()
+
+    assert "sent 2" == resumed(old, new, renamed={"pay": "transfer"}).result()
+    assert ["add 1+1", "pay 2"] == environment.effect_names()
+
+
+def test_refusal_shows_waits_and_exceptions_of_the_code() -> None:
+    @workflow(name="code")
+    async def old(_flow: Flow) -> str:
+        return await ask("Well?")
+
+    @workflow(name="code")
+    async def raises(_flow: Flow) -> str:
+        raise LookupError("no such file")
+
+    @workflow(name="code", tools=[pay])
+    async def calls(flow: Flow) -> str:
+        return await flow.call(pay, 1)
+
+    store = MemoryStore()
+    waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
+    assert isinstance(waiting, Suspended)
+
+    for new, text in (
+        (raises, r"has ask\(\.\.\.\) where the code makes no call: it raised Lookup"),
+        (calls, r"has ask\(\.\.\.\) where the code has a call of pay"),
+    ):
+        with pytest.raises(WorkflowChanged, match=text):
+            make_runner(new, store=store).resume(RUN)
+
+
+# Values ------------------------------------------------------------------------------
+
+
+def test_file_gives_the_code_its_text() -> None:
+    @tool
+    def read() -> File:
+        """Return a file."""
+        return File(b"%PDF-1.4", "application/pdf", "bill.pdf")
+
+    @workflow(tools=[read])
+    async def reads(flow: Flow) -> str:
+        return str(await flow.call(read))
+
+    ended = make_runner(reads).start(reads.bind(), run_id=RUN)
+
+    assert "[file: bill.pdf, application/pdf, 8 bytes]" == ended.result()
