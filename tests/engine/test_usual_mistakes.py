@@ -256,7 +256,7 @@ def question_and_sleep() -> ToolWait[str]:
             forgotten_question,
             "ask(...) was called, and not returned. Write: return ask",
         ),
-        (awaited_question, "ask(...) was awaited in a tool. Write: return ask(...)."),
+        (awaited_question, "awaited outside a workflow. In a tool, write: return ask("),
         (forgotten_sleep, "sleep(...) was called, and not returned."),
         (forgotten_moment, "sleep_until(...) was called, and not returned."),
         (two_questions, "the tool made 2 waits (ask(...), ask(...)) and returned one"),

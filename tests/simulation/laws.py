@@ -148,6 +148,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_workflows.alarms_ring_beside_calls,
     laws_of_workflows.no_time_of_a_workflow_is_in_the_future,
     laws_of_workflows.every_workflow_ends,
+    laws_of_workflows.only_code_that_nothing_wakes_is_stuck,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

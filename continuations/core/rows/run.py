@@ -73,9 +73,10 @@ class Failure:
     Attributes:
         code: Kind of the failure, for programs: `budget`, `max_turns`, `max_denials`,
             `denied`, `expired`, `attempts`, `model`, `stopped` (a thread) or
-            `cancelled`. The others are about the last reply: `length` or
-            `content_filter` (incomplete), `output` (wrong type), `empty`, `refused` (by
-            a hook). `guardrail`: a guardrail refused the input, the output or a call.
+            `cancelled`. About the last reply: `length` or `content_filter`
+            (incomplete), `output` (wrong type), `empty`, `refused` (by a hook).
+            `guardrail`: a guardrail refused the input, the output or a call. About a
+            workflow: `call`, `exception`, `result`, `stuck` or `entries`.
         message: Explanation, for people.
     """
 

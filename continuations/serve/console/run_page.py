@@ -99,7 +99,10 @@ async def show(page: Page) -> Response:
         tree=tree(
             rows,
             states,
-            subject=run.title,
+            # The row shows the name of the agent before it.
+            subject=run.title.removeprefix(window.state.run.agent)
+            if run.is_workflow
+            else run.title,
             earlier=window.first_number - 1,
             selected=selected,
             opened=query.get("open", ""),

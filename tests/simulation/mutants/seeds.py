@@ -411,6 +411,11 @@ SEEDS: dict[str, tuple[int, str]] = {
     "begun_calls_are_cancelled": (17000011, "begun_call_keeps_its_outcome"),
     "marked_calls_begin": (17000007, "marked_call_never_begins"),
     "calls_stay_open_at_the_end": (17000000, "ended_code_marks_its_calls"),
+    "stuck_code_waits": (17000148, "every_workflow_ends"),
+    "code_with_open_calls_is_stuck": (
+        17000000,
+        "only_code_that_nothing_wakes_is_stuck",
+    ),
     "no_alarm_is_stored": (17000000, "suspended_code_has_nothing_to_do"),
     "an_old_alarm_is_not_replaced": (17000000, "suspended_code_has_nothing_to_do"),
     "alarms_do_not_ring_beside_calls": (17000117, "alarms_ring_beside_calls"),

@@ -31,7 +31,7 @@ from tests.simulation.workflows.histories import (
     marked_call,
     replayed,
 )
-from tests.simulation.workflows.trees import CHANGED_CALLS, FIRST_CALL
+from tests.simulation.workflows.trees import CHANGED_CALLS, FIRST_CALL, STUCK_TREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -429,4 +429,17 @@ def every_workflow_ends(evidence: Evidence) -> str | None:
             rows = [c.id for c in state.calls.values() if c.frame_id == frame.frame_id]
             if alarm is None and not any(is_open(state, each) for each in rows):
                 return f"{frame} waits for nothing"
+    return None
+
+
+def only_code_that_nothing_wakes_is_stuck(evidence: Evidence) -> str | None:
+    """Code fails as stuck only in the tree that awaits nothing, after its last call."""
+    for history in flow_runs(evidence):
+        failure = history.newest_state.run.failure
+        if failure is None or failure.code != "stuck":
+            continue
+        for frame in flow_frames(history.versions[-1], history.run_id):
+            open_calls = frame.commands.keys() - frame.outcomes.keys()
+            if frame.name != STUCK_TREE or open_calls:
+                return f"{frame} is stuck, with the open calls {sorted(open_calls)}"
     return None

@@ -45,6 +45,7 @@ from tests.simulation.workflows.laws import (
     histories_only_grow,
     marked_call_never_begins,
     no_time_of_a_workflow_is_in_the_future,
+    only_code_that_nothing_wakes_is_stuck,
     outcomes_follow_their_decisions,
     replays_repeat_the_history,
     suspended_code_has_nothing_to_do,
@@ -361,6 +362,31 @@ def calls_stay_open_at_the_end() -> Patches:
             self._end = self._end_of(main)
 
     yield patch(FlowDrive._end_if_done, end_if_done)
+
+
+# Code that nothing wakes ------------------------------------------------------------
+
+
+@mutant(
+    "A run waits for ever for code that awaits something that nothing sets.",
+    breaks=(every_workflow_ends,),
+    family=WORKFLOWS,
+)
+def stuck_code_waits() -> Patches:
+    yield skip(FlowDrive._end_if_hopeless)
+
+
+@mutant(
+    "Code without a timer is stuck, although one of its calls is open.",
+    breaks=(only_code_that_nothing_wakes_is_stuck,),
+    family=WORKFLOWS,
+)
+def code_with_open_calls_is_stuck() -> Patches:
+    def end_if_hopeless(self: FlowDrive) -> None:
+        if not self._has_ended and self.alarm is None:
+            self._fail("stuck", "no timer is set")
+
+    yield patch(FlowDrive._end_if_hopeless, end_if_hopeless)
 
 
 # Time -------------------------------------------------------------------------------

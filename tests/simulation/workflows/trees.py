@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 # The answer to each question of a workflow, if no person gives another one.
 FLOW_ANSWER = result_of("ask_only", "1")
 _TOOL_NAMES = ("act", "look", "push", "pay", "post", "book", "slow", "fail", "sign")
+# This workflow awaits something that nothing sets, in so many of its runs.
+STUCK_TREE, _STUCK_RUNS = "flow_errors", 0.4
 # The call that a deployment changes: its tool, and its argument.
 FIRST_CALL = ("act", "sign")
 CHANGED_CALLS: Mapping[str, tuple[str, str]] = {
@@ -268,6 +270,8 @@ def _errors(parts: Parts) -> Workflow[Any, Any]:
         await parts.patched(flow)
         async with asyncio.timeout(500):
             told = await _or_error(flow.call(parts.agents["teller"], "B"))
+        if flow.random.random() < _STUCK_RUNS:
+            await asyncio.Event().wait()
         return f"{failed} {paid} {told}"
 
     return parts.workflow(code)
@@ -383,7 +387,7 @@ _ALL = (
     FlowTree("flow_in_time", _in_time, by_clock=True),
     FlowTree("flow_naps", _naps),
     FlowTree("flow_events", _events, by_clock=True),
-    FlowTree("flow_errors", _errors, by_clock=True),
+    FlowTree(STUCK_TREE, _errors, by_clock=True),
     FlowTree("flow_below", _below),
     FlowTree("flow_nested", _nested, by_clock=True),
     FlowTree("flow_months", _months, by_clock=True),
