@@ -153,7 +153,6 @@ _REASONS: dict[str, str] = {
         ledger/decisions/worklist.py read_worklist
         ledger/decisions/worklist.py _followed
         serve/console/console.py Console.error_response
-        serve/console/console.py Console._answer_person
         serve/console/console.py Console._answer_page
         serve/console/grants_page.py _grants
         serve/console/inbox_page.py inbox_context
