@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from continuations.ledger import layout
 from continuations.ledger.layout import Marker
 from continuations.ledger.objects import AlreadyExists
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # little.
 FIRST_RETRY_DELAY = timedelta(minutes=1)
 MAX_RETRY_DELAY = timedelta(days=1)
+# A start creates the marker of its run, and then version 1.
+_START_DELAY = timedelta(seconds=2)
 # People are reminded of one wait so often.
 MAX_REMINDERS = 3
 
@@ -198,7 +200,9 @@ async def list_expired(objects: Objects, clock: StoreClock) -> set[str]:
     return expired
 
 
-async def postpone(objects: Objects, clock: StoreClock, marker: Marker) -> Marker:
+async def postpone(
+    objects: Objects, clock: StoreClock, marker: Marker, *, has_run: bool = True
+) -> Marker:
     """Create a marker that is due later than another one, by the store's time.
 
     The first delay is a minute, and each further one is twice as long, up to a day. If
@@ -208,16 +212,24 @@ async def postpone(objects: Objects, clock: StoreClock, marker: Marker) -> Marke
         objects: The store.
         clock: The store's time.
         marker: The marker that is due too early. The caller deletes it.
+        has_run: Whether the run exists. Otherwise a process may be about to write its
+            first version, so a marker that was due at once is due again soon.
 
     Returns:
         The new marker.
     """
-    later = marker.postponed(to_milliseconds(clock.now() + retry_delay(marker)))
+
+    def postponed() -> Marker:
+        if marker.due_ms == layout.DUE_NOW and not has_run:
+            return replace(marker, due_ms=to_milliseconds(clock.now() + _START_DELAY))
+        return marker.postponed(to_milliseconds(clock.now() + retry_delay(marker)))
+
+    later = postponed()
     before = clock.correction
     await clock.create(objects, later.key)
     if abs(clock.correction - before) < FIRST_RETRY_DELAY / 4:
         return later
-    corrected = marker.postponed(to_milliseconds(clock.now() + retry_delay(marker)))
+    corrected = postponed()
     await create(objects, corrected)
     if corrected.key != later.key:
         await objects.delete(later.key)

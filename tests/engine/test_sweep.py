@@ -147,6 +147,23 @@ def test_marker_without_a_run_is_examined_less_and_less_often() -> None:
     assert len(shared.remaining_keys()) <= 1
 
 
+def test_sweep_during_a_start_delays_the_run_by_two_seconds() -> None:
+    """It sees the marker before version 1."""
+    shared = Sweepers()
+    dying = FaultyStore(shared.store, on("create", crashed("before"), prefix="runs/"))
+    with pytest.raises(Crash):
+        shared.runner(dying).start("go", run_id="r", work=False)
+
+    assert 1 == shared.runner().sweep().runs_checked
+    assert 0 == shared.runner().sweep().runs_checked
+    shared.clock.seconds += 3
+    assert 1 == shared.runner().sweep().runs_checked
+    shared.clock.seconds += 3
+    assert 0 == shared.runner().sweep().runs_checked
+    shared.clock.seconds += 60
+    assert 1 == shared.runner().sweep().runs_checked
+
+
 def test_sweep_continues_after_an_error_of_one_run(
     environment: RunEnvironment,
 ) -> None:

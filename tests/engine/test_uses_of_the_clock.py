@@ -44,7 +44,7 @@ _REASONS: dict[str, str] = {
         ledger/repair/pruning.py Eraser._make_later_marker
         ledger/decisions/grant_revocations.py list_grants
         ledger/decisions/heartbeats.py extend_deadline
-        ledger/markers.py postpone
+        ledger/markers.py postpone.postponed
         ledger/index/misdated_markers.py redate_misdated
         ledger/repair/pruning.py Pruner._old_keys
         ledger/repair/pruning.py Pruner._ended_before

@@ -284,7 +284,7 @@ class RunSweep:
         except RunNotFound:
             # The starting process died before version 1, or is about to write it.
             await self._delete_abandoned_files(due_markers)
-            await self._postpone(due_markers)
+            await self._postpone(due_markers, has_run=False)
             return RunReport()
         except RunErased:
             # The erasing process died, or a process that was frozen wrote afterwards.
@@ -474,10 +474,12 @@ class RunSweep:
             if marker.reason == "r" and int(marker.target) <= newest.number:
                 await self.objects.delete(marker.key)
 
-    async def _postpone(self, due_markers: list[Marker]) -> None:
+    async def _postpone(
+        self, due_markers: list[Marker], *, has_run: bool = True
+    ) -> None:
         """Replace due markers by later ones; create the new before deleting the old."""
         for marker in _without_old_guards(due_markers):
-            await markers.postpone(self.objects, self.clock, marker)
+            await markers.postpone(self.objects, self.clock, marker, has_run=has_run)
         for marker in due_markers:
             await self.objects.delete(marker.key)
 
