@@ -75,7 +75,7 @@ def test_a_run_is_drawn_as_a_tree(cli: CommandLine) -> None:
     # Then agents and calls are a tree, and every wait shows its id and time
     assert "j1: suspended, version" in lines[0]
     assert "2 requests, 0 tokens in, 0 out" in lines[1]
-    since = f"{first.created_at:%Y-%m-%d %H:%M:%S} UTC"
+    since, then = (f"{w.created_at:%Y-%m-%d %H:%M:%S} UTC" for w in (first, second))
     assert [
         "boss",
         '└─ left (worker) {"input":"pay Jane"}',
@@ -84,7 +84,7 @@ def test_a_run_is_drawn_as_a_tree(cli: CommandLine) -> None:
         f"   │    waits for approval since {since}",
         f"   │    {first.id}",
         '   └─ pay {"then":"","what":"y"}: waiting',
-        f"        waits for approval since {since}",
+        f"        waits for approval since {then}",
         f"        {second.id}",
     ] == lines[2:]
 

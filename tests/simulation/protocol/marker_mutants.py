@@ -158,7 +158,12 @@ def a_renewed_claim_loses_its_guard() -> Patches:
     condition=starters_die_late,
 )
 def markers_of_a_blocked_run_are_deleted() -> Patches:
-    async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:
+    async def postpone(
+        self: RunSweep,
+        due_markers: list[Marker],
+        *,
+        has_run: bool = True,  # noqa: ARG001
+    ) -> None:
         for marker in due_markers:
             await self.objects.delete(marker.key)
 
@@ -173,10 +178,12 @@ def markers_of_a_blocked_run_are_deleted() -> Patches:
 def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
     original = RunSweep._postpone
 
-    async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:
+    async def postpone(
+        self: RunSweep, due_markers: list[Marker], *, has_run: bool = True
+    ) -> None:
         for marker in due_markers:
             await self.objects.delete(marker.key)
-        await original(self, due_markers)
+        await original(self, due_markers, has_run=has_run)
 
     yield patch(RunSweep._postpone, postpone)
 
