@@ -789,7 +789,7 @@ def check_function(function: Any, scope: Mapping[str, Any] | None) -> None:
 
 def _listed(name: str, tools: Any, agents: Any) -> Any:
     """Return what a workflow may call; raises `InvalidInput`."""
-    if callable(tools) and not isinstance(tools, Tool):
+    if _makes_tools(tools):
         if not agents:
             return tools
         msg = (
@@ -813,6 +813,10 @@ def _listed(name: str, tools: Any, agents: Any) -> Any:
             )
             raise InvalidInput(msg)
     return (*tools, *agents)
+
+
+def _makes_tools(tools: Any) -> bool:
+    return callable(tools) and not isinstance(tools, Tool)
 
 
 def _without_flow(function: Any) -> Any:
