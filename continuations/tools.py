@@ -5,6 +5,7 @@ from continuations.tools import AgentProgress, FailedCall
 
 from __future__ import annotations
 
+from continuations.authoring.agent.agent import Handoff, handoff
 from continuations.authoring.readings import Money, Secret
 from continuations.authoring.suspend_conditions import AgentProgress, SuspendCondition
 from continuations.authoring.tool.tool import Tool
@@ -14,6 +15,7 @@ from continuations.authoring.tool_waits import ToolWait
 __all__ = [
     "AgentProgress",
     "FailedCall",
+    "Handoff",
     "Money",
     "OfferInfo",
     "Retries",
@@ -21,4 +23,5 @@ __all__ = [
     "SuspendCondition",
     "Tool",
     "ToolWait",
+    "handoff",
 ]

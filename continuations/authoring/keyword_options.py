@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 # Options of agents of other packages, with the way to the same end here.
 FOREIGN_OPTIONS = {
-    "handoffs": "Pass the other agents as tools=[...]: a sub-agent returns its result. "
-    "The page docs/how-to/from-openai-agents.md compares both.",
     "mcp_servers": "Make a tool of each function of the server with Tool.from_schema, "
     "as the page docs/how-to/tools.md shows.",
 }

@@ -14,6 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.authoring.arguments.json_values import is_array, is_object
+from continuations.authoring.tool.base_tool import is_handoff
 from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
 from continuations.value_class import dataclass
@@ -128,6 +129,8 @@ def _tool_row(tool: ToolProtocol, positions: dict[int, int]) -> dict[str, Any]:
         row["version"] = tool.version
     if tool.sub_agent is not None:
         row["agent"] = positions[id(tool.sub_agent)]
+        if is_handoff(tool):
+            row["handoff"] = True
     if tool.approval is not None:
         row["policy"] = tool.approval.digest[:_DIGEST_LENGTH]
     return row
@@ -155,7 +158,9 @@ def find_version(
         FormatError: The manifest has a newer format.
     """
     agents = _parse_manifest(stored).agents
-    position = 0
+    # After a handoff, the path begins with the agent that has the conversation.
+    found = (i for i, each in enumerate(agents) if each["name"] == path[0])
+    position = next(found, 0)
     for name in path[1:-1]:
         row: dict[str, Any] | None = agents[position]["tools"].get(name)
         if row is None or "agent" not in row:
@@ -277,7 +282,7 @@ def _tool_change(
 ) -> tuple[ChangeKind, str] | None:
     """Return the most severe change of a tool."""
     if _tool_kind(old) != _tool_kind(new):
-        now = "an agent" if "agent" in new else "a tool"
+        now = {"agent": "an agent"}.get(_tool_kind(new), f"a {_tool_kind(new)}")
         return "incompatible", f"the {_tool_kind(old)} is now {now}"
     if old.get("version") != new.get("version"):
         versions = f"{old.get('version')} and is {new.get('version')}"
@@ -293,6 +298,8 @@ def _tool_change(
 
 
 def _tool_kind(tool: dict[str, Any]) -> str:
+    if "handoff" in tool:
+        return "handoff"
     return "agent" if "agent" in tool else "tool"
 
 
@@ -363,6 +370,7 @@ def _is_valid_tool_row(tool: Any, agent_count: int) -> bool:
         and isinstance(tool.get("version"), str | None)
         and isinstance(tool.get("policy"), str | None)
         and _is_valid_position(tool.get("agent", 0), agent_count)
+        and tool.get("handoff", True) is True
     )
 
 

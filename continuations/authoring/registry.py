@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-from continuations.authoring.tool.base_tool import BaseTool
+from continuations.authoring.tool.base_tool import BaseTool, is_handoff
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -76,6 +76,20 @@ class AgentRegistry:
             tool = self.find_renamed_tool(agent, tool_name)
         return None if tool is None else tool.sub_agent
 
+    def find_holder(self, agent: AgentProtocol, name: str) -> AgentProtocol | None:
+        """Return an agent that a conversation was handed to, or `None`.
+
+        Args:
+            agent: The agent with which the conversation began.
+            name: The name of the agent that has it, perhaps an old one.
+        """
+
+        def newest(name: str) -> str:
+            return name if self.renames is None else self.renames.newest_name(name)
+
+        found = (each for each in _holders(agent) if newest(each.name) == newest(name))
+        return next(found, None)
+
 
 def missing_tool_text(agent: AgentProtocol, tool_name: str) -> str:
     """Return why a call's tool is not found, as the beginning of a sentence."""
@@ -113,6 +127,7 @@ class Renames:
         known = {agent.name for agent in roots}
         for agent in agents:
             known.update(agent.tools_by_name)
+            known.update(each.name for each in _holders(agent))
         for chain in chains:
             _check_known(chain, known)
             _check_one_of(chain, {each.name for each in roots}, "the root agents")
@@ -211,6 +226,17 @@ def _agents_below(roots: Iterable[AgentProtocol]) -> Iterator[AgentProtocol]:
         yield agent
         below = (tool.sub_agent for tool in agent.tools_by_name.values())
         waiting += [each for each in below if each is not None]
+
+
+def _holders(agent: AgentProtocol) -> Iterator[AgentProtocol]:
+    """Yield an agent, and those that may get its conversation, the nearest first."""
+    found = [agent]
+    for each in found:  # grows while it is read
+        yield each
+        for tool in each.tools_by_name.values():
+            after = tool.sub_agent if is_handoff(tool) else None
+            if after is not None and after not in found:
+                found.append(after)
 
 
 def _check_known(chain: Sequence[str], known: set[str]) -> None:

@@ -14,6 +14,7 @@ from continuations.core.messages import MalformedMessage, Message
 from continuations.core.rows.calls import (
     CallRow,
     Errored,
+    Handoff,
     Nested,
     Parked,
     Proposed,
@@ -346,6 +347,7 @@ FRAME = Row(
     accepted_input=TEXT.if_missing(""),
     held_reply=row_of(lambda: HELD_REPLY),
     step=one_of(frozenset({"new", "due", "waits", "ends"})).if_missing(""),
+    began_as=TEXT.if_missing(""),
 )
 
 # Logs -------------------------------------------------------------------------
@@ -422,6 +424,7 @@ def _make_call(
     return CallRow(raw_arguments=raw_arguments, arguments=arguments, **attributes)
 
 
+HANDOFF = Row("handoff", Handoff, agent=ID, instructions=ID, keeps_state=FLAG)
 _OPEN_WAIT = ID.of("wait_id")
 STATE = Tagged(
     "state",
@@ -432,7 +435,13 @@ STATE = Tagged(
     nested=Row("nested", Nested, frame=ID.of("frame_id")),
     unknown=Row("unknown", Unknown, wait=_OPEN_WAIT, checked=FLAG.of("verify_tried")),
     parked=Row("parked", Parked, wait=_OPEN_WAIT),
-    returned=Row("returned", Returned, content=ID, json=FLAG.of("is_json")),
+    returned=Row(
+        "returned",
+        Returned,
+        content=ID,
+        json=FLAG.of("is_json"),
+        handoff=row_of(lambda: HANDOFF),
+    ),
     errored=Row("errored", Errored, code=ID, content=ID),
     refused=Row("refused", Refused, code=ID, content=ID),
 )

@@ -21,6 +21,7 @@ from continuations.core.changes.call_events import (
     CallStarted,
     Denied,
     Expired,
+    HandedOver,
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
@@ -34,6 +35,7 @@ from continuations.core.rows.calls import (
     STATE_TYPES,
     WAITING_STATES,
     CallState,
+    Handoff,
     Nested,
     Parked,
     Ready,
@@ -67,6 +69,7 @@ EVENTS: tuple[CallEvent, ...] = (
     CallInvalid(call_id=CALL, code="arguments", content="ERROR: no"),
     CallStarted(call_id=CALL),
     sub_agent_started_event(CALL),
+    HandedOver(call_id=CALL, handoff=Handoff("refunds", "You refund.")),
     CallReturned(call_id=CALL, content="42"),
     CallRaised(call_id=CALL, code="exception", content="ERROR: it broke"),
     CallParked(call_id=CALL, wait=make_wait(CALL, "w2", "question")),
@@ -97,7 +100,7 @@ def test_every_state_and_every_event_is_tested() -> None:
     assert set(STATE_TYPES.values()) == set(STATE_NAMES) == set(get_args(CallState))
     assert {cls for _, cls in TRANSITIONS} <= set(get_args(CallEvent))
     assert len(TRANSITIONS) == len(LEGAL)
-    assert 10 * 18 == len(LEGAL) + len(ILLEGAL)
+    assert 10 * 19 == len(LEGAL) + len(ILLEGAL)
 
 
 @pytest.mark.parametrize(("state", "event"), ILLEGAL, ids=pair_ids(ILLEGAL))

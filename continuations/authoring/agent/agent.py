@@ -23,7 +23,7 @@ from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Unpack
 
     from continuations.authoring.agent.agent_options import AgentOptions, ToolLike
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 # They are read when an agent is made.
-_READ_ONCE = ("approval", "tools", "state", "suspend_when", "tool_choice")
+_READ_ONCE = ("approval", "tools", "handoffs", "state", "suspend_when", "tool_choice")
 
 
 class Agent(Generic[Output]):
@@ -94,6 +94,11 @@ class Agent(Generic[Output]):
             returns the list. With it, two agents can call each other; for mypy, such
             an agent needs an annotation (`boss: Agent = …`). The function is called
             once, on first use. Default: no tools.
+        handoffs: The agents that the model can hand the conversation to, or a function
+            that returns the list. For each of them it has a tool `transfer_to_NAME`.
+            After a call of it, the other agent goes on with the same conversation, also
+            with later messages of a thread. `continuations.tools.handoff` gives a
+            handoff an approval or arguments. Default: none.
         model: A name (`OpenAIChat` sends the requests) or a `Model`. `None`: a
             run raises `ModelError` at the first turn.
         description: A description for the model of a calling agent.
@@ -156,6 +161,7 @@ class Agent(Generic[Output]):
     name: str = ""
     instructions: Any = ""
     tools: Any = ()
+    handoffs: Any = ()
     model: str | Model | None = None
     description: str | None = None
     input_type: Any = None
@@ -220,7 +226,7 @@ class Agent(Generic[Output]):
         self.suspend_conditions = checked_conditions(name, self.suspend_when)
         agent_options.check_history(name, self.compaction)
         self.state_spec = agent_options.state_spec_of(name, self.state)
-        if not _is_tools_function(self.tools):
+        if not any(map(_is_tools_function, (self.tools, self.handoffs))):
             _ = self._tools_by_name  # a function may use names that do not exist yet
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -298,9 +304,9 @@ class Agent(Generic[Output]):
     @cached_property
     def _tools_by_name(self) -> Mapping[str, ToolProtocol]:
         tools: dict[str, ToolProtocol] = {}
-        listed = _resolve_tools(self.name, self.tools)
-        for tool_like in (*self._method_tools(listed), *listed):
-            tool = self._to_tool(tool_like)
+        listed = _resolve_list(self.name, "tools", self.tools)
+        made = map(self._to_tool, (*self._method_tools(listed), *listed))
+        for tool in (*made, *self._handoffs()):
             if tool.name in tools:
                 msg = (
                     f"agent {self.name} has two tools named {tool.name}: give one of"
@@ -311,6 +317,12 @@ class Agent(Generic[Output]):
             tools[tool.name] = tool
         agent_options.check_chosen_tool(self.name, self.tool_choice, tools)
         return MappingProxyType(tools)
+
+    def _handoffs(self) -> Sequence[ToolProtocol]:
+        if self.handoffs == ():
+            return ()
+        listed = _resolve_list(self.name, "handoffs", self.handoffs)
+        return [*_checked_handoffs(self, listed)]
 
     def _method_tools(self, listed: Sequence[ToolLike]) -> Sequence[ToolLike]:
         if type(self) is Agent:
@@ -486,13 +498,18 @@ class AgentTool(BaseTool):
             {"approval": approval, "is_enabled": is_enabled, "summary": summary},
         )
         self._agent = agent
-        self._check_summary(None if agent.input_type else ("input",), _no_type)
+        self._check_summary(self._summary_names, _no_type)
         check_type(self.name, "description", description, str, None)
         text = agent.description if description is None else description
         self._description = text or f"Hand a task to the agent {agent.name}."
 
     def __repr__(self) -> str:
         return f"<AgentTool {self.name} of {self._agent.name}>"
+
+    @property
+    def _summary_names(self) -> Sequence[str] | None:
+        """The arguments that a summary may name; `None` if they are not known yet."""
+        return None if self._agent.input_type else ("input",)
 
     @property
     def _readings(self) -> Mapping[str, Reading]:
@@ -530,6 +547,146 @@ class AgentTool(BaseTool):
         del arguments_json, ctx
         msg = f"tool {self.name} is an agent: start a frame for its sub_agent"
         raise TypeError(msg)
+
+
+class Handoff(AgentTool):
+    """A tool whose call gives the conversation to an agent; `handoff` makes it.
+
+    Args:
+        agent: The agent that goes on with the conversation.
+        name: The name of the tool.
+        description: The description that the model reads.
+        input_type: The type of the arguments.
+        **options: The other options of `handoff`.
+    """
+
+    def __init__(
+        self,
+        agent: AgentProtocol,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        input_type: Any = None,
+        **options: Any,
+    ) -> None:
+        self._input_type = input_type
+        about = f" {agent.description}" if agent.description else ""
+        super().__init__(
+            agent,
+            name=f"transfer_to_{agent.name}" if name is None else name,
+            description=f"Hand the conversation to the agent {agent.name}.{about}"
+            if description is None
+            else description,
+            **options,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Handoff {self.name} to {self.sub_agent.name}>"
+
+    @property
+    def _summary_names(self) -> Sequence[str] | None:
+        return None if self._input_type else ()
+
+    @property
+    def is_handoff(self) -> bool:
+        """Whether a call gives the conversation to `sub_agent`."""
+        return True
+
+    @property
+    def _readings(self) -> Mapping[str, Reading]:
+        if self._input_type is None:
+            return {}
+        from continuations.authoring import readings  # noqa: PLC0415 - rarely needed
+
+        fields = readings.fields_of(self._input_type)
+        return readings.readings_of(fields or {})
+
+    @cached_property
+    def _input_validator(self) -> ArgumentsValidator:
+        from continuations.authoring.arguments import typed_values  # noqa: PLC0415 - on first use
+        from continuations.authoring.arguments.arguments import (  # noqa: PLC0415
+            make_arguments_validator,
+        )
+
+        if self._input_type is None:
+            return make_arguments_validator({})
+        return typed_values.make_input_validator(
+            self._input_type, agent_name=self.sub_agent.name
+        )
+
+
+def handoff(
+    agent: Agent[Any],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    input_type: Any = None,
+    approval: bool | Condition | ApprovalPolicy | None = None,
+    is_enabled: bool | EnabledCondition = True,
+    summary: Summary | None = None,
+) -> Handoff:
+    """Return a handoff with options, for `Agent(handoffs=[...])`.
+
+    Args:
+        agent: The agent that goes on with the conversation.
+        name: The name of the tool. Default: `transfer_to_NAME`.
+        description: The description that the model reads. Default: a sentence with the
+            name and the description of the agent.
+        input_type: The type of the arguments, such as a reason: the fields of an object
+            type, or a value as `input`. The next agent reads them in the call. Default:
+            no arguments.
+        approval: Which handoffs wait for a person; see `tool`. The policy of the agent
+            that hands over does not count. Default: none.
+        is_enabled: When the model may hand over; see `tool`.
+        summary: The call as one sentence, for the people who decide; see `tool`.
+
+    Returns:
+        The handoff.
+
+    Raises:
+        InvalidInput: The agent is no agent, or an option is invalid.
+    """
+    given: object = agent
+    if not is_agent(given):
+        msg = f"handoff(...) takes an agent, {got_no_agent(given)}"
+        raise InvalidInput(msg)
+    return Handoff(
+        agent,
+        name=name,
+        description=description,
+        input_type=input_type,
+        approval=approval,
+        is_enabled=is_enabled,
+        summary=summary,
+    )
+
+
+def _checked_handoffs(agent: Agent[Any], handoffs: Sequence[Any]) -> Iterator[Handoff]:
+    """Yield the handoffs of an agent; raises `InvalidInput`."""
+    for each in handoffs:
+        if not (isinstance(each, Handoff) or is_agent(each)):
+            msg = (
+                f"agent {agent.name}: handoffs has an item that is not an agent, "
+                f"{got_no_agent(each)} Pass agents, or handoff(agent, ...)."
+            )
+            raise InvalidInput(msg)
+        made = each if isinstance(each, Handoff) else Handoff(each)
+        target = made.sub_agent
+        check_made(target)
+        if target.is_workflow:
+            msg = (
+                f"agent {agent.name}: {target.name} is a workflow, which reads no "
+                "messages. Pass it in tools=[...]."
+            )
+            raise InvalidInput(msg)
+        if target.output_type != agent.output_type:
+            msg = (
+                f"agent {agent.name}: its handoff {target.name} has another "
+                "output_type, so the output of a run would have one of two types. Give "
+                "both the same output_type."
+            )
+            raise InvalidInput(msg)
+        yield made
 
 
 def _no_type(name: str) -> Any:
@@ -603,23 +760,23 @@ def _is_tools_function(tools: object) -> bool:
     return callable(tools) and not is_tool(tools)
 
 
-def _resolve_tools(agent_name: str, tools: Any) -> Sequence[Any]:
-    """Return the list of the option `tools`; raises `InvalidInput`."""
-    if _is_tools_function(tools):
+def _resolve_list(agent_name: str, option: str, items: Any) -> Sequence[Any]:
+    """Return the list of the option `tools` or `handoffs`; raises `InvalidInput`."""
+    if _is_tools_function(items):
         try:
-            tools = tools()
+            items = items()
         except InvalidInput:
             raise
         except Exception as error:
             why = type(error).__name__
-            msg = f"agent {agent_name}: the function `tools` raised {why}."
+            msg = f"agent {agent_name}: the function `{option}` raised {why}."
             raise InvalidInput(msg) from error
-    if not _is_list(tools):
+    if not _is_list(items):
         wanted = "a list, or a function that returns a list"
-        raise option_error(agent_name, "tools", wanted, tools)
-    for each in tools:
-        _check_no_class(agent_name, each)
-    listed: Sequence[Any] = tools
+        raise option_error(agent_name, option, wanted, items)
+    for each in items:
+        _check_no_class(agent_name, option, each)
+    listed: Sequence[Any] = items
     return listed
 
 
@@ -627,11 +784,11 @@ def _is_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _check_no_class(agent_name: str, item: Any) -> None:
+def _check_no_class(agent_name: str, option: str, item: Any) -> None:
     """Raise `InvalidInput` for a class, or its method, in place of an object's."""
     is_class = _is_agent_class(item)
     if is_class or isinstance(item, callables.OfClass):
-        msg = f"agent {agent_name}: tools must be of objects, {got_no_agent(item)}"
+        msg = f"agent {agent_name}: {option} must be of objects, {got_no_agent(item)}"
         own = "" if is_class else " The methods of an agent's own class need no list."
         raise InvalidInput(msg + own)
 

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
     ToolLike: TypeAlias = ToolProtocol | AgentProtocol | Callable[..., Any]
     ToolsOption: TypeAlias = Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]
+    # Agents, and handoffs of `continuations.tools.handoff`.
+    Handoffs: TypeAlias = Sequence[AgentProtocol | ToolProtocol]
+    HandoffsOption: TypeAlias = Handoffs | Callable[[], Handoffs]
     # The input is the text of the task, or the chat messages that `start` was given.
     InstructionsFunction: TypeAlias = (
         Callable[[Any, Any], str | Awaitable[str]]
@@ -56,6 +59,7 @@ class AgentOptions(TypedDict, total=False):
 
     instructions: str | InstructionsFunction
     tools: ToolsOption
+    handoffs: HandoffsOption
     model: str | Model | None
     description: str | None
     input_type: Any
@@ -193,11 +197,12 @@ def _check_texts(name: str, options: Mapping[str, Any]) -> None:
     description = options["description"]
     if not isinstance(description, str | None):
         raise option_error(name, "description", "a string", description)
-    tools = options["tools"]
-    if inspect.isroutine(tools) and not takes_positional(tools, 0):
-        wanted = "a list, or a function without parameters that returns a list"
-        error = option_error(name, "tools", wanted, tools)
-        raise InvalidInput(f"{error} Write tools=[...].")
+    for option in ("tools", "handoffs"):
+        listed = options[option]
+        if inspect.isroutine(listed) and not takes_positional(listed, 0):
+            wanted = "a list, or a function without parameters that returns a list"
+            error = option_error(name, option, wanted, listed)
+            raise InvalidInput(f"{error} Write {option}=[...].")
 
 
 def is_of_state(instructions: object) -> bool:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ToolErrorFunction,
     )
     from continuations.authoring.tool.tool_parameters import FunctionParameters
-    from continuations.authoring.tool.tool_protocol import AgentProtocol
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.rows.attachments import ResultWithFiles
     from continuations.core.rows.decisions import Answer, Approve, Deny
@@ -176,6 +176,11 @@ class BaseTool(ABC):
         return None
 
     @property
+    def is_handoff(self) -> bool:
+        """Whether a call gives its own frame to `sub_agent`, and starts none."""
+        return False
+
+    @property
     def _readings(self) -> Mapping[str, Reading]:
         """The readings of arguments, by their paths."""
         return {}
@@ -312,3 +317,8 @@ def check_tool_name(name: object) -> None:
             f" {str(name)[:80]!r}. Pass another name with name=."
         )
         raise InvalidInput(msg)
+
+
+def is_handoff(tool: ToolProtocol) -> bool:
+    """Return whether a call of a tool gives its frame to another agent."""
+    return isinstance(tool, BaseTool) and tool.is_handoff

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.messages import Message
+    from continuations.core.rows.calls import Handoff
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.quorum import Quorum
     from continuations.core.rows.run import Failure
@@ -90,6 +91,14 @@ class SubAgentStarted:
     messages: tuple[Message, ...]
     max_turns: int | None = None
     step: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """The call gives its frame to another agent when the turn ends; nothing runs."""
+
+    call_id: str
+    handoff: Handoff
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +257,7 @@ CallEvent: TypeAlias = (
     | CallInvalid
     | CallStarted
     | SubAgentStarted
+    | HandedOver
     | CallReturned
     | CallRaised
     | CallParked

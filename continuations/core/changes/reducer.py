@@ -28,6 +28,7 @@ from continuations.core.changes.call_events import (
     CallStarted,
     Denied,
     Expired,
+    HandedOver,
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
@@ -55,6 +56,7 @@ from continuations.core.rows.calls import (
     STATE_NAMES,
     CallRow,
     Errored,
+    Handoff,
     Nested,
     Parked,
     Proposed,
@@ -296,12 +298,15 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     rows = [draft.call(call) for call in frame.open_call_ids]
     if not all(isinstance(row.state, CLOSED_STATES) for row in rows):
         return None
+    handoff, rows = _first_handoff(rows)
     frame = replace(
         frame, open_call_ids=(), denials=denials.after_turn(frame.denials, rows)
     )
     frame = tool_messages.gather(draft, frame, rows)
     for row in rows:
         draft.drop_call(row.id)
+    if handoff is not None:
+        frame = _handed_over(draft, frame, handoff)
     draft.put_frame(frame)
     cancelled = reason(draft, frame.id)
     if cancelled is not None:
@@ -311,6 +316,37 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     if not frame.has_turns():
         return frame.id, tool_messages.max_turns_error(frame)
     return None
+
+
+def _first_handoff(rows: list[CallRow]) -> tuple[Handoff | None, list[CallRow]]:
+    """Return the first handoff of a turn, and the calls: each other one failed."""
+    first, calls = None, list[CallRow]()
+    for row in rows:
+        found = row.state.handoff if isinstance(row.state, Returned) else None
+        if found is not None and first is not None:
+            text = tool_messages.SECOND_HANDOFF.format(first.agent)
+            calls.append(replace(row, state=Errored("handoff", text)))
+        else:
+            first = first or found
+            calls.append(row)
+    return first, calls
+
+
+def _handed_over(draft: Draft, frame: FrameRow, handoff: Handoff) -> FrameRow:
+    """Return a frame that another agent has; its model reads other instructions."""
+    from continuations.core.changes import turn_instructions  # noqa: PLC0415 - few agents hand over
+
+    log = draft.log(frame.id)
+    message = turn_instructions.new_message(log, handoff.instructions)
+    if message is not None:
+        draft.append(frame.id, message)
+    began = frame.began_as or frame.agent
+    return replace(
+        frame,
+        agent=handoff.agent,
+        began_as="" if handoff.agent == began else began,
+        state_json=frame.state_json if handoff.keeps_state else "",
+    )
 
 
 def _stop_run(draft: Draft, failure: Failure) -> None:
@@ -401,6 +437,9 @@ def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
             return Nested(_open_frame(draft, row, event))
         case CallReturned() | Answered():
             return Returned(event.content, event.is_json)
+        case HandedOver():
+            text = tool_messages.HANDED_OVER.format(event.handoff.agent)
+            return Returned(text, handoff=event.handoff)
         case CallRaised() | CallInvalid():
             return Errored(event.code, event.content)
         case Denied() | Expired():
@@ -516,7 +555,7 @@ def with_event_data(  # noqa: PLR0911, PLR0912, C901 - one return for each kind 
                 return row
             original = row.original_arguments or row.arguments
             return replace(row, arguments=event.arguments, original_arguments=original)
-        case CallStarted() | SubAgentStarted():
+        case CallStarted() | SubAgentStarted() | HandedOver():
             return replace(row, attempts=row.attempts + 1)
         case CallReturned(parts_json=str()):
             row = replace(row, parts_json=event.parts_json)

@@ -53,6 +53,13 @@ _EMPTY_REPLY_TEXT = (
 )
 
 
+HANDED_OVER = "The agent {} has the conversation now."
+SECOND_HANDOFF = (
+    "ERROR: the call was not executed: another call of this turn handed the "
+    "conversation to {}. A turn has one handoff."
+)
+
+
 def final_frame_state(message: Message, event: ModelReplied) -> Returned | Errored:
     """Return the end of a frame whose model replied without a tool call."""
     if event.finish_reason in INCOMPLETE_REPLY_TEXTS:

@@ -23,6 +23,7 @@ from continuations.core.changes.call_events import (
     CallStarted,
     Denied,
     Expired,
+    HandedOver,
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
@@ -71,6 +72,7 @@ TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
     # The call runs.
     (Ready, CallStarted): Started,
     (Ready, SubAgentStarted): Nested,
+    (Ready, HandedOver): Returned,
     (Started, CallReturned): Returned,
     (Started, CallRaised): Errored,
     (Started, Reopened): Waiting,

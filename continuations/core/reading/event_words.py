@@ -35,6 +35,8 @@ def event_words(event: StreamEvent) -> str:  # noqa: PLR0911, PLR0912, C901 - on
         case run_stream.Compacted():
             counts = f"{event.tokens_before} to {event.tokens_after} tokens"
             return f"history shortened, from {counts}"
+        case run_stream.Handoff():
+            return _one_line(f"{event.previous} hands over to {event.agent}")
         case run_stream.CallProposed():
             return "call" + _after_colon(event.arguments_json)
         case run_stream.CallStarted():

@@ -162,6 +162,19 @@ class StateChanged(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Handoff(BaseEvent):
+    """An agent handed its conversation to another agent, which goes on with it.
+
+    Attributes:
+        agent: Name of the agent that has the conversation now.
+        previous: Name of the agent that had it before.
+    """
+
+    agent: str
+    previous: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallProposed(BaseEvent):
     """A model asked for a call.
 
@@ -302,6 +315,7 @@ StreamEvent: TypeAlias = (
     | MessageAdded
     | StateChanged
     | Compacted
+    | Handoff
     | CallProposed
     | CallStarted
     | CallEnded
@@ -320,6 +334,7 @@ EVENT_TYPES: tuple[type[StreamEvent], ...] = (
     MessageAdded,
     StateChanged,
     Compacted,
+    Handoff,
     CallProposed,
     CallStarted,
     CallEnded,

@@ -195,7 +195,9 @@ class _VersionDiff:
         while frame_id not in known:
             frame = state.frames[frame_id]
             if frame.parent_call_id is None:
-                known[frame_id] = (frame.agent,)
+                old = self._old_frames.get(frame_id)
+                # The agent that had the conversation at the beginning of this version.
+                known[frame_id] = (_first_agent(frame) if old is None else old.agent,)
                 break
             call = state.calls[frame.parent_call_id]
             below.append((frame_id, call.tool))
@@ -254,7 +256,7 @@ class _VersionDiff:
             return
         path = self._path(row.id, self._after)
         if not is_known:
-            values = {"agent": row.agent, "call": row.parent_call_id}
+            values = {"agent": _first_agent(row), "call": row.parent_call_id}
             self._add(run_stream.FrameStarted, frame=row.id, path=path, **values)
         open_calls = self._old_calls_of.get(row.id, [])
         by_tool_call_id = {each.tool_call_id: each for each in (*open_calls, *calls)}
@@ -425,7 +427,16 @@ def other_changes(
     compacted = history.fields_of_event(old_log, after.logs[row.id], row)
     if compacted:
         changes.append((run_stream.Compacted, compacted))
+    previous = _first_agent(row) if old_row is None else old_row.agent
+    if row.agent != previous:
+        names = {"agent": row.agent, "previous": previous}
+        changes.append((run_stream.Handoff, names))
     return changes
+
+
+def _first_agent(row: FrameRow) -> str:
+    """Return the name of the agent with which a frame began."""
+    return row.began_as or row.agent
 
 
 def sub_agent_name(state: RunState, row: CallRow) -> str | None:
@@ -436,7 +447,7 @@ def sub_agent_name(state: RunState, row: CallRow) -> str | None:
     agents = jsontext.as_array(jsontext.parse(state.manifest)["agents"]) or []
     for agent in agents:
         tool = agent["tools"].get(row.tool) if agent["name"] == frame.agent else None
-        if tool is not None and "agent" in tool:
+        if tool is not None and "agent" in tool and "handoff" not in tool:
             name: str = agents[tool["agent"]]["name"]
             return name
     return None

@@ -66,6 +66,7 @@ _TEXTS_OF_EVENTS: Mapping[type[RunEvent], str | None] = {
     # Approvers read the states of agents. Tools write them, and not their arguments.
     run_stream.StateChanged: None,
     run_stream.Compacted: "summary",
+    run_stream.Handoff: None,
     # These have their secret arguments masked.
     run_stream.CallProposed: None,
     run_stream.WaitOpened: None,

@@ -68,14 +68,31 @@ class Parked:
 
 
 @dataclass(frozen=True, slots=True)
+class Handoff:
+    """The agent that gets the frame of a call when the turn of the call ends.
+
+    Attributes:
+        agent: Name of the agent.
+        instructions: Its instructions, which its model reads from then on.
+        keeps_state: Whether the frame keeps its state: both agents have the same type.
+    """
+
+    agent: str
+    instructions: str
+    keeps_state: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Returned:
     """The call ended with a result; the model reads `content`.
 
     `is_json`: the call is of a workflow, and `content` is the JSON of the value.
+    `handoff`: the call gives its frame to another agent.
     """
 
     content: str
     is_json: bool = False
+    handoff: Handoff | None = None
 
 
 @dataclass(frozen=True, slots=True)

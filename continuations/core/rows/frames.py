@@ -75,7 +75,7 @@ class FrameRow:
 
     Attributes:
         id: Id of the frame, unique in its run.
-        agent: Name of the agent.
+        agent: Name of the agent that has the conversation now.
         parent_call_id: Call whose tool is this agent, or `None` for the root frame.
         depth: Number of frames above this one.
         turns: How often the model replied in this frame.
@@ -115,6 +115,8 @@ class FrameRow:
             its code can do: `"new"` (it never ran), `"due"` (it can go on), `"waits"`
             (it needs an outcome or a time) or `"ends"` (its function has ended, and
             calls that it began have not).
+        began_as: Name of the agent with which the frame began, if a handoff gave it to
+            another one; empty otherwise.
     """
 
     id: str
@@ -141,6 +143,7 @@ class FrameRow:
     held_reply: Message | None = None
     state_json: str = ""
     step: str = ""
+    began_as: str = ""
 
     def count_of(self, condition: str) -> ConditionCount | None:
         """Return the count of a condition that has suspended this frame, or `None`."""

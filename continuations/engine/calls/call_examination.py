@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
+from continuations.authoring.tool.base_tool import is_handoff
 from continuations.core.changes.call_events import (
     ApprovalRequested,
     CallAccepted,
@@ -89,7 +90,8 @@ class CallExaminer:
             text = f"there is no tool {call.tool!r}. The tools are: {names}."
             return call_failures.rejection(call, "unknown_tool", text)
         limit = self._depth_limit(state)
-        if tool.sub_agent is not None and _is_too_deep(state, call, limit):
+        is_deeper = tool.sub_agent is not None and not is_handoff(tool)
+        if is_deeper and _is_too_deep(state, call, limit):
             text = f"agents may be nested at most {limit} levels deep."
             return call_failures.rejection(call, "depth", text)
         trip = None

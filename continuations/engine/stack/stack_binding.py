@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.registry import missing_tool_text
 from continuations.core.rows.calls import Parked
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.state import ROOT_FRAME_ID, frame_path
 from continuations.core.rows.waits import Wait
 from continuations.engine.code_changes import find_code_changes
 from continuations.errors import AgentChanged, FormatError
@@ -32,23 +32,26 @@ class StackBinding:
     ) -> None:
         self._agent_registry = agent_registry
         self._has_store = has_store
-        self._agents_by_frame: dict[str, AgentProtocol] = {}
+        # By the frame and the agent that has it: a handoff changes the second.
+        self._agents_by_frame: dict[tuple[str, str], AgentProtocol] = {}
 
     def find_agent(self, state: RunState, frame_id: str) -> AgentProtocol | None:
         """Return a frame's agent, or `None` if this process does not have it."""
-        if frame_id in self._agents_by_frame:
-            return self._agents_by_frame[frame_id]
-        unbound: list[str] = []
+        known = self._agents_by_frame
+        unbound: list[tuple[str, str]] = []
         current: str | None = frame_id
-        while current is not None and current not in self._agents_by_frame:
-            unbound.append(current)
+        while current is not None:
+            key = (current, state.frames[current].agent)
+            if key in known:
+                break
+            unbound.append(key)
             current = _parent_frame_id(state, current)
-        for frame in reversed(unbound):
-            agent = self._resolve_agent(state, frame)
+        for key in reversed(unbound):
+            agent = self._resolve_agent(state, key[0])
             if agent is None:
                 return None
-            self._agents_by_frame[frame] = agent
-        return self._agents_by_frame[frame_id]
+            known[key] = agent
+        return known[frame_id, state.frames[frame_id].agent]
 
     def agent(self, state: RunState, frame_id: str) -> AgentProtocol:
         """Return a frame's agent; raises `AgentChanged` if it is missing."""
@@ -58,12 +61,27 @@ class StackBinding:
         return agent
 
     def _resolve_agent(self, state: RunState, frame: str) -> AgentProtocol | None:
+        row, agent = state.frames[frame], self._first_agent(state, frame)
+        if agent is None or not row.began_as:
+            return agent
+        return self._agent_registry.find_holder(agent, row.agent)
+
+    def _first_agent(self, state: RunState, frame: str) -> AgentProtocol | None:
+        """Return the agent with which a frame began; the frame above it is bound."""
         row = state.frames[frame]
         if row.parent_call_id is None:
-            return self._agent_registry.find_root_agent(row.agent)
+            return self._agent_registry.find_root_agent(row.began_as or row.agent)
         call = state.calls[row.parent_call_id]
-        parent = self._agents_by_frame[call.frame_id]
+        above = call.frame_id, state.frames[call.frame_id].agent
+        parent = self._agents_by_frame[above]
         return self._agent_registry.find_sub_agent(parent, call.tool)
+
+    def is_holder(self, state: RunState, frame: str, agent: AgentProtocol) -> bool:
+        """Return whether a later process finds an agent that gets a bound frame."""
+        first = self._first_agent(state, frame)
+        if first is None:
+            return False
+        return self._agent_registry.find_holder(first, agent.name) is agent
 
     def tool(self, state: RunState, call: CallRow) -> ToolProtocol | None:
         """Return a call's tool, `None` if its agent is missing or has no such tool."""
@@ -245,6 +263,13 @@ class StackBinding:
     def _missing_root_error(self, state: RunState) -> AgentChanged:
         text = self._agent_registry.missing_root_text(state.run.agent)
         run = state.run
+        root = state.frames[ROOT_FRAME_ID]
+        if root.began_as and self._agent_registry.find_root_agent(run.agent):
+            text = (
+                f"no handoff leads from agent {root.began_as} to agent {root.agent}, "
+                "which has the conversation. Resume with code that has this handoff. "
+                "The run is unchanged."
+            )
         return AgentChanged(f"run {run.id}: {text}", run_id=run.id, path=(run.agent,))
 
 

@@ -9,7 +9,7 @@ from continuations.authoring import callables
 from continuations.authoring.errors import (
     ResultNotSerializable,
 )
-from continuations.authoring.tool.base_tool import BaseTool
+from continuations.authoring.tool.base_tool import BaseTool, is_handoff
 from continuations.authoring.tool.call_gate import CallNotBegun, current_gate
 from continuations.authoring.tool_waits import ToolWait
 from continuations.core import jsontext
@@ -21,13 +21,14 @@ from continuations.core.changes.call_events import (
     CallReturned,
     CallStarted,
     Denied,
+    HandedOver,
     SubAgentStarted,
     Unverified,
 )
 from continuations.core.changes.events import CheckPaid
 from continuations.core.changes.plan import AskModel, CheckCall, VerifyOutcome
 from continuations.core.messages import user_message
-from continuations.core.rows.calls import Unknown
+from continuations.core.rows.calls import Handoff, Unknown
 from continuations.core.rows.decisions import Answer, Approve, Decision, Deny
 from continuations.core.usage import Usage
 from continuations.engine import call_failures
@@ -201,9 +202,22 @@ class Performer:
         agent = tool.sub_agent
         if agent is None:
             return CallStarted(call_id=call_id)
+        return await self._agent_start(state, call, tool, agent)
+
+    async def _agent_start(
+        self, state: RunState, call: CallRow, tool: ToolProtocol, agent: AgentProtocol
+    ) -> Event:
+        """Return the event that gives a frame to an agent: a new one, or the call's."""
         if agent.is_workflow:
             return self._workflow_start(call, agent)
-        task = agent.first_user_message(call.arguments or "{}")
+        hands_over = is_handoff(tool)
+        if not hands_over:
+            task = agent.first_user_message(call.arguments or "{}")
+        elif self.stack_binding.is_holder(state, call.frame_id, agent):
+            task = _last_input(state, call.frame_id)
+        else:
+            text = f"two agents are named {agent.name}."
+            return call_failures.rejection(call, "handoff", text)
         try:
             text = await stored_instructions(agent, task, self.run_options.context)
         except BaseException as error:
@@ -212,8 +226,13 @@ class Performer:
             call_failures.log_error(state, call, "did not start its agent", error)
             reason = f"the instructions of the agent raised {type(error).__name__}"
             return call_failures.rejection(call, "instructions", f"{reason}.")
+        if hands_over:
+            before: Any = self.stack_binding.agent(state, call.frame_id)
+            after: Any = agent
+            handoff = Handoff(agent.name, text, before.state is after.state)
+            return HandedOver(call_id=call.id, handoff=handoff)
         return SubAgentStarted(
-            call_id=call_id,
+            call_id=call.id,
             agent=agent.name,
             messages=with_instructions((user_message(task),), text),
             max_turns=agent.max_turns,
@@ -412,6 +431,12 @@ class Performer:
         return parked_calls.park(
             state, call, tool, asked, now=now, ulid=ulid, agent=agent, patch=patch
         )
+
+
+def _last_input(state: RunState, frame_id: str) -> str:
+    """Return the last message of a user of a frame, which a handoff does not change."""
+    messages = reversed(state.logs[frame_id].messages)
+    return next((each.content for each in messages if each.role == "user"), "")
 
 
 def _json_result(call: CallRow, result: str, patch: str | None) -> CallReturned:

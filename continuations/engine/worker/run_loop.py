@@ -28,6 +28,7 @@ from continuations.core.changes.call_events import (
     CallReturned,
     CallStarted,
     Denied,
+    HandedOver,
     RepeatAllowed,
     SubAgentStarted,
 )
@@ -94,6 +95,7 @@ _DERIVED_EVENTS = (
     ApprovalRequested,
     CallInvalid,
     SubAgentStarted,
+    HandedOver,
     FrameWatched,
     SuspensionEnded,
 )

@@ -243,18 +243,19 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             return _Said("clock", "id", text)
         case run_stream.FrameStarted():
             return _Said("agent", "id", "", name, "began", call=event.call)
-        case run_stream.FrameEnded():
-            quote = event.output or ""
-            return _Said("agent", "ok", "", name, "ended", quote, call=event.call)
+        case run_stream.FrameEnded(output=output, call=call):
+            return _Said("agent", "ok", "", name, "ended", output or "", call=call)
         case run_stream.MessageAdded():
             return _message(event, name, is_workflow=event.frame in workflows)
         case run_stream.StateChanged():
             quote = event.changes_json
             return _Said("agent", "id", "State of", name, "changed", quote)
         case run_stream.Compacted():
-            tokens = counted(event.tokens_after, "token")
-            text = f"shortened: {event.tokens_before:,} to {tokens}"
+            after = counted(event.tokens_after, "token")
+            text = f"shortened: {event.tokens_before:,} to {after}"
             return _Said("agent", "id", "History of", name, text)
+        case run_stream.Handoff():
+            return _Said("agent", "id", f"{event.previous} hands over to", event.agent)
         case run_stream.CallProposed():
             quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)
             agent = event.path[-2] if event.path[1:] else "The model"

@@ -176,7 +176,7 @@ class _RowReader:
             row = self._call_row(call.id, call.tool, call.frame_id, at)
             row.arguments_json = row.arguments_json or shown_arguments(call)
 
-    def apply(  # noqa: C901 - one case for each type
+    def apply(  # noqa: C901, PLR0912 - one case for each type
         self, event: run_stream.StreamEvent, at: datetime
     ) -> None:
         """Apply one event."""
@@ -194,6 +194,10 @@ class _RowReader:
                 row = row or self._by_call.get(event.call or "")
                 if row is not None:
                     self._end(row, at, event.output, event.end)
+            case run_stream.Handoff():
+                row = self._by_frame.get(event.frame or "")
+                if row is not None and row.parent is None:
+                    row.name = event.agent
             case run_stream.CallProposed():
                 self._propose(event, at)
             case run_stream.CallStarted():

@@ -383,6 +383,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         runs.run_with_file,
         runs.answer_used,
         runs.workflow,
+        runs.handoff,
     )
     continuations = {make.__name__: Continuation(make(), 12) for make in states}
     files = runs.attached_files()

@@ -17,6 +17,7 @@ from continuations.core.changes.call_events import (
     CallReturned,
     CallStarted,
     Denied,
+    HandedOver,
     OutcomeUnknown,
 )
 from continuations.core.changes.events import (
@@ -40,7 +41,7 @@ from continuations.core.messages import (
     user_message,
 )
 from continuations.core.rows.attachments import Audio, File, Image, text_part
-from continuations.core.rows.calls import Ready
+from continuations.core.rows.calls import Handoff, Ready
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import ConditionCount, DenialCount
 from continuations.core.rows.grants import KeptGrant
@@ -572,6 +573,27 @@ def answer_used() -> RunState:
         key: replace(call, answer_used_in="jane-1") for key, call in state.calls.items()
     }
     return replace(state, calls=calls)
+
+
+# Handoffs -----------------------------------------------------------------------
+
+
+def handoff() -> RunState:
+    """Return a run that was handed over, and will be again after an approval."""
+    first = Handoff("refunds", ODD_TEXT)
+    second = Handoff("sales", "You sell.", keeps_state=True)
+    state = apply_events(
+        new_state(),
+        reply_with_calls("transfer"),
+        accepted_event("c3"),
+        HandedOver(call_id="c3", handoff=first),
+        reply_with_calls("transfer", "pay"),
+        accepted_event("c4"),
+        HandedOver(call_id="c4", handoff=second),
+        approval_requested_event("c5"),
+    )
+    assert "refunds" == state.frames[ROOT_FRAME_ID].agent
+    return state
 
 
 # Workflows ----------------------------------------------------------------------

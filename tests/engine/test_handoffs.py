@@ -1,0 +1,463 @@
+"""Handoffs: an agent gives its conversation to another one, in the same frame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+
+from continuations import (
+    Agent,
+    Answer,
+    Approve,
+    Deny,
+    Failed,
+    Flow,
+    Replied,
+    Runner,
+    Suspended,
+    ToolContext,
+    tool,
+    workflow,
+)
+from continuations.errors import AgentChanged, InvalidInput
+from continuations.events import Handoff as HandoffEvent
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import handoff
+from continuations_storage import MemoryStore
+from tests import effect_log
+from tests.clocks import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from continuations.models.interface import ModelRequest
+    from tests.run_environment import RunEnvironment
+
+RUN = "r1"
+
+
+@tool(approval=True)
+def refund(cents: int) -> str:
+    """Refund money."""
+    effect_log.append_effect(f"refund {cents}")
+    return f"refunded {cents}"
+
+
+@tool
+def look_up(order: str) -> str:
+    """Look an order up."""
+    effect_log.append_effect(f"look_up {order}")
+    return f"order {order}"
+
+
+def last_of(request: ModelRequest) -> tuple[str, str]:
+    """Return the role and the text of the last message of a request."""
+    last = request.messages[-1]
+    return last.role, last.content
+
+
+class Shop:
+    """Three agents that hand over to each other, and what their models were sent."""
+
+    def __init__(self, **options: Any) -> None:
+        self.seen: list[tuple[str, tuple[str, ...], str]] = []
+        self.refunds: Agent[str] = Agent(
+            "refunds",
+            instructions="You refund.",
+            description="Refunds money.",
+            model=self.model(self.refunds_says),
+            tools=[refund],
+            handoffs=lambda: [self.triage],
+        )
+        self.sales: Agent[str] = Agent(
+            "sales", instructions="You sell.", model=self.model(lambda _: "sold")
+        )
+        self.triage: Agent[str] = Agent(
+            "triage",
+            instructions="You route.",
+            model=self.model(self.triage_says),
+            tools=[look_up],
+            handoffs=[options.pop("refunds", self.refunds), self.sales],
+            **options,
+        )
+
+    def model(self, says: Callable[[ModelRequest], Any]) -> ScriptedModel:
+        """Return a model that notes its requests."""
+
+        def reply(request: ModelRequest) -> Any:
+            tools = tuple(each.name for each in request.tools)
+            system = [m.content for m in request.messages if m.role == "system"]
+            self.seen.append((request.agent, tools, " ".join(system)))
+            return says(request)
+
+        return ScriptedModel(reply)
+
+    def triage_says(self, request: ModelRequest) -> Any:
+        """Hand over for a refund."""
+        role, text = last_of(request)
+        if role == "user" and "refund" in text:
+            return ToolCall("transfer_to_refunds", {})
+        if role == "user" and "both" in text:
+            names = ("transfer_to_refunds", "transfer_to_sales")
+            look = ToolCall("look_up", {"order": "o1"})
+            return [look, *(ToolCall(name, {}) for name in names)]
+        return f"triage: {text}"
+
+    def refunds_says(self, request: ModelRequest) -> Any:
+        """Refund, or hand back."""
+        role, text = last_of(request)
+        if role == "tool" and ("conversation" in text or "handoff" in text):
+            return ToolCall("refund", {"cents": 5})
+        if role == "user" and "back" in text:
+            return ToolCall("transfer_to_triage", {})
+        return f"refunds: {text}"
+
+    def runner(self, store: Any, **options: Any) -> Runner:
+        """Return the runner of a new process."""
+        options.setdefault("clock", ManualClock())
+        return Runner(self.triage, store=store, **options)
+
+
+def test_other_agent_goes_on_with_the_conversation(environment: RunEnvironment) -> None:
+    shop, store = Shop(), MemoryStore()
+
+    waiting = shop.runner(store).start("a refund, please", run_id=RUN)
+
+    assert isinstance(waiting, Suspended)
+    assert ("refunds", "refund") == waiting.waits[0].path
+    assert "refunds" == waiting.continuation.root.agent
+    handed = ("refund", "transfer_to_triage")
+    tools = ("look_up", "transfer_to_refunds", "transfer_to_sales")
+    assert [
+        ("triage", tools, "You route."),
+        ("refunds", handed, "You refund."),
+    ] == shop.seen
+    # Another process approves and goes on.
+    other = Shop()
+    other.runner(store).decide(waiting.waits[0].id, Approve(by="kim"))
+    ended = other.runner(store).resume(RUN)
+    assert "refunds: refunded 5" == ended.result()
+    assert [("refunds", handed, "You refund.")] == other.seen
+    assert ["refund 5"] == [e["tool"] for e in environment.effects()]
+
+
+def test_thread_stays_with_the_agent_until_it_hands_back(
+    environment: RunEnvironment,
+) -> None:
+    shop, store = Shop(), MemoryStore()
+
+    def send(text: str) -> Any:
+        return shop.runner(store).thread("triage", key="k").send(text)
+
+    waiting = send("a refund, please")
+    shop.runner(store).decide(waiting.waits[0].id, Approve(by="kim"))
+    shop.runner(store).resume(waiting.run_id)
+
+    assert "refunds: hello" == send("hello").output
+    assert "triage: The agent triage has the conversation now." == send("back").output
+    assert "triage: hello again" == send("hello again").output
+    last = [(agent, system) for agent, _, system in shop.seen[-3:]]
+    assert [
+        ("refunds", "You refund."),
+        ("triage", "You route."),
+        ("triage", "You route."),
+    ] == last
+    assert 1 == len(environment.effects())
+
+
+def test_turn_has_one_handoff_and_all_other_calls_run(
+    environment: RunEnvironment,
+) -> None:
+    shop = Shop()
+    runner = shop.runner(MemoryStore())
+
+    waiting = runner.start("both", run_id=RUN)
+
+    assert isinstance(waiting, Suspended)
+    results = [m["content"] for m in runner.look(RUN).root.messages[3:6]]
+    assert ["order o1", "The agent refunds has the conversation now."] == results[:2]
+    assert "handed the conversation to refunds. A turn has one handoff" in results[2]
+    assert ["look_up o1"] == [e["tool"] for e in environment.effects()]
+
+
+def test_event_names_both_agents_and_calls_have_the_path_of_their_agent() -> None:
+    shop = Shop()
+    runner = shop.runner(MemoryStore())
+    runner.start("a refund, please", run_id=RUN)
+
+    events = list(runner.events(RUN))
+
+    [handed] = [each for each in events if isinstance(each, HandoffEvent)]
+    assert ("triage", "refunds") == (handed.previous, handed.agent)
+    paths = {each.path for each in events if len(each.path) == 2}
+    assert {("triage", "transfer_to_refunds"), ("refunds", "refund")} == paths
+
+
+def test_circle_of_handoffs_ends_as_too_many_turns() -> None:
+    def always(name: str) -> ScriptedModel:
+        return ScriptedModel(lambda _: ToolCall(f"transfer_to_{name}", {}))
+
+    first: Agent[str] = Agent(
+        "first", model=always("second"), handoffs=lambda: [second], max_turns=7
+    )
+    second: Agent[str] = Agent("second", model=always("first"), handoffs=[first])
+
+    ended = Runner(first, store=MemoryStore()).start("go", run_id=RUN)
+
+    assert isinstance(ended, Failed)
+    assert "max_turns" == ended.error.code
+    assert 7 == ended.continuation.root.turns
+
+
+# Options of a handoff ---------------------------------------------------------------
+
+
+class Reason(BaseModel):
+    """Why the conversation goes to another agent."""
+
+    reason: str
+    urgent: bool = False
+
+
+def shop_with_approval(summary: str | None = None) -> Shop:
+    """Return a shop whose first handoff waits for a person, and has a reason."""
+    shop = Shop()
+    asked = handoff(
+        shop.refunds, input_type=Reason, approval=True, summary=summary, name="escalate"
+    )
+    triage = ScriptedModel(
+        lambda r: (
+            ToolCall("escalate", {"reason": "angry"})
+            if last_of(r)[0] == "user"
+            else f"triage: {last_of(r)[1]}"
+        )
+    )
+    shop.triage = Agent(
+        "triage", instructions="You route.", model=triage, handoffs=[asked]
+    )
+    return shop
+
+
+@pytest.mark.parametrize("says_yes", [True, False])
+def test_handoff_may_wait_for_a_person(says_yes: bool) -> None:
+    shop, store = shop_with_approval("Escalate: {reason}"), MemoryStore()
+    waiting = shop.runner(store).start("help", run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    (wait,) = waiting.waits
+    assert "Escalate: angry" == (wait.display and wait.display.title)
+    assert {"reason": "angry", "urgent": False} == wait.arguments
+
+    verdict = Approve(by="kim") if says_yes else Deny(by="kim")
+    shop.runner(store).decide(wait.id, verdict)
+    after = shop.runner(store).resume(RUN)
+
+    assert ("refunds" if says_yes else "triage") == after.continuation.root.agent
+    assert isinstance(after, Suspended) is says_yes
+
+
+def test_answer_in_place_of_a_handoff_hands_nothing_over() -> None:
+    shop, store = shop_with_approval(), MemoryStore()
+    waiting = shop.runner(store).start("help", run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    shop.runner(store).decide(waiting.waits[0].id, Answer("Not now.", by="kim"))
+
+    ended = shop.runner(store).resume(RUN)
+
+    assert "triage" == ended.continuation.root.agent
+    assert "Not now." in ended.result()
+
+
+# Seams ------------------------------------------------------------------------------
+
+
+def test_fork_and_rewind_before_a_handoff_have_the_agent_of_that_time() -> None:
+    shop, store = Shop(), MemoryStore()
+    runner = shop.runner(store)
+    runner.start("a refund, please", run_id=RUN)
+    history = [
+        (each.number, runner.look(RUN, version=each.number).root.agent)
+        for each in runner.history(RUN)
+    ]
+    before = max(number for number, agent in history if agent == "triage")
+
+    forked = runner.fork(RUN, before, run_id="f1")
+
+    assert "triage" == runner.look(forked).root.agent
+    assert "refunds" == runner.resume(forked).continuation.root.agent
+    later = runner.fork(RUN, run_id="f2")
+    assert "refunds" == runner.look(later).root.agent
+
+
+def test_code_without_the_handoff_is_refused_and_named() -> None:
+    shop, store = Shop(), MemoryStore()
+    waiting = shop.runner(store).start("a refund, please", run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    alone = Agent("triage", model=ScriptedModel(["x"]))
+    runner = Runner(alone, store=store, clock=ManualClock())
+    runner.decide(waiting.waits[0].id, Approve(by="kim"))
+
+    with pytest.raises(AgentChanged, match="no handoff leads from agent triage to age"):
+        runner.resume(RUN)
+    (row,) = runner.drift()
+    assert "refuse" == row.verdict
+    assert isinstance(shop.runner(store).resume(RUN).result(), str)
+
+
+def test_renamed_agent_is_found() -> None:
+    shop, store = Shop(), MemoryStore()
+    waiting = shop.runner(store).start("a refund, please", run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    desk = Agent("desk", model=shop.refunds.model, tools=[refund])
+    renamed = Shop(refunds=desk)
+    names = {"refunds": "desk", "transfer_to_refunds": "transfer_to_desk"}
+    runner = renamed.runner(store, renamed=names)
+    runner.decide(waiting.waits[0].id, Approve(by="kim"))
+
+    assert "refunds: refunded 5" == runner.resume(RUN).result()
+
+
+def test_sub_agent_may_be_handed_over_and_its_caller_gets_the_reply() -> None:
+    shop, store = Shop(), MemoryStore()
+    boss = Agent(
+        "boss",
+        tools=[shop.triage],
+        model=ScriptedModel(
+            lambda r: (
+                ToolCall("triage", {"input": "a refund"})
+                if last_of(r)[0] == "user"
+                else last_of(r)[1]
+            )
+        ),
+    )
+    waiting = Runner(boss, store=store).start("go", run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    assert ("boss", "triage", "refund") == waiting.waits[0].path
+    runner = Runner(boss, store=store)
+    runner.decide(waiting.waits[0].id, Approve(by="kim"))
+
+    assert "refunds: refunded 5" == runner.resume(RUN).result()
+
+
+def test_workflow_gets_the_reply_of_the_last_agent() -> None:
+    shop = Shop()
+
+    @workflow(agents=[shop.triage])
+    async def helps(flow: Flow) -> str:
+        return await flow.call(shop.triage, "a refund")
+
+    runner = Runner(helps, store=MemoryStore())
+    waiting = runner.start(helps.bind(), run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    runner.decide(waiting.waits[0].id, Approve(by="kim"))
+
+    assert "refunds: refunded 5" == runner.resume(RUN).result()
+
+
+class Basket(BaseModel):
+    """The state of an agent."""
+
+    items: int = 0
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_state_stays_if_both_agents_have_its_type(is_shared: bool) -> None:
+    @tool(writes_state=True)
+    def put(ctx: ToolContext) -> str:
+        """Put an item into the basket."""
+        ctx.update(items=3)
+        return "put"
+
+    class Other(BaseModel):
+        name: str = ""
+
+    def says(request: ModelRequest) -> Any:
+        if last_of(request)[0] == "user":
+            return [ToolCall("put", {}), ToolCall("transfer_to_cashier", {})]
+        return "?"
+
+    cashier = Agent(
+        "cashier",
+        model=ScriptedModel(lambda _: "paid"),
+        state=Basket if is_shared else Other,
+    )
+    store: Any = MemoryStore()
+    clerk = Agent(
+        "clerk",
+        model=ScriptedModel(says),
+        tools=[put],
+        state=Basket,
+        handoffs=[cashier],
+    )
+    thread = Runner(clerk, store=store).thread("clerk", key="k")
+
+    reply = thread.send("go")
+
+    assert isinstance(reply, Replied)
+    state = reply.continuation.root.state
+    assert ({"items": 3} if is_shared else {}) == state
+    assert (
+        "paid" == Runner(clerk, store=store).thread("clerk", key="k").send("x").output
+    )
+
+
+# Mistakes ---------------------------------------------------------------------------
+
+
+@workflow
+async def code(_flow: Flow) -> str:
+    """Do nothing."""
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        ([refund], r"handoffs has an item that is not an agent, got <Tool refund>"),
+        (["sales"], r"handoffs has an item that is not an agent, got 'sales'"),
+        ([code], r"code is a workflow, which reads no messages"),
+        ([Agent("two", output_type=int)], r"two has another output_type"),
+        ([Agent("a"), Agent("a")], r"two tools named transfer_to_a"),
+        (Agent("a"), r"handoffs must be a list"),
+    ],
+    ids=["a tool", "a name", "a workflow", "another output", "a pair", "no list"],
+)
+def test_handoffs_are_checked(items: Any, text: str) -> None:
+    with pytest.raises(InvalidInput, match=text):
+        Agent("triage", handoffs=items)
+
+
+def test_function_handoff_takes_an_agent() -> None:
+    given: Any = refund
+    with pytest.raises(InvalidInput, match=r"handoff\(\.\.\.\) takes an agent, got"):
+        handoff(given)
+
+
+def test_two_agents_of_one_name_are_refused_before_the_handoff() -> None:
+    """A later process could not tell them apart."""
+    model = ScriptedModel(lambda _: "x")
+    near = Agent("clerk", model=model)
+    far = Agent("clerk", model=model)
+    desk = Agent(
+        "desk",
+        model=ScriptedModel(
+            lambda r: (
+                ToolCall("transfer_to_clerk", {})
+                if "desk has" in last_of(r)[1]
+                else last_of(r)[1]
+            )
+        ),
+        handoffs=[far],
+    )
+    triage = Agent(
+        "triage",
+        model=ScriptedModel(lambda _: ToolCall("transfer_to_desk", {})),
+        handoffs=[near, desk],
+    )
+
+    ended = Runner(triage, store=MemoryStore()).start("go", run_id=RUN)
+
+    assert "ERROR: the call was not executed: two agents are named clerk." == (
+        ended.result()
+    )
