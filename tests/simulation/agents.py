@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations import Agent, ApprovalPolicy, Compaction
@@ -70,6 +70,7 @@ class SimModel:
                 run_id=request.run_id,
                 frame_task=task,
                 turn=turn,
+                agent=request.agent,
                 messages=tuple(message.text for message in request.messages),
                 clock_sample=process.clock_sample,
                 began_at=environment.next_timestamp,
@@ -237,7 +238,12 @@ def _assistant_message(line: Line, turn: int) -> Message:
     )
 
 
+HANDOFF = "transfer_to_"
+
+
 def _arguments_json(name: str, what: str) -> str:
+    if name.startswith(HANDOFF):
+        return "{}"
     parameter = "what" if first_name(name) in TOOLS else "input"
     return jsontext.canonical({parameter: what})
 
@@ -261,6 +267,10 @@ class Tree:
     compaction: Compaction | None = None
     guarded: bool = False
     judged: bool = False
+    # Agents that get a conversation by handoffs, with the tools that only they have.
+    holders: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict[str, tuple[str, ...]]
+    )
 
     @property
     def tool_names(self) -> frozenset[str]:
@@ -288,6 +298,8 @@ class Tree:
         ]
 
         def make_agent(agent_name: str, below: Mapping[str, Any]) -> Agent:
+            if self.holders and not below:
+                return self._holding(agent_name, model, deployed)
             children = [make_child(each, inner) for each, inner in below.items()]
             # The root also reads messages, and its first one is its task.
             shortened = self.compaction if agent_name != self.name else None
@@ -310,6 +322,32 @@ class Tree:
             return child.as_tool(approval=policy)
 
         return make_agent(self.name, self.sub_agents)
+
+    def _holding(
+        self, name: str, model: SimModel, deployed: Mapping[str, Any]
+    ) -> Agent:
+        """Make an agent that hands its conversation to others, and they to it."""
+        own = self.tool_names.difference(*self.holders.values())
+        agents: list[Agent] = []
+        for each, tools in {name: tuple(sorted(own)), **self.holders}.items():
+            agent = Agent(
+                each,
+                instructions=instructions_of(each),
+                tools=[deployed[tool] for tool in tools],
+                model=model,
+                handoffs=partial(_others, agents, each),
+            )
+            agents.append(agent)
+        return agents[0]
+
+
+def _others(agents: Sequence[Agent], name: str) -> list[Agent]:
+    return [each for each in agents if each.name != name]
+
+
+def instructions_of(agent: str) -> str:
+    """Return the instructions of an agent of a tree with handoffs."""
+    return f"You are {agent}."
 
 
 # The order is part of the random draws: append new trees at the end.
@@ -830,6 +868,37 @@ FILE_TREES: dict[str, Tree] = {
 }
 
 
+# Trees whose agents hand their conversation to each other; a tool is of one agent.
+HANDOFF_TREES: dict[str, Tree] = {
+    "hands": Tree(
+        "hands",
+        {
+            "go": [
+                [("look", "1"), ("transfer_to_clerk", ""), ("pay", "1")],
+                [("post", "2")],
+                [("push", "1"), ("transfer_to_hands", "")],
+                [("pay", "3")],
+                [("transfer_to_seller", ""), ("transfer_to_clerk", "")],
+                [("book", "1")],
+                "end",
+            ]
+        },
+        {},
+        holders={"clerk": ("post", "push"), "seller": ("book",)},
+    ),
+    "hands_below": Tree(
+        "hands_below",
+        {
+            "go": [[("left", "A"), ("right", "B")], "end"],
+            "A": [[("transfer_to_clerk", "")], [("post", "1")], "A end"],
+            "B": [[("transfer_to_seller", ""), ("look", "1")], [("book", "2")], "B"],
+        },
+        {"left": {}, "right": {}},
+        holders={"clerk": ("post", "push"), "seller": ("book",)},
+    ),
+}
+
+
 def find_tree(name: str) -> Tree | FlowTree:
     """Return a tree by its name."""
     return _BY_NAME[name]
@@ -854,6 +923,7 @@ _BY_NAME: dict[str, Tree | FlowTree] = {
     **GUARDED_TREES,
     **JUDGED_TREES,
     **FILE_TREES,
+    **HANDOFF_TREES,
     **FLOW_TREES,
 }
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 from tests.simulation.agents import (
     FILE_TREES,
     GUARDED_TREES,
+    HANDOFF_TREES,
     JUDGED_TREES,
     POLICY_TREES,
     SEAM_TREES,
@@ -165,6 +166,11 @@ WORKFLOWS = Family(
     deployment_rate=2.0,
 )
 
+# Without deployments: an agent that is removed ends its run.
+HANDOFFS = Family(
+    number=18, trees=tuple(HANDOFF_TREES), roles=_no_roles, deployment_rate=0.0
+)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -186,6 +192,7 @@ FAMILIES: dict[str, Family] = {
     "budgets": BUDGETS,
     "seams": SEAMS,
     "workflows": WORKFLOWS,
+    "handoffs": HANDOFFS,
 }
 
 

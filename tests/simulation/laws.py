@@ -14,6 +14,7 @@ from tests.simulation.denials import laws as laws_of_denials
 from tests.simulation.events import laws as laws_of_events
 from tests.simulation.files import laws as laws_of_files
 from tests.simulation.guards import laws as laws_of_guards
+from tests.simulation.handoffs import laws as laws_of_handoffs
 from tests.simulation.index import laws as laws_of_index
 from tests.simulation.jobs import laws as laws_of_jobs
 from tests.simulation.judging import laws as laws_of_judging
@@ -149,6 +150,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_workflows.no_time_of_a_workflow_is_in_the_future,
     laws_of_workflows.every_workflow_ends,
     laws_of_workflows.only_code_that_nothing_wakes_is_stuck,
+    laws_of_handoffs.each_turn_is_of_the_agent_that_has_the_conversation,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

@@ -93,6 +93,7 @@ class ModelTurn:
     run_id: str
     frame_task: str
     turn: int
+    agent: str
     messages: tuple[str, ...]
     clock_sample: ClockSample
     began_at: float

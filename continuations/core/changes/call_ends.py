@@ -31,6 +31,7 @@ FAILED_ENDS = frozenset({"invalid", "error"})
 # The ends of calls that began, and whose tool or agent may have run to its end.
 BEGUN_ENDS = frozenset({"returned", "error"})
 _END = "end"
+_HANDOFF = "handoff"
 
 
 def end_of(row: CallRow) -> CallEnd:
@@ -49,9 +50,18 @@ def end_of(row: CallRow) -> CallEnd:
 def with_end(message: Message, row: CallRow) -> Message:
     """Return the tool message of a closed call, which says how the call ended."""
     end = end_of(row)
+    if isinstance(row.state, Returned) and row.state.handoff is not None:
+        facts = {_HANDOFF: row.state.handoff.agent}
+        return message.with_metadata(jsontext.canonical(facts))
     if end == "returned":
         return message
     return message.with_metadata(jsontext.canonical({_END: end}))
+
+
+def agent_after(message: Message) -> str | None:
+    """Return the agent that a tool message gives the conversation to, or `None`."""
+    facts = message.metadata if message.role == "tool" else None
+    return None if facts is None else facts.get(_HANDOFF)
 
 
 def end_in(message: Message) -> CallEnd:

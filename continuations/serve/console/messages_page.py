@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from continuations.core.changes.call_ends import agent_after
 from continuations.core.rows.calls import Nested
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.sorted_rows import shown_arguments
@@ -22,9 +23,11 @@ from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_log import arguments_text, message_text
 from continuations.serve.pages.run_view import run_title
 from continuations.serve.pages.workflow_texts import is_workflow, result_text
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from continuations.core.messages import Message
     from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
@@ -164,12 +167,20 @@ def transcript_view(
     names = _tool_names(messages)
     shown = _shown_arguments(state, frame_id)
     row = state.frames[frame_id]
+    by_message = _speakers(messages[:end], row)
     above = _above(state, frame_id)
     return TranscriptView(
         frame=frame_id,
         agent=row.agent,
         messages=tuple(
-            _message(number, messages[number - 1], row, here, names, shown)
+            _message(
+                number,
+                messages[number - 1],
+                replace(row, agent=by_message[number - 1]),
+                here,
+                names,
+                shown,
+            )
             for number in range(begin + 1, end + 1)
         ),
         total=len(messages),
@@ -178,6 +189,15 @@ def transcript_view(
         left_out=max(len(above) - _MAX_CALLERS, 0),
         below=_below(state, frame_id),
     )
+
+
+def _speakers(messages: Sequence[Message], frame: FrameRow) -> list[str]:
+    """Return the agent that had the conversation at each message."""
+    agent, speakers = frame.began_as or frame.agent, list[str]()
+    for message in messages:
+        speakers.append(agent)
+        agent = agent_after(message) or agent
+    return speakers
 
 
 def _message(

@@ -14,6 +14,7 @@ from tests.simulation.denials import mutants as denial_mutants
 from tests.simulation.events import mutants as event_mutants
 from tests.simulation.files import mutants as file_mutants
 from tests.simulation.guards import mutants as guard_mutants
+from tests.simulation.handoffs import mutants as handoff_mutants
 from tests.simulation.index import mutants as index_mutants
 from tests.simulation.jobs import mutants as job_mutants
 from tests.simulation.judging import mutants as judging_mutants
@@ -71,6 +72,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     file_mutants.MUTANTS,
     seam_mutants.MUTANTS,
     workflow_mutants.MUTANTS,
+    handoff_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

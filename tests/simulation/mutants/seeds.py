@@ -424,4 +424,20 @@ SEEDS: dict[str, tuple[int, str]] = {
         "no_time_of_a_workflow_is_in_the_future",
     ),
     "a_restart_has_the_first_time": (17000000, "time_of_a_workflow_never_goes_back"),
+    "handoffs_are_lost": (
+        18000001,
+        "each_turn_is_of_the_agent_that_has_the_conversation",
+    ),
+    "the_last_handoff_counts": (
+        18000004,
+        "each_turn_is_of_the_agent_that_has_the_conversation",
+    ),
+    "the_first_agent_goes_on": (
+        18000001,
+        "each_turn_is_of_the_agent_that_has_the_conversation",
+    ),
+    "instructions_stay_after_a_handoff": (
+        18000001,
+        "each_turn_is_of_the_agent_that_has_the_conversation",
+    ),
 }

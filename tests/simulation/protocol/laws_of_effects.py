@@ -9,6 +9,7 @@ from continuations.core import jsontext
 from continuations.core.messages import Message
 from continuations.core.rows.calls import CLOSED_STATES, Started
 from continuations.ledger.thread_ids import is_thread_id
+from tests.simulation.agents import HANDOFF, HANDOFF_TREES
 from tests.simulation.processes import EPOCH
 from tests.simulation.seams.tools import first_name
 from tests.simulation.tools import REPEATABLE, TOOLS
@@ -187,15 +188,25 @@ def model_reads_committed_messages(evidence: Evidence) -> str | None:
         if version is None:
             return f"{turn} was asked before the run had a version"
         committed, closed = _committed_messages(version.state, turn.frame_task)
-        if turn.messages[: len(committed)] != committed:
+        read = turn.messages
+        if evidence.environment.tree_of_run[turn.run_id] in HANDOFF_TREES:
+            # The instructions are those of the agent that has the conversation.
+            committed, read = map(_without_instructions, (committed, read))
+        if read[: len(committed)] != committed:
             return f"{turn} reads other messages than the committed ones"
-        for text in turn.messages[len(committed) :]:
+        for text in read[len(committed) :]:
             if not committed and _is_task_of_a_workflow(evidence, turn, text):
                 continue
             call_id = jsontext.parse(text).get("tool_call_id")
-            if call_id not in closed and _tool_of(turn, call_id) not in REPEATABLE:
+            tool = _tool_of(turn, call_id) or ""
+            is_repeatable = tool in REPEATABLE or tool.startswith(HANDOFF)
+            if call_id not in closed and not is_repeatable:
                 return f"{turn} reads a message that is not committed: {text}"
     return None
+
+
+def _without_instructions(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(t for t in texts if jsontext.parse(t).get("role") != "system")
 
 
 def _is_task_of_a_workflow(evidence: Evidence, turn: ModelTurn, text: str) -> bool:

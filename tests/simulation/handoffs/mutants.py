@@ -1,0 +1,80 @@
+"""Bugs of handoffs: another agent goes on than the one that the model named."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.core.changes import reducer, turn_instructions
+from continuations.engine.stack.stack_binding import StackBinding
+from continuations.engine.worker import performer
+from tests.simulation.families import HANDOFFS
+from tests.simulation.handoffs.laws import (
+    each_turn_is_of_the_agent_that_has_the_conversation,
+)
+from tests.simulation.mutants.mutant import (
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    skip,
+)
+
+if TYPE_CHECKING:
+    from continuations.authoring.tool.tool_protocol import AgentProtocol
+    from continuations.core.rows.calls import CallRow, Handoff
+    from continuations.core.rows.state import RunState
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "A handoff changes nothing.",
+    breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
+    family=HANDOFFS,
+)
+def handoffs_are_lost() -> Patches:
+    yield gives_back(reducer._handed_over, "frame")
+
+
+@mutant(
+    "The last handoff of a turn counts, not the first one.",
+    breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
+    family=HANDOFFS,
+)
+def the_last_handoff_counts() -> Patches:
+    original = reducer._first_handoff
+
+    def first_handoff(rows: list[CallRow]) -> tuple[Handoff | None, list[CallRow]]:
+        last, _ = original(rows[::-1])
+        return last, rows
+
+    yield skip(performer._handoff_of_turn)
+    yield patch(original, first_handoff)
+
+
+@mutant(
+    "A process asks the agent with which the conversation began.",
+    breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
+    family=HANDOFFS,
+)
+def the_first_agent_goes_on() -> Patches:
+    def resolve(
+        self: StackBinding, state: RunState, frame: str
+    ) -> AgentProtocol | None:
+        return self._first_agent(state, frame)
+
+    yield patch(StackBinding._resolve_agent, resolve)
+
+
+@mutant(
+    "The next agent reads the instructions of the one before it.",
+    breaks=(each_turn_is_of_the_agent_that_has_the_conversation,),
+    family=HANDOFFS,
+)
+def instructions_stay_after_a_handoff() -> Patches:
+    yield skip(turn_instructions.new_message)
+
+
+MUTANTS = mutants_in(globals())
