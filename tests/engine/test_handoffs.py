@@ -127,6 +127,27 @@ def test_circle_of_handoffs_ends_as_too_many_turns() -> None:
     assert 7 == ended.continuation.root.turns
 
 
+def test_handoff_needs_fewer_turns_than_an_agent_as_a_tool() -> None:
+    clerk = Agent("clerk", model=ScriptedModel(lambda _: "answer"))
+
+    def says(request: ModelRequest) -> Any:
+        if last_of(request)[0] == "tool":
+            return last_of(request)[1]
+        [offered] = request.tools
+        has_input = "input" in offered.parameters["properties"]
+        return ToolCall(offered.name, {"input": "x"} if has_input else {})
+
+    def requests(**options: Any) -> list[int]:
+        agent = Agent("triage", model=ScriptedModel(says), **options)
+        thread = Runner(agent, store=MemoryStore()).thread("triage", key="k")
+        replies = [thread.send("one"), thread.send("two")]
+        assert all(isinstance(each, Replied) for each in replies)
+        return [each.usage.requests for each in replies if isinstance(each, Replied)]
+
+    assert [2, 1] == requests(handoffs=[clerk])
+    assert [3, 3] == requests(tools=[clerk])
+
+
 # Options of a handoff ---------------------------------------------------------------
 
 

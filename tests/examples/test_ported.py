@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER = EXAMPLES / "ported"
-PROGRAMS = ("expense.py", "agent_inbox.py", "order.py", "essay.py", "subscription.py")
+PROGRAMS = (
+    *("expense.py", "agent_inbox.py", "order.py", "essay.py", "subscription.py"),
+    "customer_service.py",
+)
 ORDER = order.Order(order_id="A-17", customer_id="ada", amount=4200)
 
 
@@ -308,3 +311,26 @@ def effects(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Return the first word of each line that was printed since the last call."""
     printed = capsys.readouterr().out
     return [line.split(maxsplit=1)[0] for line in printed.splitlines()]
+
+
+def test_passenger_stays_with_an_agent_until_it_hands_back(tmp_path: Path) -> None:
+    def say(text: str) -> list[str]:
+        program = "ported/customer_service.py"
+        return example_output(
+            program, "runs", "ada", text, folder=tmp_path
+        ).splitlines()
+
+    wifi = "faq: The wifi is free. Its name is Airline-Wifi."
+    called = ["triage hands over to faq", "faq called look_up"]
+    assert [*called, wifi] == say("Is there wifi?")
+    assert ["faq called look_up", wifi] == say("And how is its wifi named?")
+    assert [
+        "faq hands over to triage",
+        "triage hands over to seats",
+        "seats called update_seat",
+        "seats: The seat of X1 is 12A now.",
+    ] == say("Seat 12A, please. I am X1.")
+    runner: Runner[Any] = Runner([], store=f"file:{tmp_path}/runs")
+    [thread] = runner.runs()
+    known = {"confirmation_number": "X1", "seat_number": "12A"}
+    assert known == runner.look(thread.run_id).root.state
