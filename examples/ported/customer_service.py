@@ -48,7 +48,7 @@ def model(agent: str) -> ScriptedModel:
 
 
 class Passenger(BaseModel):
-    """What all agents know about the passenger."""
+    """A passenger, as all agents know it."""
 
     confirmation_number: str | None = None
     seat_number: str | None = None
