@@ -27,7 +27,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import handoff
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.engine.handoff_agents import Shop, last_of, refund
+from tests.engine.handoff_agents import Shop, boss, last_of, refund
 
 if TYPE_CHECKING:
     from continuations.models.interface import ModelRequest
@@ -240,6 +240,20 @@ def test_code_without_the_handoff_is_refused_and_named() -> None:
     (row,) = runner.drift()
     assert "refuse" == row.verdict
     assert isinstance(shop.runner(store).resume(RUN).result(), str)
+
+
+def test_sub_agent_without_the_handoff_is_named_and_can_be_given_up() -> None:
+    store = MemoryStore()
+    waiting = Runner(boss(), store=store).start("go", run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    alone = Agent("triage", model=ScriptedModel(["x"]))
+    model = ScriptedModel(lambda r: last_of(r)[1])
+    runner = Runner(Agent("boss", tools=[alone], model=model), store=store)
+
+    with pytest.raises(AgentChanged, match="no handoff leads from agent triage to age"):
+        runner.resume(RUN)
+    runner.decide(waiting.waits[0].id, Deny(by="kim"))
+    assert "the agent refunds was removed" in runner.resume(RUN).result()
 
 
 def test_renamed_agent_is_found() -> None:

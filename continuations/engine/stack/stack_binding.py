@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
 
 
@@ -253,10 +254,11 @@ class StackBinding:
             if waits
             else "cancel the run"
         )
-        msg = (
-            f"run {state.run.id} was not resumed: {missing_tool_text(agent, tool)}. "
-            f"Restore the agent under this name, or {advice}. Nothing was written."
-        )
+        row = state.frames[frame_id]
+        why = missing_tool_text(agent, tool)
+        if row.began_as and self._first_agent(state, frame_id) is not None:
+            why = _missing_handoff_text(row)
+        msg = f"run {state.run.id} was not resumed: {why}. Restore the agent under this name, or {advice}. Nothing was written."
         path = frame_path(state, frame_id)
         return AgentChanged(msg, run_id=state.run.id, path=path)
 
@@ -266,11 +268,17 @@ class StackBinding:
         root = state.frames[ROOT_FRAME_ID]
         if root.began_as and self._agent_registry.find_root_agent(run.agent):
             text = (
-                f"no handoff leads from agent {root.began_as} to agent {root.agent}, "
-                "which has the conversation. Resume with code that has this handoff. "
-                "The run is unchanged."
+                f"{_missing_handoff_text(root)}. Resume with code that has this "
+                "handoff. The run is unchanged."
             )
         return AgentChanged(f"run {run.id}: {text}", run_id=run.id, path=(run.agent,))
+
+
+def _missing_handoff_text(frame: FrameRow) -> str:
+    return (
+        f"no handoff leads from agent {frame.began_as} to agent {frame.agent}, which "
+        "has the conversation"
+    )
 
 
 def _parent_frame_id(state: RunState, frame_id: str) -> str | None:
