@@ -258,7 +258,10 @@ class StackBinding:
         why = missing_tool_text(agent, tool)
         if row.began_as and self._first_agent(state, frame_id) is not None:
             why = _missing_handoff_text(row)
-        msg = f"run {state.run.id} was not resumed: {why}. Restore the agent under this name, or {advice}. Nothing was written."
+        msg = (
+            f"run {state.run.id} was not resumed: {why}. Restore the agent under this "
+            f"name, or {advice}. Nothing was written."
+        )
         path = frame_path(state, frame_id)
         return AgentChanged(msg, run_id=state.run.id, path=path)
 
