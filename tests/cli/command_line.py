@@ -40,6 +40,7 @@ class CommandLine:
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
         self._capsys = capsys
+        self._processes: list[subprocess.Popen[str]] = []
 
     def __call__(self, *arguments: str) -> CommandResult:
         """Run a command line in this process."""
@@ -68,9 +69,9 @@ class CommandLine:
     def start_process(
         self, *arguments: str, program: tuple[str, ...] = ()
     ) -> subprocess.Popen[str]:
-        """Start a command line in its own process."""
+        """Start a command line in its own process, which ends with the test."""
         start = program or ("-m", "continuations")
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, *start, *arguments],
             cwd=self.folder,
             stdout=subprocess.PIPE,
@@ -82,6 +83,15 @@ class CommandLine:
                 "PYTHONPATH": python_path(ROOT),
             },
         )
+        self._processes.append(process)
+        return process
+
+    def end_processes(self) -> None:
+        """Kill the processes that a failed test left behind."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def write_file(self, name: str, text: str) -> None:
         """Write a file into the folder."""

@@ -30,7 +30,9 @@ def cli(
     monkeypatch.setenv("COLUMNS", "40")  # no output may depend on a wide terminal
     monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
     monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
-    yield CommandLine(tmp_path, capsys)
+    command_line = CommandLine(tmp_path, capsys)
+    yield command_line
+    command_line.end_processes()
     unload_test_modules()
 
 
