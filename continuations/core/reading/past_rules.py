@@ -199,8 +199,8 @@ ARRIVAL_RULES: Mapping[str, ArrivalRule] = {
     ),
     "reminder": ArrivalRule(
         "counted anew from the new wait",
-        "counted anew",
-        "counted anew",
+        "counted anew from the new wait",
+        "goes on: it counts from the time when the wait was opened",
         "It belongs to the wait.",
     ),
 }
