@@ -89,7 +89,7 @@ def test_heartbeat_counts_for_one_wait(how: How) -> None:
     job = Job()
     runner = job.runner()
     outcome = runner.start("go", run_id="r")
-    [wait] = outcome.waits  # type: ignore[union-attr]
+    [wait] = outcome.waits
     runner.heartbeat(wait.id, extend=timedelta(hours=5))
     extended = runner.wait(wait.id).deadline
     assert extended is not None
