@@ -371,8 +371,17 @@ async def code(_flow: Flow) -> str:
         ([Agent("two", output_type=int)], r"two has another output_type"),
         ([Agent("a"), Agent("a")], r"two tools named transfer_to_a"),
         (Agent("a"), r"handoffs must be a list"),
+        ([Agent("a b")], r"agent triage: a tool's name must .*handoff\(agent, name="),
     ],
-    ids=["a tool", "a name", "a workflow", "another output", "a pair", "no list"],
+    ids=[
+        "a tool",
+        "a name",
+        "a workflow",
+        "another output",
+        "a pair",
+        "no list",
+        "a space",
+    ],
 )
 def test_handoffs_are_checked(items: Any, text: str) -> None:
     with pytest.raises(InvalidInput, match=text):

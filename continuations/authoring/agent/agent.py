@@ -670,7 +670,11 @@ def _checked_handoffs(agent: Agent[Any], handoffs: Sequence[Any]) -> Iterator[Ha
                 f"{got_no_agent(each)} Pass agents, or handoff(agent, ...)."
             )
             raise InvalidInput(msg)
-        made = each if isinstance(each, Handoff) else Handoff(each)
+        try:
+            made = each if isinstance(each, Handoff) else Handoff(each)
+        except InvalidInput as error:
+            msg = f"agent {agent.name}: {error} Write handoff(agent, name=...)."
+            raise InvalidInput(msg) from None
         target = made.sub_agent
         check_made(target)
         if target.is_workflow:
