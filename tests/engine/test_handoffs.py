@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from continuations import (
     Agent,
     Answer,
+    ApprovalPolicy,
     Approve,
     Deny,
     Failed,
@@ -96,6 +97,37 @@ def test_turn_has_one_handoff_and_all_other_calls_run(
     assert ["order o1", "The agent refunds has the conversation now."] == results[:2]
     assert "handed the conversation to refunds. A turn has one handoff" in results[2]
     assert ["look_up o1"] == [e["tool"] for e in environment.effects()]
+
+
+@pytest.mark.parametrize("stops", ["failure", "stop"])
+def test_thread_whose_turn_fails_after_a_handoff_stays_with_the_next_agent(
+    stops: str,
+) -> None:
+    """The transcript says that the next agent has it."""
+
+    @tool(approval=ApprovalPolicy(on_denied="stop"))
+    def order() -> str:
+        """Order."""
+        return "ordered"
+
+    clerk = Agent("clerk", model=ScriptedModel(lambda _: "clerk here"))
+    model = ScriptedModel([[ToolCall("transfer_to_clerk", {}), ToolCall("order", {})]])
+    triage = Agent("triage", model=model, tools=[order], handoffs=[clerk])
+    runner = Runner(triage, store=MemoryStore())
+    thread = runner.thread("triage", key="k")
+    waiting = thread.send("go")
+    assert isinstance(waiting, Suspended)
+    if stops == "failure":
+        runner.decide(waiting.waits[0].id, Deny(by="kim"))
+        runner.resume(waiting.run_id)
+    else:
+        thread.stop_turn()
+        runner.resume(waiting.run_id)
+
+    assert "clerk" == runner.look(waiting.run_id).root.agent
+    reply = thread.send("hello")
+    assert isinstance(reply, Replied)
+    assert "clerk here" == reply.output
 
 
 def test_event_names_both_agents_and_calls_have_the_path_of_their_agent() -> None:

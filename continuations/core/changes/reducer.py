@@ -357,6 +357,7 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
     Every open call becomes refused and every call gets its tool message, so that each
     transcript is valid for a provider. Results that exist are kept.
     """
+    rests = draft.run.thread_key is not None and failure.code != "cancelled"
     for frame in list(draft.frames.values()):
         if not frame.open_call_ids:
             continue
@@ -368,9 +369,11 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
         if frame.step:
             _workflow_steps().record_outcomes(draft, frame)
             continue
-        rows = [draft.call(call) for call in frame.open_call_ids]
-        draft.put_frame(tool_messages.gather(draft, frame, rows))
-    rests = draft.run.thread_key is not None and failure.code != "cancelled"
+        handoff, rows = _first_handoff([draft.call(c) for c in frame.open_call_ids])
+        gathered = tool_messages.gather(draft, frame, rows)
+        if handoff is not None and rests:
+            gathered = _handed_over(draft, gathered, handoff)
+        draft.put_frame(gathered)
     _drop_waits(draft, keeps_pause=rests)
     if rests:
         threads.rest_after_failure(draft, failure)
