@@ -71,6 +71,7 @@ class EventLines:
     """Turns the events of a conversation into lines; each text is shown once."""
 
     def __init__(self, agent: str, own_decisions: Container[str] = ()) -> None:
+        # The agent that has the conversation.
         self._agent = agent
         # Waits that the person at this terminal decided.
         self._own_decisions = own_decisions
@@ -85,6 +86,7 @@ class EventLines:
     def parts(self, event: TextDelta) -> Iterator[Line]:
         """Yield a part of a reply that is being written, for the line that is open."""
         if len(event.path) == 1:
+            [self._agent] = event.path
             yield from self._written.parts(event, self._agent)
 
     def end_of_parts(self) -> Iterator[Line]:
@@ -95,8 +97,12 @@ class EventLines:
     def lines(self, event: StreamEvent) -> Iterator[Line]:
         """Yield the lines of an event, if any."""
         match event:
-            case run_stream.MessageAdded() if len(event.path) == 1:
+            case run_stream.MessageAdded(path=[agent]):
+                self._agent = agent
                 yield from self._message(event.message, event.frame)
+            case run_stream.Handoff(path=[previous]):
+                self._agent = event.agent
+                yield _call_line(previous, f"hands over to {event.agent}")
             case run_stream.CallStarted():
                 yield _call_line(_place(event.path), "runs")
             case run_stream.CallEnded():
