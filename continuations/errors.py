@@ -397,7 +397,7 @@ class CallDenied(CallError):
 
 
 class CallExpired(CallError):
-    """No person decided about the call in time."""
+    """No decision, answer, event or result came in time."""
 
 
 class CallCancelled(CallError):

@@ -211,7 +211,7 @@ def outcome_of(call: CallRow, at: int) -> OutcomeEntry:
             edited=edited,
             is_json=state.is_json,
         )
-    end = "failed"
+    end = "expired" if state.code == "expired" else "failed"
     if isinstance(state, Refused):
         end = state.code if state.code in OUTCOME_ENDS else "denied"
     assert isinstance(state, Errored | Refused)  # noqa: S101 - for the type checkers

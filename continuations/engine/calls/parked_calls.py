@@ -100,9 +100,11 @@ class ParkedCalls:
             case Answer(value=value):
                 return self._answer_event(state, call, wait, value, decision)
             case Fail(error=error):
+                is_late = decision.kind == "expire" and wait.on_deadline_json is None
+                of_code = bool(state.frames[call.frame_id].step)
                 return CallRaised(
                     call_id=call.id,
-                    code="failed",
+                    code="expired" if is_late and of_code else "failed",
                     content=f"ERROR: {error}",
                     at=decision.at,
                 )

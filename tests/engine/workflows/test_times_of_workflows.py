@@ -11,13 +11,15 @@ import pytest
 from continuations import (
     Answer,
     Approve,
+    Fail,
     Flow,
     Suspended,
     ask,
+    external,
     wait_for,
     workflow,
 )
-from continuations.errors import CallExpired, CallFailed, WaitExpired
+from continuations.errors import CallError, CallExpired, CallFailed, WaitExpired
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import (
@@ -187,3 +189,35 @@ def test_failing_task_closes_the_waits_of_its_group(
     assert "The workflow cancelled it." == closed[ids["approval"]]
     assert "The workflow cancelled it." == closed[ids["Well?"]]
     assert [] == environment.effect_names()
+
+
+@pytest.mark.parametrize(
+    ("wait", "end"),
+    [
+        (lambda: ask("Well?", within=60), "CallExpired expired"),
+        (lambda: wait_for("paid", within=60), "CallExpired expired"),
+        (lambda: external("scan", within=60), "CallExpired expired"),
+        (
+            lambda: wait_for("paid", within=60, on_deadline=Fail("unpaid")),
+            "CallFailed failed",
+        ),
+    ],
+    ids=["ask", "wait_for", "external", "declared"],
+)
+def test_wait_without_an_end_in_time_is_expired(wait: Any, end: str) -> None:
+    """A declared failure is a failure."""
+
+    @workflow
+    async def waits(_flow: Flow) -> str:
+        try:
+            await wait()
+        except CallError as error:
+            return f"{type(error).__name__} {error.code}"
+        return "came"
+
+    clock, store = ManualClock(), MemoryStore()
+    runner = make_runner(waits, store=store, clock=clock)
+    runner.start(waits.bind(), run_id=RUN)
+    clock.seconds = 61
+
+    assert end == make_runner(waits, store=store, clock=clock).resume(RUN).result()
