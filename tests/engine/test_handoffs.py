@@ -24,11 +24,13 @@ from continuations import (
 )
 from continuations.errors import AgentChanged, InvalidInput
 from continuations.events import Handoff as HandoffEvent
+from continuations.guardrails import Guardrails, Tripped
+from continuations.hooks import TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import handoff
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.engine.handoff_agents import Shop, boss, last_of, refund
+from tests.engine.handoff_agents import Shop, boss, last_of, look_up, refund
 
 if TYPE_CHECKING:
     from continuations.models.interface import ModelRequest
@@ -383,6 +385,41 @@ def test_state_stays_if_both_agents_have_its_type(is_shared: bool) -> None:
     assert (
         "paid" == Runner(clerk, store=store).thread("clerk", key="k").send("x").output
     )
+
+
+def test_input_guardrails_of_the_next_agent_judge_the_last_message() -> None:
+    asked: list[str] = []
+
+    def no_thief(turn: TurnInfo) -> Tripped | None:
+        asked.append(turn.text)
+        return Tripped("a thief") if "steal" in turn.text else None
+
+    def says(request: ModelRequest) -> Any:
+        role, text = last_of(request)
+        if role == "user":
+            return ToolCall("look_up", {"order": "o1"})
+        return ToolCall("transfer_to_clerk", {}) if "order o1" in text else "?"
+
+    clerk = Agent(
+        "clerk",
+        model=ScriptedModel(lambda _: "clerk here"),
+        guardrails=Guardrails(input=[no_thief]),
+    )
+    triage = Agent(
+        "triage", model=ScriptedModel(says), tools=[look_up], handoffs=[clerk]
+    )
+    runner = Runner(triage, store=MemoryStore())
+
+    assert "clerk here" == runner.start("a pen", run_id=RUN).result()
+    stopped = runner.start("steal a pen", run_id="r2")
+
+    assert ["a pen", "steal a pen"] == asked
+    assert isinstance(stopped, Failed)
+    assert "guardrail" == stopped.error.code
+    thread = runner.thread("triage", key="k")
+    thread.send("a pen")
+    thread.send("and a book")
+    assert ["a pen", "and a book"] == asked[2:]
 
 
 # Mistakes ---------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from continuations.authoring.hooks import (
     TurnInfo,
 )
 from continuations.core import jsontext
+from continuations.core.changes.call_ends import agent_after
 from continuations.core.changes.events import InputHeld, TurnRefused
 from continuations.core.changes.judged_texts import (
     REFUSED_INPUT,
@@ -354,17 +355,22 @@ def add_cost(error: ModelError, usage: Usage) -> None:
 def new_input(frame: FrameRow, messages: tuple[Message, ...]) -> str | None:
     """Return the text that a turn answers first, `None` if it answers no new text.
 
-    A text that asks a model again does not come from a user.
+    A text that asks a model again does not come from a user. The first turn after a
+    handoff answers the last text, which is new for its agent.
     """
     if frame.retries or frame.continues:
         return None
     texts: list[str] = []
+    was_handed_over = False
     for message in reversed(messages):
         if message.metadata_json == OF_HOOK or is_instructions(message):
             continue
-        if message.role != "user":
+        if message.role == "user":
+            texts.append(message.content)
+        elif texts or not (message.role == "tool" or was_handed_over):
             break
-        texts.append(message.content)
+        elif agent_after(message) is not None:
+            was_handed_over = True
     if not texts and frame.turns:
         return None
     return "\n\n".join(reversed(texts))
