@@ -162,7 +162,10 @@ def find_version(
     found = (i for i, each in enumerate(agents) if each["name"] == path[0])
     position = next(found, 0)
     for name in path[1:-1]:
-        row: dict[str, Any] | None = agents[position]["tools"].get(name)
+        tools: dict[str, dict[str, Any]] = agents[position]["tools"]
+        handoffs = (each for each in tools.values() if "handoff" in each)
+        to_name = (e for e in handoffs if agents[e["agent"]]["name"] == name)
+        row = tools.get(name) or next(to_name, None)
         if row is None or "agent" not in row:
             return None
         position = row["agent"]

@@ -15,6 +15,7 @@ from continuations import (
     Deny,
     Failed,
     Flow,
+    Grant,
     Replied,
     Runner,
     Suspended,
@@ -318,7 +319,7 @@ def test_sub_agent_may_be_handed_over_and_its_caller_gets_the_reply() -> None:
     )
     waiting = Runner(boss, store=store).start("go", run_id=RUN)
     assert isinstance(waiting, Suspended)
-    assert ("boss", "triage", "refund") == waiting.waits[0].path
+    assert ("boss", "triage", "refunds", "refund") == waiting.waits[0].path
     runner = Runner(boss, store=store)
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
 
@@ -422,6 +423,127 @@ def test_input_guardrails_of_the_next_agent_judge_the_last_message() -> None:
     assert ["a pen", "and a book"] == asked[2:]
 
 
+def test_grant_of_an_agent_covers_no_call_of_the_next_one() -> None:
+    """Their tools may have the same name and parameters."""
+    paid: list[str] = []
+
+    def payer(name: str) -> Any:
+        @tool(approval=True, name="pay")
+        def pay(cents: int) -> str:
+            """Pay."""
+            paid.append(f"{name} {cents}")
+            return "paid"
+
+        return pay
+
+    def says(request: ModelRequest) -> Any:
+        role, text = last_of(request)
+        if role == "user":
+            return ToolCall("pay", {"cents": 1})
+        return ToolCall("transfer_to_second", {}) if text == "paid" else "?"
+
+    def pays(request: ModelRequest) -> Any:
+        is_new = "conversation" in last_of(request)[1]
+        return ToolCall("pay", {"cents": 999}) if is_new else "end"
+
+    second = Agent("second", model=ScriptedModel(pays), tools=[payer("second")])
+    first = Agent(
+        "first", model=ScriptedModel(says), tools=[payer("first")], handoffs=[second]
+    )
+    above = ScriptedModel(
+        lambda r: (
+            ToolCall("first", {"input": "go"})
+            if last_of(r)[0] == "user"
+            else last_of(r)[1]
+        )
+    )
+    runner = Runner(Agent("boss", tools=[first], model=above), store=MemoryStore())
+    waiting = runner.start("go", run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    approval = Approve(by="kim", remember=Grant("pay"))
+    runner.decide(waiting.waits[0].id, approval)
+
+    again = runner.resume(RUN)
+
+    assert isinstance(again, Suspended)
+    assert ("boss", "first", "second", "pay") == again.waits[0].path
+    assert ["first 1"] == paid
+
+
+def after_an_empty_reply(reply: Any) -> ScriptedModel:
+    """Return a model whose first reply is empty."""
+    replies = iter(["", reply])
+    return ScriptedModel(lambda _: next(replies))
+
+
+def test_next_agent_has_its_own_retries_and_reads_only_persons() -> None:
+    """An empty reply of the first agent costs the next one nothing."""
+    judged: list[str] = []
+    told: list[object] = []
+
+    def note(turn: TurnInfo) -> None:
+        judged.append(turn.text)
+
+    def instructions(task: object, _context: object) -> str:
+        told.append(task)
+        return "You sell."
+
+    clerk = Agent(
+        "clerk",
+        instructions=instructions,
+        model=after_an_empty_reply("sold"),
+        guardrails=Guardrails(input=[note]),
+    )
+    model = after_an_empty_reply(ToolCall("transfer_to_clerk", {}))
+    triage = Agent("triage", model=model, handoffs=[clerk])
+
+    ended = Runner(triage, store=MemoryStore()).start("a pen", run_id=RUN)
+
+    assert "sold" == ended.result()
+    assert ["a pen"] == judged
+    assert ["a pen"] == told
+
+
+class Text(BaseModel):
+    """A state with another type of its field."""
+
+    items: str = ""
+
+
+def test_state_of_a_thread_has_the_type_of_the_agent_that_has_it() -> None:
+    @tool(writes_state=True)
+    def put(ctx: ToolContext) -> str:
+        """Put a text."""
+        ctx.update(items="many")
+        return "put"
+
+    model = ScriptedModel(["", ToolCall("put", {}), "end"])
+    cashier = Agent("cashier", model=model, tools=[put], state=Text)
+    first = ScriptedModel([ToolCall("transfer_to_cashier", {})])
+    clerk = Agent("clerk", model=first, state=Basket, handoffs=[cashier])
+    thread = Runner(clerk, store=MemoryStore()).thread("clerk", key="k")
+    assert Basket() == thread.state
+
+    thread.send("go")
+
+    assert Text(items="many") == thread.state
+
+
+@pytest.mark.parametrize("how", ["fork", "adopt"])
+def test_events_of_a_copy_have_the_paths_of_the_original(how: str) -> None:
+    shop, store = Shop(), MemoryStore()
+    runner = shop.runner(store)
+    runner.start("a refund, please", run_id=RUN)
+    if how == "fork":
+        runner.fork(RUN, run_id="copy")
+    else:
+        runner.adopt(runner.look(RUN).to_bytes(), run_id="copy")
+
+    paths = {each.path for each in runner.events("copy") if len(each.path) == 2}
+
+    assert {("refunds", "refund")} == paths - {("triage", "transfer_to_refunds")}
+
+
 # Mistakes ---------------------------------------------------------------------------
 
 
@@ -455,6 +577,14 @@ async def code(_flow: Flow) -> str:
 def test_handoffs_are_checked(items: Any, text: str) -> None:
     with pytest.raises(InvalidInput, match=text):
         Agent("triage", handoffs=items)
+
+
+def test_handoff_among_the_tools_is_refused() -> None:
+    given = handoff(Agent("clerk", model=ScriptedModel(["x"])))
+    with pytest.raises(InvalidInput, match=r"Pass it in handoffs=\[...\] of an agent"):
+        Agent("triage", tools=[given])
+    with pytest.raises(InvalidInput, match="Pass it in handoffs"):
+        workflow(tools=[given])(code.function)
 
 
 def test_function_handoff_takes_an_agent() -> None:

@@ -333,6 +333,9 @@ class Agent(Generic[Output]):
 
     def _to_tool(self, tool_like: Any) -> ToolProtocol:
         try:
+            if isinstance(tool_like, Handoff):
+                msg = f"tools has {tool_like!r}. Pass it in handoffs=[...] of an agent."
+                raise InvalidInput(msg)  # noqa: TRY301 - the name of the agent is added
             if is_complete_tool(tool_like):
                 return self._with_defaults(tool_like)
             if isinstance(tool_like, Agent):

@@ -201,6 +201,22 @@ def after_reply(frame: FrameRow, event: ModelReplied, log: MessageLog) -> FrameR
 # The events for readers -----------------------------------------------------
 
 
+def last_request(messages: Sequence[Message], frame: FrameRow) -> str:
+    """Return what a person asked for last: the texts of their last messages."""
+    summary = frame.history.summary_number if frame.history else 0
+    texts: list[str] = []
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        is_made = (message.metadata or {}).get("from") == "hook"
+        if is_instructions(message) or is_made or index + 1 == summary:
+            continue
+        if message.role == "user" and not is_retry_request(message):
+            texts.append(message.content)
+        elif texts:
+            break
+    return "\n\n".join(reversed(texts))
+
+
 def added_messages(
     old: MessageLog | None, new: MessageLog, frame: FrameRow
 ) -> tuple[Message, ...]:

@@ -345,6 +345,8 @@ def _handed_over(draft: Draft, frame: FrameRow, handoff: Handoff) -> FrameRow:
         frame,
         agent=handoff.agent,
         began_as="" if handoff.agent == began else began,
+        retries=0,
+        continues=0,
         state_json=frame.state_json if handoff.keeps_state else "",
     )
 

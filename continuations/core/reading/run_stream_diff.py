@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from continuations.core import jsontext
 from continuations.core.changes import history, tool_messages
-from continuations.core.changes.call_ends import BEGUN_ENDS, end_in, end_of
+from continuations.core.changes.call_ends import BEGUN_ENDS, agent_after, end_in, end_of
 from continuations.core.reading import run_stream
 from continuations.core.rows import frame_state
 from continuations.core.rows.calls import CLOSED_STATES, CallRow, Unknown
@@ -189,23 +189,28 @@ class _VersionDiff:
 
     # Frames -------------------------------------------------------------------
 
-    def _path(self, frame_id: str, state: RunState) -> tuple[str, ...]:
-        """Return the path of a frame; the paths of those above it are kept."""
-        known, below = self._paths, list[tuple[str, str]]()
-        while frame_id not in known:
-            frame = state.frames[frame_id]
-            if frame.parent_call_id is None:
-                old = self._old_frames.get(frame_id)
-                # The agent that had the conversation at the beginning of this version.
-                known[frame_id] = (_first_agent(frame) if old is None else old.agent,)
+    def _path(
+        self, frame_id: str, state: RunState, agent: str | None = None
+    ) -> tuple[str, ...]:
+        """Return the path of a frame, while an agent of it has the conversation.
+
+        The paths of the frames above it are kept.
+        """
+        known, below = self._paths, list[str]()
+        current = frame_id
+        while current not in known:
+            call_id = state.frames[current].parent_call_id
+            if call_id is None:
+                known[current] = ()
                 break
-            call = state.calls[frame.parent_call_id]
-            below.append((frame_id, call.tool))
-            frame_id = call.frame_id
-        path = known[frame_id]
-        for frame_id, tool in reversed(below):
-            path = known[frame_id] = (*path, tool)
-        return path
+            below.append(current)
+            current = state.calls[call_id].frame_id
+        for each in reversed(below):
+            call = state.calls[state.frames[each].parent_call_id or ""]
+            above = state.frames[call.frame_id]
+            known[each] = (*known[above.id], *_holder(above, above.agent), call.tool)
+        row = state.frames[frame_id]
+        return (*known[frame_id], *_holder(row, agent or row.agent))
 
     def _add_gone_frame(self, row: FrameRow) -> None:
         assert self._before is not None  # noqa: S101 - it has the frame
@@ -247,21 +252,26 @@ class _VersionDiff:
         old = self._before.logs.get(frame_id) if self._before else None
         return history.added_messages(old, log, self._after.frames[frame_id])
 
-    def _add_frame(self, row: FrameRow) -> None:
+    def _add_frame(self, row: FrameRow) -> None:  # noqa: C901 - one branch for each event
         added = self._added_messages(row.id)
         calls = self._calls_of.get(row.id, [])
         changes = other_changes(self._before, self._after, row)
         is_known = row.id in self._old_frames
         if is_known and not (added or calls or changes):
             return
-        path = self._path(row.id, self._after)
+        old = self._old_frames.get(row.id)
+        agent = _first_agent(row) if old is None else old.agent
+        begin = path = self._path(row.id, self._after, agent)
         if not is_known:
-            values = {"agent": _first_agent(row), "call": row.parent_call_id}
+            values = {"agent": agent, "call": row.parent_call_id}
             self._add(run_stream.FrameStarted, frame=row.id, path=path, **values)
         open_calls = self._old_calls_of.get(row.id, [])
         by_tool_call_id = {each.tool_call_id: each for each in (*open_calls, *calls)}
         asked: dict[str, str] = {}
         for message in added:
+            if message.role != "tool":
+                path = self._path(row.id, self._after, agent)
+            agent = agent_after(message) or agent
             answered = message.answered_call_id
             if answered is not None:
                 call_row = by_tool_call_id.get(answered)
@@ -281,7 +291,8 @@ class _VersionDiff:
             if self._before is not None:
                 asked |= self._propose(row.id, path, message, by_tool_call_id)
         for event, fields in changes:
-            self._add(event, frame=row.id, path=path, **fields)
+            self._add(event, frame=row.id, path=begin, **fields)
+        path = self._path(row.id, self._after)
         for call_row in calls:
             self._add_open_call(call_row, path)
 
@@ -432,6 +443,12 @@ def other_changes(
         names = {"agent": row.agent, "previous": previous}
         changes.append((run_stream.Handoff, names))
     return changes
+
+
+def _holder(frame: FrameRow, agent: str) -> tuple[str, ...]:
+    """Return the part of a path that names the agent that has a conversation."""
+    is_first = agent == _first_agent(frame)
+    return () if frame.parent_call_id is not None and is_first else (agent,)
 
 
 def _first_agent(row: FrameRow) -> str:

@@ -161,11 +161,16 @@ def is_runnable(row: CallRow) -> bool:
 
 
 def frame_path(state: RunState, frame_id: str) -> tuple[str, ...]:
-    """Return the root agent's name and the tools of the calls down to a frame."""
+    """Return the root agent's name and the tools of the calls down to a frame.
+
+    An agent that got the conversation of a sub-agent follows the tool of the sub-agent.
+    """
     names: list[str] = []
     frame = state.frames[frame_id]
     while frame.parent_call_id is not None:
         call = state.calls[frame.parent_call_id]
+        # A grant for the agent before it must not cover its calls.
+        names += [frame.agent] if frame.began_as else []
         names.append(call.tool)
         frame = state.frames[call.frame_id]
     names.append(frame.agent)

@@ -17,6 +17,7 @@ from continuations.authoring.hooks import (
 from continuations.core import jsontext
 from continuations.core.changes.call_ends import agent_after
 from continuations.core.changes.events import InputHeld, TurnRefused
+from continuations.core.changes.history import last_request
 from continuations.core.changes.judged_texts import (
     REFUSED_INPUT,
     WITHHELD_REPLY,
@@ -360,20 +361,29 @@ def new_input(frame: FrameRow, messages: tuple[Message, ...]) -> str | None:
     """
     if frame.retries or frame.continues:
         return None
+    if _was_handed_over(messages):
+        return last_request(messages, frame)
     texts: list[str] = []
-    was_handed_over = False
     for message in reversed(messages):
         if message.metadata_json == OF_HOOK or is_instructions(message):
             continue
-        if message.role == "user":
-            texts.append(message.content)
-        elif texts or not (message.role == "tool" or was_handed_over):
+        if message.role != "user":
             break
-        elif agent_after(message) is not None:
-            was_handed_over = True
+        texts.append(message.content)
     if not texts and frame.turns:
         return None
     return "\n\n".join(reversed(texts))
+
+
+def _was_handed_over(messages: tuple[Message, ...]) -> bool:
+    """Return whether the last turn handed the conversation to the agent."""
+    for message in reversed(messages):
+        if message.role == "tool":
+            if agent_after(message) is not None:
+                return True
+        elif message.metadata_json != OF_HOOK and not is_instructions(message):
+            return False
+    return False
 
 
 # The metadata of messages that are not of a user: a compaction need not keep them.

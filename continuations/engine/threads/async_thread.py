@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from continuations.authoring.agent.agent import Agent
+    from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.identity import Identity
     from continuations.core.reading.live_events import RunEvent
     from continuations.core.rows.run import Budget, RunRow, WhenBusy
@@ -387,7 +388,13 @@ class AsyncThread(Generic[Output]):
         if newest is None:
             return typed_state(self._agent, "")
         root = newest.run_state.frames[ROOT_FRAME_ID]
-        return typed_state(self._agent, root.state_json, newest.run_id)
+        agent: AgentProtocol | None = self._agent
+        if root.began_as and self._parts.factory is not None:
+            agent = self._parts.factory.find_holder(self._agent, root.agent)
+        if agent is None:
+            what = f"the state of agent {root.agent}"
+            raise agent_is_missing(what, "Read look().root of the thread")
+        return typed_state(agent, root.state_json, newest.run_id)
 
     async def look(self) -> Continuation | None:
         """Return the newest state of the thread, or `None` before the first message.

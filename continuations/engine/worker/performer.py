@@ -220,7 +220,10 @@ class Performer:
         if not hands_over:
             task = agent.first_user_message(call.arguments or "{}")
         elif self.stack_binding.is_holder(state, call.frame_id, agent):
-            task = _last_input(state, call.frame_id)
+            from continuations.core.changes.history import last_request  # noqa: PLC0415 - few agents hand over
+
+            frame = state.frames[call.frame_id]
+            task = last_request(state.logs[frame.id].messages, frame)
         else:
             text = f"two agents are named {agent.name}."
             return call_failures.rejection(call, "handoff", text)
@@ -444,12 +447,6 @@ def _handoff_of_turn(state: RunState, call: CallRow) -> Handoff | None:
     rows = (state.calls[each] for each in state.frames[call.frame_id].open_call_ids)
     states = (row.state for row in rows if isinstance(row.state, Returned))
     return next((each.handoff for each in states if each.handoff), None)
-
-
-def _last_input(state: RunState, frame_id: str) -> str:
-    """Return the last message of a user of a frame, which a handoff does not change."""
-    messages = reversed(state.logs[frame_id].messages)
-    return next((each.content for each in messages if each.role == "user"), "")
 
 
 def _json_result(call: CallRow, result: str, patch: str | None) -> CallReturned:

@@ -16,6 +16,7 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.rows.run import Budget
     from continuations.core.rows.state import RunState
     from continuations.engine.past.adoption import Adopter
@@ -107,6 +108,10 @@ class WorkerFactory:
             thread_key=key,
         )
         return description.describe(state)
+
+    def find_holder(self, agent: AgentProtocol, name: str) -> AgentProtocol | None:
+        """Return the agent that the conversation of an agent was handed to."""
+        return self._agent_registry.find_holder(agent, name)
 
     def _limits(self, budget: Budget | None) -> new_run.RunLimits:
         return new_run.RunLimits(budget, self._options.max_depth, self._options.prices)
