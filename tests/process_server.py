@@ -77,7 +77,10 @@ class ServedProcess:
         return out, None
 
     def _read_output(self, timeout: float) -> bytes:
-        ready, _, _ = select.select([self._output], [], [], max(timeout, 0))
+        # Not `select.select`, which fails above 1,024 open files.
+        poll = select.poll()
+        poll.register(self._output, select.POLLIN)
+        ready = poll.poll(max(timeout, 0) * 1000)
         assert ready, f"process {self.pid} did not end"
         return os.read(self._output, _MAX_REQUEST_BYTES)
 
