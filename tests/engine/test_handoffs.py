@@ -521,12 +521,18 @@ def test_state_of_a_thread_has_the_type_of_the_agent_that_has_it() -> None:
     cashier = Agent("cashier", model=model, tools=[put], state=Text)
     first = ScriptedModel([ToolCall("transfer_to_cashier", {})])
     clerk = Agent("clerk", model=first, state=Basket, handoffs=[cashier])
-    thread = Runner(clerk, store=MemoryStore()).thread("clerk", key="k")
+    store = MemoryStore()
+    thread = Runner(clerk, store=store).thread("clerk", key="k")
     assert Basket() == thread.state
 
     thread.send("go")
 
     assert Text(items="many") == thread.state
+    alone = Agent("clerk", model=ScriptedModel(["x"]), state=Basket)
+    without = Runner(alone, store=store).thread("clerk", key="k")
+    with pytest.raises(InvalidInput, match="no handoff to agent cashier"):
+        _ = without.state
+    assert {"items": "many"} == without.look().root.state  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("how", ["fork", "adopt"])

@@ -198,9 +198,6 @@ def after_reply(frame: FrameRow, event: ModelReplied, log: MessageLog) -> FrameR
     return replace(frame, history=None if record == HistoryRecord() else record)
 
 
-# The events for readers -----------------------------------------------------
-
-
 def last_request(messages: Sequence[Message], frame: FrameRow) -> str:
     """Return what a person asked for last: the texts of their last messages."""
     summary = frame.history.summary_number if frame.history else 0
@@ -215,6 +212,9 @@ def last_request(messages: Sequence[Message], frame: FrameRow) -> str:
         elif texts:
             break
     return "\n\n".join(reversed(texts))
+
+
+# The events for readers -----------------------------------------------------
 
 
 def added_messages(

@@ -64,6 +64,7 @@ from continuations.core.rows.calls import (
     Returned,
     Started,
     Unknown,
+    handoff_of,
     open_wait_id,
     waiting_state,
 )
@@ -298,13 +299,13 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     rows = [draft.call(call) for call in frame.open_call_ids]
     if not all(isinstance(row.state, CLOSED_STATES) for row in rows):
         return None
-    handoff, rows = _first_handoff(rows)
     frame = replace(
         frame, open_call_ids=(), denials=denials.after_turn(frame.denials, rows)
     )
     frame = tool_messages.gather(draft, frame, rows)
     for row in rows:
         draft.drop_call(row.id)
+    handoff = handoff_of(rows)
     if handoff is not None:
         frame = _handed_over(draft, frame, handoff)
     draft.put_frame(frame)
@@ -316,20 +317,6 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     if not frame.has_turns():
         return frame.id, tool_messages.max_turns_error(frame)
     return None
-
-
-def _first_handoff(rows: list[CallRow]) -> tuple[Handoff | None, list[CallRow]]:
-    """Return the first handoff of a turn, and the calls: each other one failed."""
-    first, calls = None, list[CallRow]()
-    for row in rows:
-        found = row.state.handoff if isinstance(row.state, Returned) else None
-        if found is not None and first is not None:
-            text = tool_messages.SECOND_HANDOFF.format(first.agent)
-            calls.append(replace(row, state=Errored("handoff", text)))
-        else:
-            first = first or found
-            calls.append(row)
-    return first, calls
 
 
 def _handed_over(draft: Draft, frame: FrameRow, handoff: Handoff) -> FrameRow:
@@ -371,8 +358,9 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
         if frame.step:
             _workflow_steps().record_outcomes(draft, frame)
             continue
-        handoff, rows = _first_handoff([draft.call(c) for c in frame.open_call_ids])
+        rows = [draft.call(call) for call in frame.open_call_ids]
         gathered = tool_messages.gather(draft, frame, rows)
+        handoff = handoff_of(rows)
         if handoff is not None and rests:
             gathered = _handed_over(draft, gathered, handoff)
         draft.put_frame(gathered)

@@ -163,7 +163,7 @@ class StateChanged(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handoff(BaseEvent):
-    """An agent handed its conversation to another agent, which goes on with it.
+    """An agent handed its conversation over to another agent.
 
     Attributes:
         agent: Name of the agent that has the conversation now.

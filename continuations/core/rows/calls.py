@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from continuations.core.rows.quorum import Quorum
@@ -235,3 +236,9 @@ class CallRow:
     def written_arguments(self) -> str | None:
         """`raw_arguments`, or `None` if they are equal to the effective arguments."""
         return None if self.raw_arguments == self.arguments else self.raw_arguments
+
+
+def handoff_of(rows: Iterable[CallRow]) -> Handoff | None:
+    """Return the handoff of the calls of a turn, or `None`."""
+    states = (row.state for row in rows if isinstance(row.state, Returned))
+    return next((state.handoff for state in states if state.handoff), None)

@@ -392,8 +392,12 @@ class AsyncThread(Generic[Output]):
         if root.began_as and self._parts.factory is not None:
             agent = self._parts.factory.find_holder(self._agent, root.agent)
         if agent is None:
-            what = f"the state of agent {root.agent}"
-            raise agent_is_missing(what, "Read look().root of the thread")
+            msg = (
+                f"the state of thread {self.key!r:.60} was not read: this process has "
+                f"no handoff to agent {root.agent}, which has the conversation. Read "
+                "look().root.state, or make the runner with the handoff."
+            )
+            raise InvalidInput(msg)
         return typed_state(agent, root.state_json, newest.run_id)
 
     async def look(self) -> Continuation | None:

@@ -30,7 +30,7 @@ from continuations.core.changes.events import CheckPaid
 from continuations.core.changes.plan import AskModel, CheckCall, VerifyOutcome
 from continuations.core.changes.tool_messages import SECOND_HANDOFF
 from continuations.core.messages import user_message
-from continuations.core.rows.calls import Handoff, Returned, Unknown
+from continuations.core.rows.calls import Handoff, Unknown, handoff_of
 from continuations.core.rows.decisions import Answer, Approve, Decision, Deny
 from continuations.core.usage import Usage
 from continuations.engine import call_failures
@@ -213,7 +213,10 @@ class Performer:
         if agent.is_workflow:
             return self._workflow_start(call, agent)
         hands_over = is_handoff(tool)
-        earlier = _handoff_of_turn(state, call) if hands_over else None
+        calls = state.frames[call.frame_id].open_call_ids
+        earlier = (
+            handoff_of(map(state.calls.__getitem__, calls)) if hands_over else None
+        )
         if earlier is not None:
             text = SECOND_HANDOFF.format(earlier.agent)
             return CallInvalid(call_id=call.id, code="handoff", content=text)
@@ -440,13 +443,6 @@ class Performer:
         return parked_calls.park(
             state, call, tool, asked, now=now, ulid=ulid, agent=agent, patch=patch
         )
-
-
-def _handoff_of_turn(state: RunState, call: CallRow) -> Handoff | None:
-    """Return the handoff of another call of the same turn, or `None`."""
-    rows = (state.calls[each] for each in state.frames[call.frame_id].open_call_ids)
-    states = (row.state for row in rows if isinstance(row.state, Returned))
-    return next((each.handoff for each in states if each.handoff), None)
 
 
 def _json_result(call: CallRow, result: str, patch: str | None) -> CallReturned:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.changes import reducer, turn_instructions
+from continuations.core.rows import calls
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.worker import performer
 from tests.simulation.families import HANDOFFS
@@ -23,6 +24,8 @@ from tests.simulation.mutants.mutant import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.rows.calls import CallRow, Handoff
     from continuations.core.rows.state import RunState
@@ -44,14 +47,13 @@ def handoffs_are_lost() -> Patches:
     family=HANDOFFS,
 )
 def the_last_handoff_counts() -> Patches:
-    original = reducer._first_handoff
+    original = calls.handoff_of
 
-    def first_handoff(rows: list[CallRow]) -> tuple[Handoff | None, list[CallRow]]:
-        last, _ = original(rows[::-1])
-        return last, rows
+    def last(rows: Iterable[CallRow]) -> Handoff | None:
+        return original([*rows][::-1])
 
-    yield skip(performer._handoff_of_turn)
-    yield patch(original, first_handoff)
+    yield skip(original, only_in=(performer,))
+    yield patch(original, last, only_in=(reducer,))
 
 
 @mutant(
