@@ -512,15 +512,20 @@ class AgentTool(BaseTool):
     @property
     def _summary_names(self) -> Sequence[str] | None:
         """The arguments that a summary may name; `None` if they are not known yet."""
-        return None if self._agent.input_type else ("input",)
+        return None if self._input_type else ("input",)
+
+    @property
+    def _input_type(self) -> Any:
+        """The type of the arguments."""
+        return self._agent.input_type
 
     @property
     def _readings(self) -> Mapping[str, Reading]:
-        if self._agent.input_type is None:
+        if self._input_type is None:
             return {}
         from continuations.authoring import readings  # noqa: PLC0415 - rarely needed
 
-        fields = readings.fields_of(self._agent.input_type)
+        fields = readings.fields_of(self._input_type)
         return readings.readings_of(fields or {})
 
     @property
@@ -542,7 +547,7 @@ class AgentTool(BaseTool):
         from continuations.authoring.arguments import typed_values  # noqa: PLC0415 - on first use
 
         return typed_values.make_input_validator(
-            self._agent.input_type, agent_name=self._agent.name
+            self._input_type, agent_name=self._agent.name
         )
 
     async def invoke(self, arguments_json: str, ctx: ToolContext) -> NoReturn:
@@ -572,7 +577,7 @@ class Handoff(AgentTool):
         input_type: Any = None,
         **options: Any,
     ) -> None:
-        self._input_type = input_type
+        self._reason_type = input_type
         about = f" {agent.description}" if agent.description else ""
         super().__init__(
             agent,
@@ -591,31 +596,23 @@ class Handoff(AgentTool):
         return None if self._input_type else ()
 
     @property
+    def _input_type(self) -> Any:
+        return self._reason_type
+
+    @property
     def is_handoff(self) -> bool:
         """Whether a call gives the conversation to `sub_agent`."""
         return True
 
-    @property
-    def _readings(self) -> Mapping[str, Reading]:
-        if self._input_type is None:
-            return {}
-        from continuations.authoring import readings  # noqa: PLC0415 - rarely needed
-
-        fields = readings.fields_of(self._input_type)
-        return readings.readings_of(fields or {})
-
     @cached_property
     def _input_validator(self) -> ArgumentsValidator:
-        from continuations.authoring.arguments import typed_values  # noqa: PLC0415 - on first use
-        from continuations.authoring.arguments.arguments import (  # noqa: PLC0415
+        if self._input_type is not None:
+            return super()._input_validator
+        from continuations.authoring.arguments.arguments import (  # noqa: PLC0415 - on first use
             make_arguments_validator,
         )
 
-        if self._input_type is None:
-            return make_arguments_validator({})
-        return typed_values.make_input_validator(
-            self._input_type, agent_name=self.sub_agent.name
-        )
+        return make_arguments_validator({})
 
 
 def handoff(
