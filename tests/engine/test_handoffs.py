@@ -23,6 +23,7 @@ from continuations import (
     tool,
     workflow,
 )
+from continuations.authoring.manifest import find_version, make_manifest
 from continuations.errors import AgentChanged, InvalidInput
 from continuations.events import Handoff as HandoffEvent
 from continuations.guardrails import Guardrails, Tripped
@@ -289,6 +290,26 @@ def test_sub_agent_without_the_handoff_is_named_and_can_be_given_up() -> None:
         runner.resume(RUN)
     runner.decide(waiting.waits[0].id, Deny(by="kim"))
     assert "the agent refunds was removed" in runner.resume(RUN).result()
+
+
+def test_version_of_a_tool_is_found_by_the_path_of_its_agent() -> None:
+    @tool(version="2")
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    clerk = Agent("clerk", tools=[pay])
+    triage = Agent("triage", handoffs=[clerk])
+    boss_of_triage = Agent("boss", tools=[triage])
+    digest = pay.contract_digest
+
+    for root, path in (
+        (triage, ("clerk", "pay")),
+        (boss_of_triage, ("boss", "triage", "clerk", "pay")),
+    ):
+        assert ("2",) == find_version(
+            make_manifest(root, sdk_version="1"), path, digest
+        )
 
 
 def test_renamed_agent_is_found() -> None:
