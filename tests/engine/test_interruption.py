@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +27,8 @@ from tests.run_environment import wait_until
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
+    from types import FrameType
 
     from tests.run_environment import RunEnvironment
     from tests.scripts import Script
@@ -286,3 +289,45 @@ def test_signal_that_does_not_wake_the_main_thread_has_its_effect() -> None:
         assert portal.run_until_complete(work())
     finally:
         signal.signal(signal.SIGUSR1, earlier)
+
+
+def test_a_signal_at_any_step_of_a_call_leaves_no_coroutine_behind() -> None:
+    """It may come before the coroutine was sent to its loop, or after it."""
+
+    async def work() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    # Not those of a finalizer, where Python drops the exception.
+    files = {portal.__file__, asyncio.base_events.__file__}
+
+    def interrupt_at(step: int, coroutine: Coroutine[None, None, str]) -> str:
+        steps = 0
+
+        def trace(frame: FrameType, event: str, _argument: object) -> Any:
+            nonlocal steps
+            if frame.f_code.co_filename not in files:
+                return None
+            is_checked = frame.f_code is portal.check_no_loop_runs.__code__
+            steps += event == "line" and (is_checked or steps > 0)
+            if event == "line" and steps == step:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return trace
+
+        earlier = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            return portal.run_until_complete(coroutine)
+        finally:
+            sys.settrace(earlier)
+
+    # The loop is made once in a process.
+    step, result = 0, portal.run_until_complete(asyncio.sleep(0, ""))
+    while result != "done":
+        step += 1
+        coroutine = work()
+        with suppress(KeyboardInterrupt):
+            result = interrupt_at(step, coroutine)
+        assert inspect.CORO_CLOSED == inspect.getcoroutinestate(coroutine)
+    assert step > 20

@@ -11,16 +11,16 @@ import asyncio
 import os
 import sys
 import threading
+from concurrent.futures import Future
 from contextlib import suppress
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from continuations.engine.sync.batches import Flattened, in_batches
 from continuations.errors import ContinuationsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
-    from concurrent.futures import Future
     from types import FrameType
 
 T = TypeVar("T")
@@ -44,20 +44,71 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
     tool or in a notebook: nothing else would run meanwhile on that loop. On the loop of
     this module, waiting would be a deadlock.
     """
-    check_no_loop_runs(coroutine)
-    done = threading.Event()
-    future = asyncio.run_coroutine_threadsafe(
-        _capture_result(coroutine, done), _running_loop()
-    )
+    work = _Work(coroutine)
     try:
-        result, error = _wait_for_result(future)
+        check_no_loop_runs(coroutine)
+        work.send(_running_loop())
+        result, error = _wait_for_result(work.outcome)
     except BaseException:
-        future.cancel()
-        done.wait(_CANCEL_TIMEOUT)
+        work.give_up()
         raise
     if error is not None:
         raise error
     return cast("T", result)
+
+
+class _Work(Generic[T]):
+    """A coroutine that runs on the loop of this module, and what came of it.
+
+    A signal may be handled between any two steps of the main thread. So the loop knows
+    whether the coroutine has begun, and not the thread that waits for it.
+    """
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self.coroutine = coroutine
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.outcome: Future[tuple[T | None, BaseException | None]] = Future()
+        self.ended = threading.Event()
+
+    def send(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the coroutine run on the loop."""
+        self.loop = loop
+        loop.call_soon_threadsafe(self._begin)
+
+    def give_up(self) -> None:
+        """Let the coroutine end, and wait some seconds for it."""
+        if self.loop is None:
+            self.coroutine.close()
+        else:
+            self.loop.call_soon_threadsafe(self._end)
+            self.ended.wait(_CANCEL_TIMEOUT)
+
+    def _begin(self) -> None:
+        self.task = asyncio.get_running_loop().create_task(self._run())
+        self.task.add_done_callback(self._close)
+
+    def _end(self) -> None:
+        if self.task is None:  # it was never sent
+            self._close()
+        else:
+            self.task.cancel()
+
+    def _close(self, _task: object = None) -> None:
+        # A task that is cancelled before its first step runs nothing of it.
+        self.coroutine.close()
+        self.ended.set()
+
+    async def _run(self) -> None:
+        # asyncio lets a SystemExit of a task end the loop for all callers. It belongs
+        # to this caller alone.
+        try:
+            self.outcome.set_result((await self.coroutine, None))
+        except asyncio.CancelledError:
+            self.outcome.cancel()
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller
+            self.outcome.set_result((None, error))
 
 
 def check_no_loop_runs(coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -104,21 +155,6 @@ def _wait_for_result(future: Future[T]) -> T:
     return future.result()
 
 
-async def _capture_result(
-    coroutine: Coroutine[Any, Any, T], done: threading.Event
-) -> tuple[T | None, BaseException | None]:
-    # asyncio lets a SystemExit of a task end the loop for all callers. It belongs to
-    # this caller alone.
-    try:
-        return await coroutine, None
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:  # noqa: BLE001 - raised again by the caller
-        return None, error
-    finally:
-        done.set()
-
-
 def iterate(items: AsyncIterator[T]) -> Iterator[T]:
     """Iterate over an asynchronous iterator from synchronous code."""
     # A round trip to the other thread costs more than many items.
@@ -138,6 +174,9 @@ async def _next_or_none(batches: AsyncIterator[list[T]]) -> list[T] | None:
 
 def _running_loop() -> asyncio.AbstractEventLoop:
     global _loop, _thread  # noqa: PLW0603 - one loop for the whole process
+    # Read before the lock: a signal must not leave the lock taken for good.
+    if _loop is not None and _thread is not None and _thread.is_alive():
+        return _loop
     with _lock:
         if _loop is None or _thread is None or not _thread.is_alive():
             _loop = asyncio.new_event_loop()
