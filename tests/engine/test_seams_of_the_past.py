@@ -33,14 +33,18 @@ from continuations.core.reading.past_rules import (
     ARRIVAL_RULES,
     FIELD_RULES,
     MARKER_RULES,
+    WAIT_FIELD_RULES,
+    Act,
 )
 from continuations.core.rows.run import RunRow
 from continuations.core.rows.slots import SLOT_KINDS
+from continuations.core.rows.waits import Wait
 from continuations.errors import DecisionRefused, InvalidInput, RunErased
 from continuations.ledger import event_keys, layout
 from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "fork-and-rewind.md"
 sent: list[str] = []
@@ -71,6 +75,12 @@ def pay(cents: int) -> str:
     """Pay."""
     sent.append(f"paid {cents}")
     return "paid"
+
+
+@tool(approval=ApprovalPolicy(not_requester=True, within=600), summary="Pay {cents}")
+def settle(cents: int) -> str:
+    """Pay; people decide within ten minutes."""
+    return f"paid {cents}"
 
 
 @tool
@@ -463,6 +473,57 @@ ARRIVAL_FIELDS = {
 }
 
 
+def test_each_arrival_and_marker_follows_from_a_field_that_the_code_makes() -> None:
+    fields = {f"run.{name}" for name in FIELD_RULES}
+    fields |= {f"wait.{name}" for name in WAIT_FIELD_RULES}
+
+    rules = (*ARRIVAL_RULES.values(), *MARKER_RULES.values())
+
+    assert set() == {rule.follows for rule in rules} - fields
+
+
+@pytest.mark.parametrize("act", ["rewind", "fork", "adopt"])
+def test_an_open_wait_differs_only_in_the_fields_that_have_a_rule(act: Act) -> None:
+    """A wait with a deadline, a quorum and words for people, requested by a person."""
+    clock, store = ManualClock(), MemoryStore()
+    model = ScriptedModel([ToolCall("settle", {"cents": 5}), ToolCall("choose", {})])
+    agent = Agent("clerk", tools=[settle, choose], model=model)
+    runner = Runner(agent, store=store, clock=clock)
+    first = runner.start("go", run_id="r", by="ann")
+    assert isinstance(first, Suspended)
+    before = runner.wait(first.waits[0].id)
+
+    # The call is made, and then the act goes back to the version before it.
+    clock.seconds = 60
+    if act == "adopt":
+        other = Runner(agent, store=MemoryStore(), clock=clock)
+        other.adopt(first.continuation, run_id="new", by="bob")
+        [after] = other.look("new").waits
+    else:
+        runner.decide(before.id, Approve(by="kim"))
+        runner.resume("r")
+        if act == "rewind":
+            runner.rewind("r", first.continuation.version)
+        else:
+            runner.fork("r", first.continuation.version, run_id="new", by="bob")
+        [after] = runner.look("r" if act == "rewind" else "new").waits
+
+    fields: Any = Wait
+    differ = {
+        each.name
+        for each in dataclasses.fields(fields)
+        if getattr(before, each.name) != getattr(after, each.name)
+    }
+    by_rule = {
+        name
+        for name, rule in WAIT_FIELD_RULES.items()
+        if getattr(rule, act) != "copied"
+    }
+    # The run took no event. In the same run, the digest of an equal call is equal.
+    same = {"events_taken", "digest"} if act == "rewind" else {"events_taken"}
+    assert by_rule - same == differ
+
+
 def test_each_kind_of_arrival_has_a_rule() -> None:
     arrivals: Any = Arrivals
 
@@ -486,12 +547,11 @@ def test_each_reason_of_a_marker_has_a_rule() -> None:
 
 def test_page_shows_each_rule() -> None:
     lines = PAGE.read_text().splitlines()
-    code: dict[str, tuple[str, ...]] = {**FIELD_RULES, **MARKER_RULES}
-    rules = {
-        f"`{name.split()[0]}`{name.partition(' ')[1]}{name.partition(' ')[2]}": rule
-        for name, rule in code.items()
-    }
-    rules.update(ARRIVAL_RULES)
-    rows = [f"| {' | '.join((name, *rule))} |" for name, rule in rules.items()]
+    rows = [(f"`{name}`", *rule) for name, rule in FIELD_RULES.items()]
+    rows += [(f"`{name}`", *rule) for name, rule in WAIT_FIELD_RULES.items()]
+    markers = {f"`{name[0]}`{name[1:]}": rule for name, rule in MARKER_RULES.items()}
+    for name, rule in (ARRIVAL_RULES | markers).items():
+        rows.append((name, f"`{rule.follows}`", *rule[1:]))
+    shown = [f"| {' | '.join(row)} |" for row in rows]
 
-    assert [] == [row for row in rows if row not in lines]
+    assert [] == [row for row in shown if row not in lines]

@@ -1,8 +1,10 @@
 """The rules of a rewind, a fork and `adopt` for everything that belongs to a run.
 
 `FIELD_RULES` makes the row of the run: `rewound_row`, `forked_row` and `adopted_row`
-compute each field from its rule. `ARRIVAL_RULES` and `MARKER_RULES` say what follows
-for everything that arrives at a run. The page on forks shows the three tables.
+compute each field from its rule. `moved_wait` makes each open wait from
+`WAIT_FIELD_RULES`. Whatever arrives at a run counts by one of these fields:
+`ARRIVAL_RULES` and `MARKER_RULES` name it, and say in words what follows. The page on
+forks shows the four tables.
 """
 
 from __future__ import annotations
@@ -10,9 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from continuations.core.rows.run import RunRow
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
+
+    from continuations.core.rows.waits import Wait
+
+Act: TypeAlias = Literal["rewind", "fork", "adopt"]
 
 # `newest`: of the newest version. `version`: of the version that the run goes on from.
 # `copied`: of that version, in another run. `cleared`: none. `new`: made by the rewind,
@@ -117,9 +125,55 @@ FIELD_RULES: Mapping[str, FieldRule] = {
 }
 
 
-class ArrivalRule(NamedTuple):
-    """The rule for one kind of arrival, in words."""
+# `copied`: as in the version. `renewed`: it counts from now on, unless only the clock
+# ends the wait. `new`: made by the rewind, the fork or the adoption.
+WaitAction: TypeAlias = Literal["copied", "renewed", "new"]
 
+
+class WaitFieldRule(NamedTuple):
+    """The rule for one field of an open wait, and its reason."""
+
+    rewind: WaitAction
+    fork: WaitAction
+    adopt: WaitAction
+    reason: str
+
+
+# A field without a line is copied: the wait asks the same.
+WAIT_FIELD_RULES: Mapping[str, WaitFieldRule] = {
+    "id": WaitFieldRule("new", "new", "new", "A wait id is never used twice."),
+    "run_id": WaitFieldRule("copied", "new", "new", "A fork is a run of its own."),
+    "digest": WaitFieldRule(
+        "new", "new", "new", "It is made from the run, the call and the present tool."
+    ),
+    "created_at": WaitFieldRule(
+        "renewed", "renewed", "copied", "People have their full time again."
+    ),
+    "deadline": WaitFieldRule(
+        "renewed", "renewed", "copied", "People have their full time again."
+    ),
+    "note": WaitFieldRule(
+        "new", "new", "copied", "It says that the call was started since the version."
+    ),
+    "display": WaitFieldRule(
+        "copied", "new", "new", "It names the requester of the run."
+    ),
+    "quorum": WaitFieldRule(
+        "copied", "new", "new", "A requester of the new run may not approve."
+    ),
+    "events_taken": WaitFieldRule(
+        "new", "new", "new", "A wait does not take what its run took before."
+    ),
+}
+
+
+class ArrivalRule(NamedTuple):
+    """The rule for one kind of arrival, in words, and the field that it follows from.
+
+    The field is one of `FIELD_RULES` (`run.…`) or of `WAIT_FIELD_RULES` (`wait.…`).
+    """
+
+    follows: str
     rewind: str
     fork: str
     adopt: str
@@ -129,75 +183,98 @@ class ArrivalRule(NamedTuple):
 _OWN = "stays with its run"
 ARRIVAL_RULES: Mapping[str, ArrivalRule] = {
     "message": ArrivalRule(
+        "run.last_inbox_number",
         "read ones are returned and not read again; unread ones are read next",
         _OWN,
         _OWN,
         "A message is read once.",
     ),
     "signal": ArrivalRule(
+        "run.last_signal_number",
         "taken and dropped ones are gone; kept ones go to a wait that opens again",
         _OWN,
         _OWN,
         "A signal ends one wait.",
     ),
     "event taken": ArrivalRule(
+        "run.events_taken",
         "not taken again",
         "one that was taken since the version may be taken here too",
         "one that was taken since may be taken here too",
         "A run takes an event once.",
     ),
     "decision": ArrivalRule(
+        "wait.id",
         "has no effect; the wait opens again under a new id",
         "has no effect, but for those in `decisions=`",
         "has no effect",
         "A wait id is never used twice.",
     ),
     "extension": ArrivalRule(
+        "wait.deadline",
         "ends with its wait; the new wait has its full time",
         "ends with its wait",
         "the deadline stays as the bytes have it",
         "A heartbeat extends one wait.",
     ),
     "escalation": ArrivalRule(
+        "wait.id",
         "ends with its wait; the first approvers are asked again",
         "ends with its wait; the first approvers are asked again",
         "counts if the bytes have it",
         "It belongs to one wait.",
     ),
     "expiry": ArrivalRule(
+        "wait.id",
         "has no effect; the wait opens again under a new id",
         "has no effect",
         "has no effect",
         "A wait id is never used twice.",
     ),
     "vote": ArrivalRule(
+        "wait.id",
         "does not count; people vote again",
         "does not count",
         "does not count",
-        "A vote is for the digest that the person saw.",
+        "A vote is for the wait that the person saw.",
     ),
     "grant": ArrivalRule(
-        "ends if it was given since", "not copied", "not copied", "See `grants`."
+        "run.grants",
+        "ends if it was given since",
+        "not copied",
+        "not copied",
+        "See `grants`.",
     ),
     "revocation": ArrivalRule(
-        "stays", "nothing to revoke", "nothing to revoke", "It is never undone."
+        "run.revoked_grants",
+        "stays",
+        "nothing to revoke",
+        "nothing to revoke",
+        "It is never undone.",
     ),
     "operator's request": ArrivalRule(
+        "run.last_operator_number",
         "stays: a pause goes on, and one that ended does not come back",
         "not copied",
         "not copied",
         "Only `unpause` ends a pause.",
     ),
     "cancel request": ArrivalRule(
-        "ends the run, as before", _OWN, _OWN, "A request to cancel names one run."
+        "run.id",
+        "ends the run, as before",
+        _OWN,
+        _OWN,
+        "A request to cancel names one run.",
     ),
     "job answer": ArrivalRule(
+        "wait.id",
         "an answer to a wait that is gone is refused",
         "the job of the other run answers there",
         "the job of the other run answers there",
         "A job knows the id of one wait.",
     ),
     "reminder": ArrivalRule(
+        "wait.created_at",
         "counted anew from the new wait",
         "counted anew from the new wait",
         "goes on: it counts from the time when the wait was opened",
@@ -209,35 +286,89 @@ ARRIVAL_RULES: Mapping[str, ArrivalRule] = {
 # events have letters of their own (`event_keys`).
 MARKER_RULES: Mapping[str, ArrivalRule] = {
     "g": ArrivalRule(
+        "run.rewind_to",
         "made before the claim of the rewind; another process finishes it",
         "none: no worker has a claim",
         "none: no worker has a claim",
         "A rewind is finished after a crash.",
     ),
     "r": ArrivalRule(
+        "run.claim",
         "made before the new version if the run can go on",
         "made if the run can go on",
         "made if the run can go on",
         "A run that can go on has a marker.",
     ),
     "e": ArrivalRule(
-        "new, for each new wait", "new", "new", "It names the id of a wait."
+        "wait.id", "new, for each new wait", "new", "new", "It names the id of a wait."
     ),
     "n": ArrivalRule(
-        "new, for each new wait", "new", "new", "It names the id of a wait."
+        "wait.id", "new, for each new wait", "new", "new", "It names the id of a wait."
     ),
     "d": ArrivalRule(
-        "those of closed waits go", "not copied", "not copied", "It names a wait."
+        "wait.id",
+        "those of closed waits go",
+        "not copied",
+        "not copied",
+        "It names a wait.",
     ),
-    "m": ArrivalRule("stay until read", _OWN, _OWN, "An unread message is read."),
-    "s": ArrivalRule("stay until taken in", _OWN, _OWN, "A new signal is taken in."),
-    "c": ArrivalRule("stays", _OWN, _OWN, "The run is cancelled."),
-    "p": ArrivalRule("stays", "has no run", "has no run", "An event is for all runs."),
+    "m": ArrivalRule(
+        "run.last_inbox_number",
+        "stay until read",
+        _OWN,
+        _OWN,
+        "An unread message is read.",
+    ),
+    "s": ArrivalRule(
+        "run.last_signal_number",
+        "stay until taken in",
+        _OWN,
+        _OWN,
+        "A new signal is taken in.",
+    ),
+    "c": ArrivalRule("run.id", "stays", _OWN, _OWN, "The run is cancelled."),
+    "p": ArrivalRule(
+        "run.events_taken",
+        "stays",
+        "has no run",
+        "has no run",
+        "An event is for all runs.",
+    ),
     "o of an event": ArrivalRule(
-        "stays", "has no run", "has no run", "An event is deleted after its time."
+        "run.events_taken",
+        "stays",
+        "has no run",
+        "has no run",
+        "An event is deleted after its time.",
     ),
-    "o": ArrivalRule("stay until obeyed", _OWN, _OWN, "The request is obeyed."),
+    "o": ArrivalRule(
+        "run.last_operator_number",
+        "stay until obeyed",
+        _OWN,
+        _OWN,
+        "The request is obeyed.",
+    ),
 }
+
+
+def moved_wait(wait: Wait, act: Act, now: datetime, **new: Any) -> Wait:
+    """Return a wait as a rewind, a fork or an adoption opens it again.
+
+    Args:
+        wait: The wait of the version.
+        act: What is done.
+        now: The time from which a renewed wait counts.
+        **new: Each field that one of the three makes anew.
+    """
+    actions = {name: getattr(rule, act) for name, rule in WAIT_FIELD_RULES.items()}
+    values = {name: new[name] for name, act in actions.items() if act == "new"}
+    renewed: dict[str, Any] = {"created_at": now, "deadline": None}
+    if wait.deadline is not None:
+        renewed["deadline"] = now + (wait.deadline - wait.created_at)
+    for name, action in actions.items():
+        if action == "renewed" and wait.rules.has_object:
+            values[name] = renewed[name]
+    return replace(wait, **values)
 
 
 def rewound_row(newest: RunRow, target: RunRow, **new: Any) -> RunRow:

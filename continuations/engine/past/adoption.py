@@ -17,7 +17,7 @@ from continuations.core.changes.call_events import (
     Unverified,
 )
 from continuations.core.changes.reducer import advance
-from continuations.core.reading.past_rules import adopted_row
+from continuations.core.reading.past_rules import adopted_row, moved_wait
 from continuations.core.rows.calls import (
     STATE_NAMES,
     Parked,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.registry import AgentRegistry
+    from continuations.core.reading.past_rules import Act
     from continuations.core.rows.calls import CallRow, CallState
     from continuations.core.rows.quorum import Quorum
     from continuations.core.rows.run import RunRow
@@ -123,7 +124,7 @@ def adopted_state(
         requester=requester,
         requesters=requesters,
     )
-    return Relocation(source, stack_binding, ports, now).move(run)
+    return Relocation("adopt", source, stack_binding, ports, now).move(run)
 
 
 def source_digest(source: RunState) -> str:
@@ -149,16 +150,17 @@ class Relocation:
     """Moves a state into another run, or to the newest version of its own run.
 
     Attributes:
-        source: The state of the other run.
+        act: What is done with the state.
+        source: The state of the other run, or the earlier one of this run.
         stack_binding: The agents of this process.
         ports: The clock and the source of ids.
         now: The time of the move.
         begun_later: Ids of calls that the other run started after this state.
         answered_later: Ids of calls whose `on_answer` function got an answer after it.
         later_wait_ids: Ids of the waits that it had after this state.
-        renews_waits: Whether people have as much time to decide as they had at first.
     """
 
+    act: Act
     source: RunState
     stack_binding: StackBinding
     ports: Ports
@@ -166,7 +168,6 @@ class Relocation:
     begun_later: frozenset[str] = frozenset()
     answered_later: frozenset[str] = frozenset()
     later_wait_ids: frozenset[str] = frozenset()
-    renews_waits: bool = False
 
     def move(self, run: RunRow) -> RunState:
         """Return the state of the new run: with waits of its own, which ask anew."""
@@ -212,27 +213,36 @@ class Relocation:
         wait_id = layout.build_wait_id(wait.kind, self._new_ulid(), run.id)
         if wait.rules.has_known_id:
             wait_id = self._known_wait_id(run, call, wait)
-        display = replace(wait.display or CallDisplay(), requester=run.requester)
-        if self._stays:
-            display = wait.display or CallDisplay()
-        moved = replace(
-            self._renewed(wait),
+        digest = self._moved_digest(state, call, wait)
+        note = self._begun_later_note if call.id in self.begun_later else ""
+        moved = self._with_new_fields(state, wait, wait_id, digest, note)
+        if isinstance(call.state, Parked):
+            return with_parked_digest(state, call, moved)
+        return moved
+
+    def _with_new_fields(
+        self, state: RunState, wait: Wait, wait_id: str, digest: str, note: str = ""
+    ) -> Wait:
+        run, display = state.run, wait.display
+        if wait.subject == "call":  # people see who asked for it
+            display = replace(display or CallDisplay(), requester=run.requester)
+        return moved_wait(
+            wait,
+            self.act,
+            self.now,
             id=wait_id,
             run_id=run.id,
+            digest=digest,
+            note=f"{note}{wait.note or ''}" or None,
             display=None if display == CallDisplay() else display,
             quorum=self._moved_quorum(state, wait.quorum),
             events_taken=run.events_taken if wait.event else wait.events_taken,
         )
-        if isinstance(call.state, Parked):
-            return with_parked_digest(state, call, moved)
-        if call.id in self.begun_later:
-            moved = replace(moved, note=self._begun_later_note + (wait.note or ""))
-        return replace(moved, digest=self._moved_digest(state, call, wait))
 
     @property
     def _stays(self) -> bool:
         """Whether the state stays in its own run."""
-        return bool(self.later_wait_ids)
+        return self.act == "rewind"
 
     def _known_wait_id(self, run: RunRow, call: CallRow, wait: Wait) -> str:
         """Return an id that another system can derive, and that was never used."""
@@ -259,13 +269,6 @@ class Relocation:
             return Unknown(wait_id, verify_tried=True)
         return waiting_state(type(call.state), wait_id)
 
-    def _renewed(self, wait: Wait) -> Wait:
-        """Return a wait that begins now, except for one that only the clock ends."""
-        if not (self.renews_waits and wait.rules.has_object):
-            return wait
-        deadline = wait.deadline and self.now + (wait.deadline - wait.created_at)
-        return replace(wait, created_at=self.now, deadline=deadline)
-
     @property
     def _begun_later_note(self) -> str:
         run_id = self.source.run.id
@@ -277,14 +280,12 @@ class Relocation:
         digest = frame_digest(
             run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=wait.frame_id
         )
-        renewed = self._renewed(wait)
-        moved = replace(renewed, id=wait_id, run_id=state.run.id, digest=digest)
+        moved = self._with_new_fields(state, wait, wait_id, digest)
         if not wait.rules.judges_text:
             return moved
         from continuations.core.changes import judged_texts  # noqa: PLC0415 - rarely needed
 
-        quorum = self._moved_quorum(state, wait.quorum)
-        return judged_texts.with_digest(state.run, replace(moved, quorum=quorum))
+        return judged_texts.with_digest(state.run, moved)
 
     def _moved_digest(self, state: RunState, call: CallRow, wait: Wait) -> str:
         contracts = [call.contract_digest or ""]

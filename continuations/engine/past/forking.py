@@ -151,13 +151,13 @@ class Forker:
             forked_from=f"{changed.run.id}@{source.number}",
         )
         relocation = Relocation(
+            "fork",
             changed,
             StackBinding(self.agent_registry),
             self.ports,
             now,
             begun_later=later.begun_ids,
             answered_later=later.answered_ids,
-            renews_waits=True,
         )
         return relocation.move(run)
 

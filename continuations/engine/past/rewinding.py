@@ -170,14 +170,14 @@ class Rewinder:
     ) -> RunState:
         """Return the rows of the earlier version with the newest row of the run."""
         relocation = Relocation(
+            "rewind",
             _without_run_waits(target),
             StackBinding(self.agent_registry),
             self.ports,
             self.ports.clock.now(),
             begun_later=later.begun_ids,
             answered_later=later.answered_ids,
-            later_wait_ids=later.wait_ids | {""},
-            renews_waits=True,
+            later_wait_ids=later.wait_ids,
         )
         run = _rewound_run(newest.run, target.run, later.tools)
         state = relocation.move(run)
