@@ -12,6 +12,7 @@ from continuations.cli.stack_tree import Line
 from continuations.core import jsontext
 from continuations.core.attachment_parts import labelled_text
 from continuations.core.reading import run_stream
+from continuations.core.reading.event_words import unread_words
 from continuations.core.reading.live_events import ReasoningDelta
 from continuations.core.visible_text import escape_invisible, shorten
 from continuations.present.times import counted
@@ -102,7 +103,8 @@ class EventLines:
                 yield from self._message(event.message, event.frame)
             case run_stream.Handoff(path=[previous]):
                 self._agent = event.agent
-                yield _call_line(previous, f"hands over to {event.agent}")
+                words = unread_words(event)
+                yield _call_line(previous, f"hands over to {event.agent}{words}")
             case run_stream.CallStarted():
                 yield _call_line(_place(event.path), "runs")
             case run_stream.CallEnded():

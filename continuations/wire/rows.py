@@ -54,6 +54,7 @@ from continuations.wire.fields import (
     JSON,
     JSON_OBJECT,
     NUMBER,
+    NUMBERS,
     OPTIONAL_NUMBER,
     REQUIRED,
     TEXT,
@@ -424,7 +425,14 @@ def _make_call(
     return CallRow(raw_arguments=raw_arguments, arguments=arguments, **attributes)
 
 
-HANDOFF = Row("handoff", Handoff, agent=ID, instructions=ID, keeps_state=FLAG)
+HANDOFF = Row(
+    "handoff",
+    Handoff,
+    agent=ID,
+    instructions=ID,
+    keeps_state=FLAG,
+    dropped=NUMBERS,
+)
 _OPEN_WAIT = ID.of("wait_id")
 STATE = Tagged(
     "state",

@@ -18,6 +18,7 @@ from continuations.core.messages import Message
 from continuations.core.rows.attachments import attachments_of, digest_of
 from continuations.errors import ModelError
 from continuations.models.interface import ModelReply, PendingReply
+from continuations.tools import Handoff, handoff
 from tests.simulation.costs import charging
 from tests.simulation.guards.tools import GUARDRAILS, HOOKS, REFUSED_TASK
 from tests.simulation.judging.guardrails import JUDGED
@@ -217,6 +218,21 @@ class ShortenedModel(SimModel):
         return told + super().turn_of(messages)
 
 
+class FilteredModel(SimModel):
+    """Counts the turns by the ids of its calls: a handoff may drop older messages."""
+
+    def turn_of(self, messages: Sequence[Message]) -> int:
+        """Return how many turns a conversation has had, also the dropped ones."""
+        numbers = [
+            int(id_.split("_")[1]) for each in messages for id_ in each.tool_call_ids
+        ]
+        last = max(numbers, default=-1)
+        texts = sum(
+            each.role == "assistant" and not each.tool_call_ids for each in messages
+        )
+        return last + 1 + texts
+
+
 def task_of(messages: Sequence[Message]) -> str:
     """Return the first user message of a frame, which identifies the frame."""
     return next(message.content for message in messages if message.role == "user")
@@ -271,6 +287,8 @@ class Tree:
     holders: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict[str, tuple[str, ...]]
     )
+    # Whether the next agent reads no turn before that of the handoff.
+    filters: bool = False
 
     @property
     def tool_names(self) -> frozenset[str]:
@@ -335,14 +353,24 @@ class Tree:
                 instructions=instructions_of(each),
                 tools=[deployed[tool] for tool in tools],
                 model=model,
-                handoffs=partial(_others, agents, each),
+                handoffs=partial(_others, agents, each, filters=self.filters),
             )
             agents.append(agent)
         return agents[0]
 
 
-def _others(agents: Sequence[Agent], name: str) -> list[Agent]:
-    return [each for each in agents if each.name != name]
+def _others(
+    agents: Sequence[Agent], name: str, *, filters: bool
+) -> list[Agent | Handoff]:
+    others = [each for each in agents if each.name != name]
+    if not filters:
+        return [*others]
+    return [handoff(each, filter=of_people) for each in others]
+
+
+def of_people(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Keep the messages of people only, as the filter of a handoff."""
+    return [each for each in messages if each["role"] == "user"]
 
 
 def instructions_of(agent: str) -> str:
@@ -895,6 +923,23 @@ HANDOFF_TREES: dict[str, Tree] = {
         },
         {"left": {}, "right": {}},
         holders={"clerk": ("post", "push"), "seller": ("book",)},
+    ),
+    "hands_filtered": Tree(
+        "hands_filtered",
+        {
+            "go": [
+                [("look", "1"), ("pay", "1")],
+                [("pay", "2"), ("transfer_to_clerk", "")],
+                [("post", "3")],
+                [("push", "1"), ("transfer_to_seller", "")],
+                [("book", "1")],
+                "end",
+            ]
+        },
+        {},
+        model=FilteredModel,
+        holders={"clerk": ("post", "push"), "seller": ("book",)},
+        filters=True,
     ),
 }
 

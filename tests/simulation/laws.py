@@ -151,6 +151,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_workflows.every_workflow_ends,
     laws_of_workflows.only_code_that_nothing_wakes_is_stuck,
     laws_of_handoffs.each_turn_is_of_the_agent_that_has_the_conversation,
+    laws_of_handoffs.the_next_agent_reads_what_the_filter_left,
     laws_of_runs.versions_are_linear,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Unpack
 
-    from continuations.authoring.agent.agent_options import AgentOptions, ToolLike
+    from continuations.authoring.agent.agent_options import (
+        AgentOptions,
+        HandoffFilter,
+        ToolLike,
+    )
     from continuations.authoring.approval import Condition
     from continuations.authoring.arguments.arguments import ArgumentsValidator
     from continuations.authoring.arguments.typed_values import OutputSpec, StateSpec
@@ -565,6 +569,7 @@ class Handoff(AgentTool):
         name: The name of the tool.
         description: The description that the model reads.
         input_type: The type of the arguments.
+        filter: The function that chooses what the agent reads.
         **options: The other options of `handoff`.
     """
 
@@ -575,9 +580,18 @@ class Handoff(AgentTool):
         name: str | None = None,
         description: str | None = None,
         input_type: Any = None,
+        filter: HandoffFilter | None = None,  # noqa: A002 - as in filter(function, items)
         **options: Any,
     ) -> None:
         self._reason_type = input_type
+        if filter is not None and not callable(filter):
+            msg = (
+                f"the filter of a handoff must be a function, got "
+                f"{type(filter).__name__}. It takes a list of messages and returns "
+                "those that stay."
+            )
+            raise InvalidInput(msg)
+        self._filter = filter
         about = f" {agent.description}" if agent.description else ""
         super().__init__(
             agent,
@@ -604,6 +618,11 @@ class Handoff(AgentTool):
         """Whether a call gives the conversation to `sub_agent`."""
         return True
 
+    @property
+    def filter(self) -> HandoffFilter | None:
+        """The function that chooses what the next agent reads, or `None`."""
+        return self._filter
+
     @cached_property
     def _input_validator(self) -> ArgumentsValidator:
         if self._input_type is not None:
@@ -621,6 +640,7 @@ def handoff(
     name: str | None = None,
     description: str | None = None,
     input_type: Any = None,
+    filter: HandoffFilter | None = None,  # noqa: A002 - as in filter(function, items)
     approval: bool | Condition | ApprovalPolicy | None = None,
     is_enabled: bool | EnabledCondition = True,
     summary: Summary | None = None,
@@ -635,6 +655,11 @@ def handoff(
         input_type: The type of the arguments, such as a reason: the fields of an object
             type, or a value as `input`. The next agent reads them in the call. Default:
             no arguments.
+        filter: Chooses what the agent reads of the conversation before the turn that
+            hands over: a plain or async function of a list of messages in the chat
+            completions format, which returns those that stay. System messages are not
+            in the list. The last request of the person always stays, and a call stays
+            only with its results. Default: all messages.
         approval: Which handoffs wait for a person; see `tool`. The policy of the agent
             that hands over does not count. Default: none.
         is_enabled: When the model may hand over; see `tool`.
@@ -655,6 +680,7 @@ def handoff(
         name=name,
         description=description,
         input_type=input_type,
+        filter=filter,
         approval=approval,
         is_enabled=is_enabled,
         summary=summary,

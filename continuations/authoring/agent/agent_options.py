@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     ToolsOption: TypeAlias = Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]
     # Agents, and handoffs of `continuations.tools.handoff`.
     Handoffs: TypeAlias = Sequence[AgentProtocol | ToolProtocol]
+    Messages: TypeAlias = list[dict[str, Any]]
+    HandoffFilter: TypeAlias = Callable[
+        [Messages], Sequence[Mapping[str, Any]] | Awaitable[Sequence[Mapping[str, Any]]]
+    ]
     HandoffsOption: TypeAlias = Handoffs | Callable[[], Handoffs]
     # The input is the text of the task, or the chat messages that `start` was given.
     InstructionsFunction: TypeAlias = (

@@ -25,7 +25,7 @@ from continuations.core.rows.frames import HistoryRecord
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from continuations.core.changes.events import ModelReplied, SummaryFailed
     from continuations.core.messages import Message
@@ -200,18 +200,78 @@ def after_reply(frame: FrameRow, event: ModelReplied, log: MessageLog) -> FrameR
 
 def last_request(messages: Sequence[Message], frame: FrameRow) -> str:
     """Return what a person asked for last: the texts of their last messages."""
+    indexes = _last_request_indexes(messages, frame)
+    return "\n\n".join(messages[index].content for index in indexes)
+
+
+def _last_request_indexes(messages: Sequence[Message], frame: FrameRow) -> list[int]:
     summary = frame.history.summary_number if frame.history else 0
-    texts: list[str] = []
+    found: list[int] = []
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         is_made = (message.metadata or {}).get("from") == "hook"
         if is_instructions(message) or is_made or index + 1 == summary:
             continue
         if message.role == "user" and not is_retry_request(message):
-            texts.append(message.content)
-        elif texts:
+            found.append(index)
+        elif found:
             break
-    return "\n\n".join(reversed(texts))
+    return found[::-1]
+
+
+# The filter of a handoff ----------------------------------------------------
+
+
+def filtered_indexes(messages: Sequence[Message]) -> list[int]:
+    """Return where the messages are that the filter of a handoff gets.
+
+    The last message has the calls of the turn, and always stays.
+    """
+    return [
+        index
+        for index, each in enumerate(messages[:-1])
+        if each.role not in ("system", "developer") and not is_instructions(each)
+    ]
+
+
+def dropped_indexes(
+    messages: Sequence[Message], frame: FrameRow, chosen: Collection[int]
+) -> tuple[int, ...]:
+    """Return where the messages are that the next agent does not read.
+
+    The last request of a person stays, because the next agent answers it. A call stays
+    only with its results, and a result only with its call.
+
+    Args:
+        messages: The messages of the frame; the last one hands over.
+        frame: The frame.
+        chosen: The indexes that the filter kept.
+    """
+    kept = {*chosen, *_last_request_indexes(messages, frame)}
+    offered = filtered_indexes(messages)
+    calling = -1
+    members: dict[int, list[int]] = {}
+    for index in offered:
+        if messages[index].role != "tool":
+            calling = index
+        members.setdefault(calling, []).append(index)
+    for places in members.values():
+        if not kept.issuperset(places):
+            kept.difference_update(places)
+    return tuple(index for index in offered if index not in kept)
+
+
+def without_dropped(draft: Draft, frame: FrameRow, dropped: Sequence[int]) -> FrameRow:
+    """Return a frame whose model does not read some messages any more."""
+    gone = frozenset(dropped)
+    messages = draft.log(frame.id).messages
+    stays = [index for index in range(len(messages)) if index not in gone]
+    draft.start_log(frame.id, tuple(messages[index] for index in stays))
+    record = frame.history or HistoryRecord()
+    summary = record.summary_number
+    number = stays.index(summary - 1) + 1 if summary - 1 in stays else 0
+    new = HistoryRecord(summary_number=number)
+    return replace(frame, history=None if new == HistoryRecord() else new)
 
 
 # The events for readers -----------------------------------------------------
@@ -228,9 +288,25 @@ def added_messages(
         return new.messages
     record = _record_between(old, new, frame)
     if record is None:
-        return new.messages[len(old.messages) :]
+        return new.messages[_common_end(old, new) :]
     removed = max(record.replaced - 1, 0)
     return new.messages[max(len(old.messages) - removed, record.summary_number) :]
+
+
+def dropped_count(old: MessageLog | None, new: MessageLog) -> int:
+    """Return how many messages the filter of a handoff has taken away."""
+    return 0 if old is None else len(old.messages) - _common_end(old, new)
+
+
+def _common_end(old: MessageLog, new: MessageLog) -> int:
+    """Return where the messages begin in a log that an earlier one does not have.
+
+    The filter of a handoff never takes the last message away.
+    """
+    count = len(old.messages)
+    if old.id == new.id or not count or old.messages[-1] not in new.messages:
+        return count
+    return new.messages.index(old.messages[-1]) + 1
 
 
 def fields_of_event(

@@ -323,6 +323,10 @@ def _handed_over(draft: Draft, frame: FrameRow, handoff: Handoff) -> FrameRow:
     """Return a frame that another agent has; its model reads other instructions."""
     from continuations.core.changes import turn_instructions  # noqa: PLC0415 - few agents hand over
 
+    if handoff.dropped:
+        from continuations.core.changes import history  # noqa: PLC0415 - few handoffs have a filter
+
+        frame = history.without_dropped(draft, frame, handoff.dropped)
     log = draft.log(frame.id)
     message = turn_instructions.new_message(log, handoff.instructions)
     if message is not None:

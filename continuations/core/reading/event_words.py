@@ -36,7 +36,8 @@ def event_words(event: StreamEvent) -> str:  # noqa: PLR0911, PLR0912, C901 - on
             counts = f"{event.tokens_before} to {event.tokens_after} tokens"
             return f"history shortened, from {counts}"
         case run_stream.Handoff():
-            return _one_line(f"{event.previous} hands over to {event.agent}")
+            text = f"{event.previous} hands over to {event.agent}"
+            return _one_line(text) + unread_words(event)
         case run_stream.CallProposed():
             return "call" + _after_colon(event.arguments_json)
         case run_stream.CallStarted():
@@ -56,6 +57,14 @@ def event_words(event: StreamEvent) -> str:  # noqa: PLR0911, PLR0912, C901 - on
             return text + _after_colon(_end_text(event.output, event.failure))
         case run_stream.RunEnded():
             return event.status + _after_colon(_end_text(event.output, event.failure))
+
+
+def unread_words(event: run_stream.Handoff) -> str:
+    """Return what the next agent does not read, after its name; empty for nothing."""
+    if not event.dropped:
+        return ""
+    noun = "message" if event.dropped == 1 else "messages"
+    return f", without {event.dropped} earlier {noun}"
 
 
 def _end_text(output: str | None, failure: Failure | None) -> str | None:

@@ -2,9 +2,9 @@
 
 `FIELD_RULES` makes the row of the run: `rewound_row`, `forked_row` and `adopted_row`
 compute each field from its rule. `moved_wait` makes each open wait from
-`WAIT_FIELD_RULES`. Whatever arrives at a run counts by one of these fields:
-`ARRIVAL_RULES` and `MARKER_RULES` name it, and say in words what follows. The page on
-forks shows the four tables.
+`WAIT_FIELD_RULES`. Everything that arrives at a run counts by one of these fields:
+`ARRIVAL_RULES` and `MARKER_RULES` name the field, and say in words what follows. The
+page on forks shows the four tables.
 """
 
 from __future__ import annotations
@@ -356,7 +356,7 @@ def moved_wait(wait: Wait, act: Act, now: datetime, **new: Any) -> Wait:
 
     Args:
         wait: The wait of the version.
-        act: What is done.
+        act: The act: a rewind, a fork or an adoption.
         now: The time from which a renewed wait counts.
         **new: Each field that one of the three makes anew.
     """

@@ -168,10 +168,13 @@ class Handoff(BaseEvent):
     Attributes:
         agent: Name of the agent that has the conversation now.
         previous: Name of the agent that had it before.
+        dropped: Number of the messages that the agent does not read, because of the
+            filter of the handoff.
     """
 
     agent: str
     previous: str
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -440,7 +440,8 @@ def other_changes(
         changes.append((run_stream.Compacted, compacted))
     previous = _first_agent(row) if old_row is None else old_row.agent
     if row.agent != previous:
-        names = {"agent": row.agent, "previous": previous}
+        dropped = history.dropped_count(old_log, after.logs[row.id])
+        names = {"agent": row.agent, "previous": previous, "dropped": dropped}
         changes.append((run_stream.Handoff, names))
     return changes
 

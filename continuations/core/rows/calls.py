@@ -76,11 +76,13 @@ class Handoff:
         agent: Name of the agent.
         instructions: Its instructions, which its model reads from then on.
         keeps_state: Whether the frame keeps its state: both agents have the same type.
+        dropped: The indexes of the messages that the agent does not read.
     """
 
     agent: str
     instructions: str
     keeps_state: bool = False
+    dropped: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ class Relocation:
     """Moves a state into another run, or to the newest version of its own run.
 
     Attributes:
-        act: What is done with the state.
+        act: The act: a rewind, a fork or an adoption.
         source: The state of the other run, or the earlier one of this run.
         stack_binding: The agents of this process.
         ports: The clock and the source of ids.
@@ -224,7 +224,7 @@ class Relocation:
         self, state: RunState, wait: Wait, wait_id: str, digest: str, note: str = ""
     ) -> Wait:
         run, display = state.run, wait.display
-        if wait.subject == "call":  # people see who asked for it
+        if wait.subject == "call":  # people see the requester
             display = replace(display or CallDisplay(), requester=run.requester)
         return moved_wait(
             wait,

@@ -312,6 +312,7 @@ def with_messages(state: RunState, messages: Mapping[str, Any]) -> RunState:
         if wait is not None:  # the model is asked about the new messages
             draft.drop_wait(wait.id)
         draft.start_log(frame_id, new)
+        _read_all_messages(draft, frame)
         changed = replace(
             draft.frame(frame_id),
             history=None,
@@ -322,6 +323,15 @@ def with_messages(state: RunState, messages: Mapping[str, Any]) -> RunState:
         )
         draft.put_frame(changed)
     return draft.to_run_state()
+
+
+def _read_all_messages(draft: Draft, frame: FrameRow) -> None:
+    """Let a handoff of the last turn drop none of the other messages."""
+    for call_id in frame.open_call_ids:
+        row = draft.call(call_id)
+        if isinstance(row.state, Returned) and row.state.handoff is not None:
+            handoff = replace(row.state.handoff, dropped=())
+            draft.put_call(replace(row, state=replace(row.state, handoff=handoff)))
 
 
 def _history_error(frame: FrameRow) -> InvalidInput:

@@ -58,10 +58,10 @@ def run_until_complete(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class _Work(Generic[T]):
-    """A coroutine that runs on the loop of this module, and what came of it.
+    """A coroutine that runs on the loop of this module, and its outcome.
 
-    A signal may be handled between any two steps of the main thread. So the loop knows
-    whether the coroutine has begun, and not the thread that waits for it.
+    A signal may be handled between any two steps of the main thread. So the loop,
+    and not the waiting thread, knows whether the coroutine has begun.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
@@ -77,7 +77,7 @@ class _Work(Generic[T]):
         loop.call_soon_threadsafe(self._begin)
 
     def give_up(self) -> None:
-        """Let the coroutine end, and wait some seconds for it."""
+        """Let the coroutine end, and wait some seconds for its end."""
         if self.loop is None:
             self.coroutine.close()
         else:
@@ -95,7 +95,7 @@ class _Work(Generic[T]):
             self.task.cancel()
 
     def _close(self, _task: object = None) -> None:
-        # A task that is cancelled before its first step runs nothing of it.
+        # A task that is cancelled before its first step runs no `finally`.
         self.coroutine.close()
         self.ended.set()
 

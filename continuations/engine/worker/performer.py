@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from continuations.authoring import callables
 from continuations.authoring.errors import (
@@ -51,10 +51,10 @@ from continuations.engine.start.new_run import stored_instructions, with_instruc
 from continuations.engine.tool_contexts import context_of_call
 from continuations.engine.turns.model_turn import ModelTurn
 from continuations.engine.worker.suspend_checks import SuspendChecks
-from continuations.errors import AgentChanged, ModelError
+from continuations.errors import AgentChanged, InvalidInput, ModelError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from continuations.authoring.context import ToolContext
@@ -77,6 +77,10 @@ if TYPE_CHECKING:
 
 # No limit of an agent is lower.
 _SHORT_RESULT = 200
+_FILTER_ERROR = (
+    "the filter of a handoff returned {}. Return a list of messages that it got, in "
+    "their order."
+)
 
 
 def _no_claim() -> None:
@@ -239,16 +243,64 @@ class Performer:
             reason = f"the instructions of the agent raised {type(error).__name__}"
             return call_failures.rejection(call, "instructions", f"{reason}.")
         if hands_over:
-            before: Any = self.stack_binding.agent(state, call.frame_id)
-            after: Any = agent
-            handoff = Handoff(agent.name, text, before.state is after.state)
-            return HandedOver(call_id=call.id, handoff=handoff)
+            return await self._handed_over(state, call, tool, agent, text)
         return SubAgentStarted(
             call_id=call.id,
             agent=agent.name,
             messages=with_instructions((user_message(task),), text),
             max_turns=agent.max_turns,
         )
+
+    async def _handed_over(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        agent: AgentProtocol,
+        instructions: str,
+    ) -> Event:
+        try:
+            dropped = await self._dropped(state, call, tool)
+        except BaseException as error:
+            if callables.is_task_cancellation(error):
+                raise
+            # The text of our own error has no text of the application.
+            why = f": {error}" if isinstance(error, InvalidInput) else ""
+            call_failures.log_error(state, call, f"did not hand over{why}", error)
+            reason = f"the filter of the handoff raised {type(error).__name__}."
+            return call_failures.rejection(call, "handoff", reason)
+        before: Any = self.stack_binding.agent(state, call.frame_id)
+        after: Any = agent
+        keeps_state = before.state is after.state
+        handoff = Handoff(agent.name, instructions, keeps_state, dropped)
+        return HandedOver(call_id=call.id, handoff=handoff)
+
+    async def _dropped(
+        self, state: RunState, call: CallRow, tool: ToolProtocol
+    ) -> tuple[int, ...]:
+        """Return which messages the filter of a handoff takes away."""
+        from continuations.authoring.agent.agent import Handoff as HandoffTool  # noqa: PLC0415 - few agents hand over
+
+        if not isinstance(tool, HandoffTool) or tool.filter is None:
+            return ()
+        from continuations.core.changes import history  # noqa: PLC0415 - few handoffs have a filter
+
+        messages = state.logs[call.frame_id].messages
+        indexes = history.filtered_indexes(messages)
+        offered = [messages[index].data for index in indexes]
+        returned: object = await callables.call(tool.filter, [*offered])
+        if not isinstance(returned, list | tuple):
+            raise InvalidInput(_FILTER_ERROR.format(f"a {type(returned).__name__}"))
+        left = iter(zip(indexes, offered, strict=True))
+        chosen: list[int] = []
+        for message in cast("Sequence[object]", returned):
+            found = next((index for index, each in left if each == message), None)
+            if found is None:
+                what = "a message that it did not get, or in another order"
+                raise InvalidInput(_FILTER_ERROR.format(what))
+            chosen.append(found)
+        frame = state.frames[call.frame_id]
+        return history.dropped_indexes(messages, frame, chosen)
 
     def _workflow_start(self, call: CallRow, agent: AgentProtocol) -> SubAgentStarted:
         from continuations.engine.start.new_run import start_entry  # noqa: PLC0415 - few runs have a workflow

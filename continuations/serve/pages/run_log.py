@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.attachment_parts import is_reference, labelled_text
 from continuations.core.reading import run_stream
+from continuations.core.reading.event_words import unread_words
 from continuations.core.rows.calls import Nested
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
@@ -255,7 +256,9 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             text = f"shortened: {event.tokens_before:,} to {after}"
             return _Said("agent", "id", "History of", name, text)
         case run_stream.Handoff():
-            return _Said("agent", "id", f"{event.previous} hands over to", event.agent)
+            unread = unread_words(event)
+            words = f"{event.previous} hands over to"
+            return _Said("agent", "id", words, event.agent, unread)
         case run_stream.CallProposed():
             quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)
             agent = event.path[-2] if event.path[1:] else "The model"

@@ -26,6 +26,9 @@ def _compactions(history: RunHistory) -> Iterator[tuple[Version, Version, str]]:
             frame = after.state.frames.get(frame_id)
             if frame is not None and frame.step:
                 continue  # a workflow may begin anew
+            earlier = before.state.frames.get(frame_id)
+            if frame and earlier and frame.agent != earlier.agent:
+                continue  # the filter of a handoff drops messages too
             if old is not None and old.id != log.id:
                 yield before, after, frame_id
 

@@ -1,13 +1,15 @@
-"""The law of handoffs."""
+"""The laws of handoffs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
+from continuations.core.messages import Message
 from tests.simulation.agents import HANDOFF, HANDOFF_TREES, Tree, instructions_of
 
 if TYPE_CHECKING:
+    from tests.simulation.agents import Line
     from tests.simulation.evidence import Evidence
 
 
@@ -26,6 +28,31 @@ def each_turn_is_of_the_agent_that_has_the_conversation(
         if first.get("content") != instructions_of(turn.agent):
             return f"{turn} has the instructions {first.get('content')}"
     return None
+
+
+def the_next_agent_reads_what_the_filter_left(evidence: Evidence) -> str | None:
+    """It reads no turn before that of the handoff."""
+    for turn in evidence.environment.model_turns:
+        tree = HANDOFF_TREES.get(evidence.environment.tree_of_run[turn.run_id])
+        if tree is None or not tree.filters:
+            continue
+        lines = tree.script[turn.frame_task][: turn.turn]
+        handed = [n for n, line in enumerate(lines) if _hands_over(line)]
+        messages = [Message.from_json(text) for text in turn.messages]
+        ids = [each for message in messages for each in message.tool_call_ids]
+        expected = [
+            f"call_{n}_{place}"
+            for n, line in enumerate(lines)
+            for place in range(len(line))
+            if n >= max(handed, default=0)
+        ]
+        if ids != expected:
+            return f"{turn} has the calls {ids}, and {expected} are left"
+    return None
+
+
+def _hands_over(line: Line) -> bool:
+    return any(call[0].startswith(HANDOFF) for call in line)
 
 
 def _holder(tree: Tree, task: str, turn: int) -> str | None:

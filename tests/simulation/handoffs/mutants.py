@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.changes import reducer, turn_instructions
+from continuations.core.changes import history, reducer, turn_instructions
 from continuations.core.rows import calls
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.worker import performer
 from tests.simulation.families import HANDOFFS
 from tests.simulation.handoffs.laws import (
     each_turn_is_of_the_agent_that_has_the_conversation,
+    the_next_agent_reads_what_the_filter_left,
 )
 from tests.simulation.mutants.mutant import (
     gives_back,
@@ -24,10 +25,12 @@ from tests.simulation.mutants.mutant import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol
+    from continuations.core.messages import Message
     from continuations.core.rows.calls import CallRow, Handoff
+    from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
     from tests.simulation.mutants.mutant import Patches
 
@@ -77,6 +80,32 @@ def the_first_agent_goes_on() -> Patches:
 )
 def instructions_stay_after_a_handoff() -> Patches:
     yield skip(turn_instructions.new_message)
+
+
+@mutant(
+    "The next agent reads all messages, whatever the filter says.",
+    breaks=(the_next_agent_reads_what_the_filter_left,),
+    family=HANDOFFS,
+)
+def filters_are_forgotten() -> Patches:
+    yield gives_back(history.without_dropped, "frame")
+
+
+@mutant(
+    "The turn before a handoff stays, whatever the filter says.",
+    breaks=(the_next_agent_reads_what_the_filter_left,),
+    family=HANDOFFS,
+)
+def filters_leave_the_newest_turn() -> Patches:
+    original = history.dropped_indexes
+
+    def dropped(
+        messages: Sequence[Message], frame: FrameRow, chosen: Collection[int]
+    ) -> tuple[int, ...]:
+        newest = range(len(messages) - 4, len(messages))
+        return original(messages, frame, {*chosen, *newest})
+
+    yield patch(original, dropped)
 
 
 MUTANTS = mutants_in(globals())

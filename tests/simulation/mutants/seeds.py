@@ -440,4 +440,9 @@ SEEDS: dict[str, tuple[int, str]] = {
         18000001,
         "each_turn_is_of_the_agent_that_has_the_conversation",
     ),
+    "filters_are_forgotten": (18000005, "the_next_agent_reads_what_the_filter_left"),
+    "filters_leave_the_newest_turn": (
+        18000005,
+        "the_next_agent_reads_what_the_filter_left",
+    ),
 }

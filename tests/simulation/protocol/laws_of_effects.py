@@ -192,6 +192,9 @@ def model_reads_committed_messages(evidence: Evidence) -> str | None:
         if evidence.environment.tree_of_run[turn.run_id] in HANDOFF_TREES:
             # The instructions are those of the agent that has the conversation.
             committed, read = map(_without_instructions, (committed, read))
+            if HANDOFF_TREES[evidence.environment.tree_of_run[turn.run_id]].filters:
+                # A handoff that is not committed may have dropped some of them.
+                committed = tuple(each for each in committed if each in read)
         if read[: len(committed)] != committed:
             return f"{turn} reads other messages than the committed ones"
         for text in read[len(committed) :]:

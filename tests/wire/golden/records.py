@@ -384,6 +384,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         runs.answer_used,
         runs.workflow,
         runs.handoff,
+        runs.filtered_handoff,
     )
     continuations = {make.__name__: Continuation(make(), 12) for make in states}
     files = runs.attached_files()

@@ -596,6 +596,23 @@ def handoff() -> RunState:
     return state
 
 
+def filtered_handoff() -> RunState:
+    """Return a run whose next agent will not read the messages before its turn."""
+    state = apply_events(
+        new_state(),
+        reply_with_calls("pay"),
+        accepted_event("c3"),
+        CallStarted(call_id="c3"),
+        CallReturned(call_id="c3", content="paid"),
+        reply_with_calls("transfer", "pay"),
+        accepted_event("c4"),
+        HandedOver(call_id="c4", handoff=Handoff("sales", "You sell.", dropped=(1, 2))),
+        approval_requested_event("c5"),
+    )
+    assert "assistant" == state.logs[ROOT_FRAME_ID].messages[1].role
+    return state
+
+
 # Workflows ----------------------------------------------------------------------
 
 
