@@ -45,6 +45,7 @@ _EVENT_STYLES: dict[type[StreamEvent], str] = {
     run_stream.FrameEnded: "agent",
     run_stream.Compacted: "busy",
     run_stream.Handoff: "agent",
+    run_stream.CallsLeftOpen: "agent",
     run_stream.CallStarted: "busy",
     run_stream.CallEnded: "done",
     run_stream.WaitOpened: "wait",

@@ -647,3 +647,24 @@ def test_two_agents_of_one_name_are_refused_before_the_handoff() -> None:
     assert "ERROR: the call was not executed: two agents are named clerk." == (
         ended.result()
     )
+
+
+def test_approved_handoff_to_another_agent_is_asked_about_again() -> None:
+    """New code gives the tool of the approval another agent."""
+    store = MemoryStore()
+
+    def runner(target: str) -> Runner:
+        desk = Agent(target, model=ScriptedModel(["", f"{target} answers."]))
+        escalate = handoff(desk, name="escalate", approval=True)
+        model = ScriptedModel([ToolCall("escalate", {})])
+        return Runner(Agent("triage", model=model, handoffs=[escalate]), store=store)
+
+    first = runner("desk").start("go", run_id=RUN)
+    runner("desk").decide(first.waits[0].id, Approve(by="kim"))
+
+    again = runner("intern").resume(RUN)
+
+    assert isinstance(again, Suspended)
+    assert again.waits[0].id != first.waits[0].id
+    runner("intern").decide(again.waits[0].id, Approve(by="kim"))
+    assert "intern answers." == runner("intern").resume(RUN).result()

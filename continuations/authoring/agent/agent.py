@@ -619,6 +619,14 @@ class Handoff(AgentTool):
         return True
 
     @property
+    def contract_digest(self) -> str:
+        """The digest of a tool, and of the name of the agent.
+
+        A person who approves a handoff approves this agent.
+        """
+        return jsontext.digest(super().contract_digest, self.sub_agent.name)
+
+    @property
     def filter(self) -> HandoffFilter | None:
         """The function that chooses what the next agent reads, or `None`."""
         return self._filter

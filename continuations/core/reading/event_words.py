@@ -38,6 +38,8 @@ def event_words(event: StreamEvent) -> str:  # noqa: PLR0911, PLR0912, C901 - on
         case run_stream.Handoff():
             text = f"{event.previous} hands over to {event.agent}"
             return _one_line(text) + unread_words(event)
+        case run_stream.CallsLeftOpen():
+            return f"function ends before {', '.join(event.calls)}"
         case run_stream.CallProposed():
             return "call" + _after_colon(event.arguments_json)
         case run_stream.CallStarted():

@@ -178,6 +178,19 @@ class Handoff(BaseEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallsLeftOpen(BaseEvent):
+    """The function of a workflow has ended before some of its calls.
+
+    The workflow ends with the last of them.
+
+    Attributes:
+        calls: Ids of the calls.
+    """
+
+    calls: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallProposed(BaseEvent):
     """A model asked for a call.
 
@@ -319,6 +332,7 @@ StreamEvent: TypeAlias = (
     | StateChanged
     | Compacted
     | Handoff
+    | CallsLeftOpen
     | CallProposed
     | CallStarted
     | CallEnded
@@ -338,6 +352,7 @@ EVENT_TYPES: tuple[type[StreamEvent], ...] = (
     StateChanged,
     Compacted,
     Handoff,
+    CallsLeftOpen,
     CallProposed,
     CallStarted,
     CallEnded,

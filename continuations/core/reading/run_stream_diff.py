@@ -439,6 +439,8 @@ def other_changes(
     if compacted:
         changes.append((run_stream.Compacted, compacted))
     previous = _first_agent(row) if old_row is None else old_row.agent
+    if row.step == "ends" and (old_row is None or old_row.step != "ends"):
+        changes.append((run_stream.CallsLeftOpen, {"calls": row.open_call_ids}))
     if row.agent != previous:
         dropped = history.dropped_count(old_log, after.logs[row.id])
         names = {"agent": row.agent, "previous": previous, "dropped": dropped}

@@ -67,6 +67,7 @@ _TEXTS_OF_EVENTS: Mapping[type[RunEvent], str | None] = {
     run_stream.StateChanged: None,
     run_stream.Compacted: "summary",
     run_stream.Handoff: None,
+    run_stream.CallsLeftOpen: None,
     # These have their secret arguments masked.
     run_stream.CallProposed: None,
     run_stream.WaitOpened: None,

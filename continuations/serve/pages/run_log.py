@@ -259,6 +259,10 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             unread = unread_words(event)
             words = f"{event.previous} hands over to"
             return _Said("agent", "id", words, event.agent, unread)
+        case run_stream.CallsLeftOpen():
+            text = f"ended before {counted(len(event.calls), 'call')}"
+            quote = ", ".join(event.calls)
+            return _Said("agent", "id", "The function of", name, text, quote)
         case run_stream.CallProposed():
             quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)
             agent = event.path[-2] if event.path[1:] else "The model"

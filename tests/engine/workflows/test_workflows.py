@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from continuations import (
     Agent,
     Answer,
     Approve,
+    AsyncRunner,
     Deny,
     Fail,
     Failed,
@@ -29,6 +31,7 @@ from continuations import (
     wait_for,
     workflow,
 )
+from continuations.core.reading.event_words import event_words
 from continuations.errors import (
     CallCancelled,
     CallDenied,
@@ -37,7 +40,9 @@ from continuations.errors import (
     CallFailed,
     Cancelled,
     DecisionRefused,
+    RunNotFound,
 )
+from continuations.events import CallProposed, CallsLeftOpen, RunEnded
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
@@ -506,3 +511,49 @@ def test_workflow_runs_without_a_store(environment: RunEnvironment) -> None:
 
     assert "paid 5" == ended.result()
     assert ["pay 5"] == environment.effect_names()
+
+
+def test_event_names_the_calls_that_outlive_their_function() -> None:
+    """They are no error, and the workflow ends with the last of them."""
+    released = asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        """Work for a while."""
+        await released.wait()
+        return "late"
+
+    @tool
+    async def quick() -> str:
+        """Return at once."""
+        return "quick"
+
+    @workflow(tools=[slow, quick])
+    async def race(flow: Flow) -> str:
+        tasks = [asyncio.create_task(flow.call(each)) for each in (slow, quick)]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
+
+    async def scenario() -> list[Any]:
+        runner = AsyncRunner(race, store=MemoryStore())
+        work = asyncio.create_task(runner.start(race.bind(), run_id=RUN))
+        events: list[Any] = []
+        while not any(isinstance(each, CallsLeftOpen) for each in events):
+            await asyncio.sleep(0.01)
+            with suppress(RunNotFound):
+                events = [each async for each in runner.events(RUN)]
+        released.set()
+        assert "quick" == (await work).result()
+        return [each async for each in runner.events(RUN)]
+
+    events = asyncio.run(asyncio.wait_for(scenario(), 30))
+
+    [left] = [each for each in events if isinstance(each, CallsLeftOpen)]
+    [proposed] = [
+        each.call
+        for each in events
+        if isinstance(each, CallProposed) and each.tool == "slow"
+    ]
+    assert (proposed,) == left.calls
+    assert f"function ends before {proposed}" == event_words(left)
+    assert [RunEnded] == [type(each) for each in events[-1:]]
