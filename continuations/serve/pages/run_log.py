@@ -248,21 +248,13 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             return _Said("agent", "ok", "", name, "ended", output or "", call=call)
         case run_stream.MessageAdded():
             return _message(event, name, is_workflow=event.frame in workflows)
-        case run_stream.StateChanged():
-            quote = event.changes_json
-            return _Said("agent", "id", "State of", name, "changed", quote)
-        case run_stream.Compacted():
-            after = counted(event.tokens_after, "token")
-            text = f"shortened: {event.tokens_before:,} to {after}"
-            return _Said("agent", "id", "History of", name, text)
-        case run_stream.Handoff():
-            unread = unread_words(event)
-            words = f"{event.previous} hands over to"
-            return _Said("agent", "id", words, event.agent, unread)
-        case run_stream.CallsLeftOpen():
-            text = f"ended before {counted(len(event.calls), 'call')}"
-            quote = ", ".join(event.calls)
-            return _Said("agent", "id", "The function of", name, text, quote)
+        case (
+            run_stream.StateChanged()
+            | run_stream.Compacted()
+            | run_stream.Handoff()
+            | run_stream.CallsLeftOpen()
+        ):
+            return _change(event, name)
         case run_stream.CallProposed():
             quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)
             agent = event.path[-2] if event.path[1:] else "The model"
@@ -289,6 +281,30 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             )
         case run_stream.ReplyGiven() | run_stream.RunEnded():
             return _end(event)
+
+
+def _change(
+    event: run_stream.StateChanged
+    | run_stream.Compacted
+    | run_stream.Handoff
+    | run_stream.CallsLeftOpen,
+    name: str,
+) -> _Said:
+    """Return what changed about an agent."""
+    match event:
+        case run_stream.StateChanged(changes_json=quote):
+            return _Said("agent", "id", "State of", name, "changed", quote)
+        case run_stream.Compacted():
+            after = counted(event.tokens_after, "token")
+            text = f"shortened: {event.tokens_before:,} to {after}"
+            return _Said("agent", "id", "History of", name, text)
+        case run_stream.Handoff():
+            words = f"{event.previous} hands over to"
+            return _Said("agent", "id", words, event.agent, unread_words(event))
+        case run_stream.CallsLeftOpen(calls=calls):
+            text = f"ended before {counted(len(calls), 'call')}"
+            quote = ", ".join(calls)
+            return _Said("agent", "id", "The function of", name, text, quote)
 
 
 def _unread(message: InboxMessage) -> _Said:

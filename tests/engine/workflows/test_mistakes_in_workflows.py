@@ -166,6 +166,21 @@ def test_arguments_are_checked_where_they_are_given() -> None:
     assert "the arguments of add do not fit" in ended.error.message
 
 
+def test_arguments_of_a_workflow_are_checked_where_it_is_called() -> None:
+    @workflow
+    async def twice(_flow: Flow, first: int) -> int:
+        return 2 * first
+
+    @workflow(agents=[twice])
+    async def calls(flow: Flow, first: int) -> int:
+        result: int = await flow.call(twice, first)
+        return result + await flow.call(twice, "x")
+
+    ended = make_runner(calls).start(calls.bind(1), run_id=RUN)
+    assert isinstance(ended, Failed)
+    assert "the arguments of twice do not fit" in ended.error.message
+
+
 def test_workflow_needs_its_arguments_and_takes_no_messages() -> None:
     @workflow
     async def waits(_flow: Flow) -> str:
