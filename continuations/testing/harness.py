@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NoReturn,
+    TypeVar,
+    cast,
+    overload,
+)
 
 from continuations import (
     Agent,
@@ -291,6 +300,30 @@ class AgentHarness(WaitDecider, Generic[Output]):
         runner: The runner. `restart` replaces it.
     """
 
+    # A workflow can be called like a function, so the two forms are told apart.
+    @overload
+    def __init__(
+        self,
+        agent: Agent[Output],
+        *,
+        clock: FrozenClock | None = None,
+        store: Store | None = None,
+        ids: NumberedIds | None = None,
+        context: Any = None,
+        **options: Any,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        agent: Callable[[], Agent[Output]],
+        *,
+        clock: FrozenClock | None = None,
+        store: Store | None = None,
+        ids: NumberedIds | None = None,
+        context: Any = None,
+        **options: Any,
+    ) -> None: ...
+
     def __init__(
         self,
         agent: Agent[Output] | Callable[[], Agent[Output]],
@@ -535,6 +568,40 @@ class AgentHarness(WaitDecider, Generic[Output]):
         return Transcript(
             [*(self.runner.look(self.run_id, version=n) for n in earlier), newest]
         )
+
+    def assert_replays(self, *, hash_seeds: Sequence[int] = (0, 1)) -> None:
+        """Check that the workflows of the run make the same calls in other processes.
+
+        A new process for each hash seed replays the history of every version. So code
+        that follows the order of a set of texts is found.
+
+        Args:
+            hash_seeds: The hash seeds of the processes. Default: two of them.
+
+        Raises:
+            AssertionError: The code differs from the history of a version.
+            InvalidInput: Another process cannot import the agent.
+        """
+        __tracebackhide__ = True
+        from continuations.testing import replays  # noqa: PLC0415 - only a few tests replay
+
+        newest = self.runner.look(self.run_id)
+        looks = (
+            self.runner.look(self.run_id, version=n)
+            for n in range(1, newest.version + 1)
+        )
+        versions = {
+            f"{self.run_id}-version-{each.version}": each.to_bytes()
+            for each in looks
+            if each.status in ("running", "suspended")
+        }
+        agent = replays.ImportedName.of(self._agent)
+        renamed = self._options.get("renamed")
+        for seed in hash_seeds:
+            found = replays.find_differences(agent, versions, seed, renamed)
+            if found:
+                text = "\n".join(found)
+                fail(f"With the hash seed {seed}, run {self.run_id} differs:\n{text}")
 
     def _make_agent(self) -> Agent[Output]:
         given: Any = self._agent
