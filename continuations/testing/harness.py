@@ -300,7 +300,7 @@ class AgentHarness(WaitDecider, Generic[Output]):
         runner: The runner. `restart` replaces it.
     """
 
-    # A workflow can be called like a function, so the two forms are told apart.
+    # Two forms, because a type checker takes a workflow for a function too.
     @overload
     def __init__(
         self,

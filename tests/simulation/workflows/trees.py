@@ -313,13 +313,17 @@ def _nested(parts: Parts) -> Workflow[Any, Any]:
     return parts.workflow(code, None, inner)
 
 
+MONTH = timedelta(seconds=90)
+
+
 def _months(parts: Parts) -> Workflow[Any, Any]:
     async def code(flow: Flow, month: int = 1) -> str:
         waiting = asyncio.create_task(call(flow, "pay", "22"))
         acted = await call(flow, "act", str(month))
         if month > 1:
             await parts.changing(flow)
-        await sleep(parts.nap)
+        # A shorter sleep could end before the outcome of `pay`, which is recorded.
+        await sleep(MONTH)
         if month < 3:
             flow.restart(month + 1)
         await parts.patched(flow)
