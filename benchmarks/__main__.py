@@ -24,6 +24,7 @@ from benchmarks import (
     turn,
     waiting_runs,
     waits,
+    workflows,
 )
 from benchmarks.result_row import table
 
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "waiting": waiting_runs.rows,
     "waits": waits.rows,
     "files": on_files.rows,
+    "workflows": workflows.rows,
     "floors": floors.rows,
 }
 

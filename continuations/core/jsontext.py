@@ -85,6 +85,7 @@ _ENCODER, _CANONICAL_ENCODER = (
     for sort_keys in (False, True)
 )
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
+_PARSED_AT_ONCE = 256
 _LOSSLESS_DECODER = json.JSONDecoder(
     parse_constant=_refuse_constant,
     parse_float=parse_exact_float,
@@ -110,6 +111,24 @@ def parse(text: str | bytes, *, lossless: bool = False) -> Any:
     except ValueError as error:
         # Python raises a plain ValueError for integers of more than 4,300 digits.
         raise NotJson(str(error)) from None
+
+
+def parse_all(texts: Sequence[str]) -> list[Any]:
+    """Return the values of many JSON texts, faster than one by one.
+
+    Each of them is known to be JSON. Raises `NotJson`.
+    """
+    values: list[Any] = []
+    for first in range(0, len(texts), _PARSED_AT_ONCE):
+        some = texts[first : first + _PARSED_AT_ONCE]
+        for text in some:
+            check_limits(text)
+        parsed = _DECODER.decode(f"[{','.join(some)}]")
+        if len(parsed) != len(some):
+            msg = "a text is more than one value"
+            raise NotJson(msg)
+        values += parsed
+    return values
 
 
 def check_limits(text: str) -> None:

@@ -31,6 +31,7 @@ from continuations.core.rows.workflow_history import (
     PatchEntry,
     StartEntry,
     TimeEntry,
+    entries_of,
     entry_of,
 )
 from continuations.errors import (
@@ -226,7 +227,7 @@ class FlowDrive:
     def replay(self, messages: Sequence[Message]) -> None:
         """Give the history to the code; raises `HistoryDiffers`."""
         try:
-            entries = [entry_of(message) for message in messages]
+            entries = entries_of(messages)
         except InvalidEntry as error:
             raise HistoryDiffers(str(error)) from None
         self._recorded_patches = frozenset(

@@ -136,12 +136,28 @@ def _note(facts: dict[str, Any]) -> Message:
     return message.with_metadata(jsontext.canonical(facts))
 
 
+def entries_of(messages: Sequence[Message]) -> list[Entry]:
+    """Return the entries that messages store; raises `InvalidEntry`.
+
+    A history may have thousands of entries, so they are parsed together.
+    """
+    for message in messages:
+        message.read()
+    texts = [message.text for message in messages]
+    facts = [message.metadata_json or "{}" for message in messages]
+    try:
+        return [*map(_entry, jsontext.parse_all(texts), jsontext.parse_all(facts))]
+    except (jsontext.NotJson, ValueError) as error:
+        raise InvalidEntry(str(error)) from None
+
+
 def entry_of(message: Message) -> Entry:
     """Return the entry that a message stores; raises `InvalidEntry`."""
-    # A history may have thousands of entries, so each is parsed once.
-    facts = message.metadata or {}
+    return _entry(message.data, message.metadata or {})
+
+
+def _entry(data: dict[str, Any], facts: dict[str, Any]) -> Entry:
     try:
-        data: dict[str, Any] = jsontext.parse(message.text)
         match data["role"]:
             case "user":
                 start = data["content"], _at(facts), _text(facts, "seed")
@@ -156,7 +172,7 @@ def entry_of(message: Message) -> Entry:
                 return TimeEntry(_at(facts))
             case _:
                 msg = "a message is not an entry"
-    except (jsontext.NotJson, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         msg = f"an entry lacks {error}"
     raise InvalidEntry(msg) from None
 

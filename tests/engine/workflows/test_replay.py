@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import tracemalloc
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +23,7 @@ from continuations import (
     Suspended,
     ask,
     sleep,
+    tool,
     workflow,
 )
 from continuations.errors import AgentChanged, InvalidInput, WorkflowChanged
@@ -38,6 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.run_environment import RunEnvironment
+
+
+OPEN_FILES = Path("/proc/self/fd")
+MANY = 1_000 if os.environ.get("TORTURE") else 200
 
 
 def program(*steps: Any, name: str = "flow") -> Any:
@@ -375,3 +384,69 @@ def test_call_outside_the_code_is_refused() -> None:
 
     with pytest.raises((InvalidInput, RuntimeError)):
         _ = kept[0].call(add, 1, 1)
+
+
+# Large and many ----------------------------------------------------------------------
+
+
+def test_many_replays_leave_no_memory_and_no_open_files() -> None:
+    """Each one makes a loop, tasks and futures, which are closed."""
+
+    @workflow(tools=[add])
+    async def asks(flow: Flow) -> str:
+        waiting = asyncio.create_task(asyncio.sleep(9_000))
+        total = await flow.call(add, 1, 2)
+        answer: str = await ask(f"Is {total} right?")
+        waiting.cancel()
+        return answer
+
+    store = MemoryStore()
+    make_runner(asks, store=store).start(asks.bind(), run_id=RUN)
+    before = objects(store)
+
+    def replay(times: int) -> tuple[int, int, int]:
+        for _ in range(times):
+            make_runner(asks, store=store).resume(RUN)
+        gc.collect()
+        futures = sum(isinstance(each, asyncio.Future) for each in gc.get_objects())
+        files = sum(1 for _ in OPEN_FILES.iterdir())
+        return tracemalloc.get_traced_memory()[0], futures, files
+
+    tracemalloc.start()
+    try:
+        replay(100)
+        first = replay(10)
+        last = replay(MANY)
+    finally:
+        tracemalloc.stop()
+
+    memory, futures, files = (new - old for new, old in zip(last, first, strict=True))
+    assert memory < 200_000
+    # A future of the thread that runs all synchronous calls may not have ended yet.
+    assert futures <= 2
+    assert files <= 0
+    assert before == objects(store)
+
+
+def test_results_of_a_megabyte_are_stored_few_times_and_replayed() -> None:
+    @tool
+    def read_book(number: int) -> str:
+        """Return a book that cannot be compressed."""
+        return Random(number).randbytes(500_000).hex()  # noqa: S311 - not for secrets
+
+    @workflow(tools=[read_book])
+    async def reads(flow: Flow) -> int:
+        books = [await flow.call(read_book, number) for number in range(4)]
+        answer = await ask("Go on?", int)
+        return sum(map(len, books)) + answer
+
+    store = MemoryStore()
+    waiting = make_runner(reads, store=store).start(reads.bind(), run_id=RUN)
+    runner = make_runner(reads, store=store)
+    runner.decide(the_wait(waiting, "question"), Answer(1))
+
+    assert 4_000_001 == runner.resume(RUN).result()
+    # Half a byte for each hexadecimal digit. A version holds the difference to an
+    # earlier one, so a book is stored at most log2(5 versions) times.
+    stored = sum(len(body) for body in objects(store).values())
+    assert 2_000_000 < stored < 3 * 2_000_000
