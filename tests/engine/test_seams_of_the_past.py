@@ -550,7 +550,7 @@ def test_page_shows_each_rule() -> None:
     rows = [(f"`{name}`", *rule) for name, rule in FIELD_RULES.items()]
     rows += [(f"`{name}`", *rule) for name, rule in WAIT_FIELD_RULES.items()]
     markers = {f"`{name[0]}`{name[1:]}": rule for name, rule in MARKER_RULES.items()}
-    for name, rule in (ARRIVAL_RULES | markers).items():
+    for name, rule in (*ARRIVAL_RULES.items(), *markers.items()):
         rows.append((name, f"`{rule.follows}`", *rule[1:]))
     shown = [f"| {' | '.join(row)} |" for row in rows]
 
