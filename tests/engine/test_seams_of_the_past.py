@@ -547,8 +547,9 @@ def test_each_reason_of_a_marker_has_a_rule() -> None:
 
 def test_page_shows_each_rule() -> None:
     lines = PAGE.read_text().splitlines()
-    rows = [(f"`{name}`", *rule) for name, rule in FIELD_RULES.items()]
-    rows += [(f"`{name}`", *rule) for name, rule in WAIT_FIELD_RULES.items()]
+    rows: list[tuple[str, ...]] = []
+    for name, fields in (*FIELD_RULES.items(), *WAIT_FIELD_RULES.items()):
+        rows.append((f"`{name}`", *fields))
     markers = {f"`{name[0]}`{name[1:]}": rule for name, rule in MARKER_RULES.items()}
     for name, rule in (*ARRIVAL_RULES.items(), *markers.items()):
         rows.append((name, f"`{rule.follows}`", *rule[1:]))
