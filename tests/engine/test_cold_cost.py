@@ -85,6 +85,13 @@ UNUSED = {
     "continuations.ledger.decisions.grant_revocations",
     "continuations.ledger.decisions.grant_checks",
     "continuations.ledger.arrivals.wait_slots",
+    # Of workflows, a run without one loads only the class that would load them.
+    "continuations.authoring.workflow.drive",
+    "continuations.authoring.workflow.flow_loop",
+    "continuations.authoring.workflow.workflow",
+    "continuations.core.changes.workflow_steps",
+    "continuations.core.rows.workflow_history",
+    "continuations.engine.workflow.flow_drives",
 }
 HEAVY = {"boto3", "httpx", "jsonschema_rs", "openai", "pydantic", "pydantic_core"}
 
