@@ -21,6 +21,7 @@ from continuations.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_ANSWER = "continuations.testing: "
 _PROGRAM = "from continuations.testing.replays import main; main()"
 
 
@@ -39,13 +40,14 @@ class ImportedName(NamedTuple):
         """
         first = getattr(getattr(agent, "function", agent), "__module__", "")
         for module in (first, *sys.modules):
-            members = vars(sys.modules[module]) if module in sys.modules else {}
+            members: dict[str, Any] = getattr(sys.modules.get(module), "__dict__", {})
             for name, value in [*members.items()]:
-                if value is agent:
+                if value is agent and module != "__main__":
                     return cls(module, name)
         msg = (
             f"{agent!r} cannot be replayed: no module has it as a global name, so "
-            "another process cannot import it. Define it outside of functions."
+            "another process cannot import it. Define it outside of functions, and not "
+            "in the program that is run."
         )
         raise InvalidInput(msg)
 
@@ -87,7 +89,9 @@ def find_differences(
             f"failed.\n{done.stderr}"
         )
         raise InvalidInput(msg)
-    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    lines = done.stdout.splitlines()
+    answer = next(line for line in lines if line.startswith(_ANSWER))
+    found: list[str] = json.loads(answer.removeprefix(_ANSWER))
     return found
 
 
@@ -99,7 +103,7 @@ def main() -> None:
     if not hasattr(made, "tools_by_name"):  # a function that makes the agent
         made = made()
     differences = _differences(made, given["versions"], given["renamed"])
-    sys.stdout.write(f"\n{json.dumps(differences)}\n")
+    sys.stdout.write(f"\n{_ANSWER}{json.dumps(differences)}\n")
 
 
 def _differences(
@@ -110,5 +114,5 @@ def _differences(
     for run_id, text in versions.items():
         runner.adopt(base64.b64decode(text), run_id=run_id)
         for row in runner.drift(run=run_id):
-            found += [why.text for why in row.why if why.change == "workflow"]
+            found += [why.text for why in row.why if why.verdict == "refuse"]
     return found

@@ -57,10 +57,23 @@ class Transcript:
 
     def __init__(self, versions: Sequence[Continuation]) -> None:
         self.messages: dict[str, tuple[str, list[dict[str, Any]]]] = {}
+        self._agents: dict[str, list[str]] = {}
         for version in versions:
             for frame in _frames(version):
-                # A later version has all messages of an earlier one, and new ones.
-                self.messages[frame.id] = (frame.agent, frame.messages)
+                self._add(frame)
+
+    def _add(self, frame: Frame) -> None:
+        """Add the new messages of a frame; a handoff or a summary may drop others."""
+        _, known = self.messages.get(frame.id, ("", list[dict[str, Any]]()))
+        agents = self._agents.setdefault(frame.id, [])
+        self.messages[frame.id] = (frame.agent, known)
+        place, earlier = 0, len(known)
+        for message in frame.messages:
+            if message in known[place:earlier]:
+                place = known.index(message, place) + 1
+            else:
+                known.append(message)
+                agents.append(frame.agent)
 
     def __str__(self) -> str:
         """Return one line for each message."""
@@ -77,8 +90,8 @@ class Transcript:
         """
         return [
             call
-            for agent, messages in self.messages.values()
-            for call in _calls(agent, messages)
+            for frame, (_, messages) in self.messages.items()
+            for call in _calls(self._agents[frame], messages)
             if tool in (None, call.tool)
         ]
 
@@ -182,12 +195,12 @@ class Transcript:
         return "Calls:\n" + ("\n".join(lines) or "  (no calls)")
 
     def _lines(self) -> Iterator[str]:
-        for agent, messages in self.messages.values():
-            for message in messages:
+        for frame, (_, messages) in self.messages.items():
+            for agent, message in zip(self._agents[frame], messages, strict=True):
                 head = f"  {agent} {message['role']}:"
                 if text := _text(message):
                     yield f"{head} {_shortened(text)}"
-                for call in _calls(agent, [message]):
+                for call in _calls([agent], [message]):
                     yield f"{head} {_shortened(str(call))}"
 
 
@@ -202,7 +215,7 @@ def _frames(version: Continuation) -> Iterator[Frame]:
 
 
 def _calls(
-    agent: str, messages: Sequence[Mapping[str, Any]]
+    agents: Sequence[str], messages: Sequence[Mapping[str, Any]]
 ) -> Iterator[TranscriptCall]:
     for index, message in enumerate(messages):
         # The results follow their calls at once. Some providers repeat the ids later.
@@ -211,7 +224,7 @@ def _calls(
         for call in message.get("tool_calls") or ():
             body = call[call.get("type", "function")]
             yield TranscriptCall(
-                agent=agent,
+                agent=agents[index],
                 tool=body["name"],
                 arguments=_arguments(body.get("arguments", body.get("input", ""))),
                 result=results.get(call["id"]),

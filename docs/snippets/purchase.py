@@ -1,4 +1,5 @@
 import asyncio
+import time
 from datetime import timedelta
 
 from continuations import (
@@ -14,9 +15,10 @@ from continuations import (
 from continuations.models.scripted import ScriptedModel
 
 
-@tool
+@tool(idempotent=True)
 def reserve(item: str) -> int:
     """Reserve an item; return its price in cents."""
+    time.sleep(3)  # the warehouse is slow
     return 100 * len(item)
 
 
@@ -42,4 +44,4 @@ async def purchase(flow: Flow, item: str) -> str:
     return f"{mail.result()} {receipt}"
 
 
-runner = Runner(purchase, store="file:.runs")
+runner = Runner(purchase, store="file:.runs", lease=5)

@@ -85,7 +85,7 @@ UNUSED = {
     "continuations.ledger.decisions.grant_revocations",
     "continuations.ledger.decisions.grant_checks",
     "continuations.ledger.arrivals.wait_slots",
-    # Of workflows, a run without one loads only the class that would load them.
+    # A run without a workflow loads only the class that would load these.
     "continuations.authoring.workflow.drive",
     "continuations.authoring.workflow.flow_loop",
     "continuations.authoring.workflow.workflow",

@@ -16,6 +16,7 @@ from continuations.errors import InvalidInput
 from continuations.events import Handoff as HandoffEvent
 from continuations.events import MessageAdded
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.testing import AgentHarness
 from continuations.tools import handoff
 from continuations.value_class import replace
 from continuations_storage import MemoryStore
@@ -205,8 +206,8 @@ def broken(_messages: Messages) -> Messages:
     ("choose_messages", "problem"),
     [
         (no_list, "the filter of a handoff returned a NoneType"),
-        (backwards, "a message that it did not get, or in another order"),
-        (invented, "a message that it did not get, or in another order"),
+        (backwards, "a message that it did not get, twice, or in another order"),
+        (invented, "a message that it did not get, twice, or in another order"),
         (broken, "did not hand over: ZeroDivisionError"),
     ],
 )
@@ -295,3 +296,108 @@ def test_filter_must_be_a_function() -> None:
     given: Any = "last"
     with pytest.raises(InvalidInput, match="must be a function, got str"):
         handoff(Agent("desk", model=ScriptedModel([])), filter=given)
+
+
+def without_tools(messages: Messages) -> Messages:
+    """Leave out calls and their results."""
+    return [m for m in messages if m["role"] != "tool" and not m.get("tool_calls")]
+
+
+def triage_with(choose_messages: Any, *replies: Any) -> Agent[str]:
+    """Return an agent that hands over in a turn of its own."""
+    desk = Agent("desk", instructions="You answer.", model=ScriptedModel(last_word))
+    return Agent(
+        "triage",
+        instructions="You route.",
+        tools=[look_up],
+        model=ScriptedModel([*replies]),
+        handoffs=[handoff(desk, filter=choose_messages)],
+    )
+
+
+def shop_of_texts(choose_messages: Any, *replies: Any) -> Runner:
+    """Return a runner of such an agent."""
+    triage = triage_with(choose_messages, *replies)
+    return Runner(triage, store=MemoryStore(), clock=ManualClock())
+
+
+def last_word(request: ModelRequest) -> str:
+    """Repeat what the person said last."""
+    users = [each.content for each in request.messages if each.role == "user"]
+    return f"You said {users[-1]}."
+
+
+def added_texts(runner: Runner, run_id: str) -> list[str]:
+    """Return what was added, by the events; instructions are left out."""
+    added = [e.message for e in runner.events(run_id) if isinstance(e, MessageAdded)]
+    return [
+        each["content"] or each["tool_calls"][0]["function"]["name"]
+        for each in added
+        if each["role"] != "system"
+    ]
+
+
+def test_events_have_the_turn_that_hands_over_and_every_dropped_message() -> None:
+    """The handoff is alone in its turn, and the filter drops the turn before it."""
+    runner = shop_of_texts(
+        without_tools, ToolCall("look_up", {"order": "a"}), ToolCall("transfer_to_desk")
+    )
+
+    ended = runner.start("A?", run_id="r1")
+
+    assert "You said A?." == ended.result()
+    assert [
+        "A?",
+        "look_up",
+        "order a",
+        "transfer_to_desk",
+        "The agent desk has the conversation now.",
+        "You said A?.",
+    ] == added_texts(runner, "r1")
+    [event] = [e for e in runner.events("r1") if isinstance(e, HandoffEvent)]
+    assert 2 == event.dropped
+
+
+def test_equal_messages_are_told_once_each() -> None:
+    """Only the last of two equal messages stays."""
+    runner = shop_of_texts(nothing, "one", "no", ToolCall("transfer_to_desk"))
+    thread = runner.thread("triage", key="k")
+    for text in ("yes", "no", "yes"):
+        thread.send(text)
+
+    assert [
+        *("yes", "one", "no", "no", "yes", "transfer_to_desk"),
+        "The agent desk has the conversation now.",
+        "You said yes.",
+    ] == added_texts(runner, thread.run_id)
+    [event] = [e for e in runner.events(thread.run_id) if isinstance(e, HandoffEvent)]
+    assert 4 == event.dropped
+
+
+def test_a_message_that_the_filter_edits_is_refused() -> None:
+    """It could be taken for a redaction: the next agent would read the original."""
+
+    def redacted(messages: Messages) -> Messages:
+        for each in messages:
+            each["content"] = "****"
+        return messages
+
+    runner = shop_of_texts(redacted, ToolCall("transfer_to_desk"), "It failed.")
+
+    assert "It failed." == runner.start("My pin is 1234.").result()
+
+
+def test_transcript_of_a_harness_has_dropped_calls() -> None:
+    harness = AgentHarness(
+        triage_with(
+            without_tools,
+            ToolCall("look_up", {"order": "a"}),
+            ToolCall("transfer_to_desk"),
+        )
+    )
+
+    harness.run_to_end("A?")
+
+    transcript = harness.transcript()
+    transcript.assert_called("look_up", order="a")
+    assert {"triage"} == {call.agent for call in transcript.calls()}

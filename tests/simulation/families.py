@@ -34,7 +34,7 @@ from tests.simulation.files.actors import draw_attachers
 from tests.simulation.jobs.actors import JOB_TREE_NAMES, draw_job_systems
 from tests.simulation.models.slow_provider import SLOW_TREES, draw_slow_models
 from tests.simulation.operators.actors import OPERATED_TREES, draw_operators
-from tests.simulation.past.actors import CHANGED_TREES, draw_changers
+from tests.simulation.past.actors import CHANGED_TREES, draw_changers, draw_rewinders
 from tests.simulation.policy.actors import draw_policy_actors
 from tests.simulation.seams.actors import draw_people
 from tests.simulation.streams.actors import STREAMED_TREES, draw_readers
@@ -171,6 +171,11 @@ HANDOFFS = Family(
     number=18, trees=tuple(HANDOFF_TREES), roles=_no_roles, deployment_rate=0.0
 )
 
+# People rewind workflows. Each process has the first code.
+PASTS_OF_WORKFLOWS = Family(
+    number=19, trees=tuple(FLOW_TREES), roles=draw_rewinders, deployment_rate=0.0
+)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -193,6 +198,7 @@ FAMILIES: dict[str, Family] = {
     "seams": SEAMS,
     "workflows": WORKFLOWS,
     "handoffs": HANDOFFS,
+    "pasts of workflows": PASTS_OF_WORKFLOWS,
 }
 
 

@@ -6,9 +6,11 @@ the same messages as in a run without a crash.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +19,15 @@ from continuations import (
     ApprovalPolicy,
     Approve,
     AsyncRunner,
+    Flow,
     ToolContext,
     ask,
     escalate,
     external,
+    sleep,
     tool,
     wait_for,
+    workflow,
 )
 from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel
@@ -188,3 +193,20 @@ def make_root_agent(
         ],
     )
     return boss
+
+
+def make_root_workflow(script: Mapping[str, Sequence[Line]], store: Store) -> Agent:
+    """Return a workflow that calls tools and the root agent of the application."""
+    boss = make_root_agent(script, store)
+    act: Any = make_act_tool(store)
+    pay: Any = sample_app.make_pay(effect_log.record)
+
+    @workflow(tools=[act, pay], agents=[boss])
+    async def errand(flow: Flow, task: str) -> str:
+        """Act twice at once, pay, sleep for an hour, and call the agent."""
+        acted = await asyncio.gather(flow.call(act, "1"), flow.call(act, "2"))
+        paid = await flow.call(pay, "3")
+        await sleep(timedelta(hours=1))
+        return ", ".join([*acted, paid, await flow.call(boss, task)])
+
+    return errand

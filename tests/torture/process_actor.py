@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations import Answer, Approve, Runner, Suspended
 from continuations.errors import (
@@ -25,6 +25,7 @@ from tests.torture.agents import (
     JOB_RESULT,
     RUN,
     make_root_agent,
+    make_root_workflow,
 )
 
 if TYPE_CHECKING:
@@ -55,8 +56,12 @@ class ProcessActor(RunRecovery):
 
     def worker_runner(self, *, model_down: bool = False) -> Runner:
         """Return a new runner with the agents."""
-        agent = make_root_agent(self.scenario.script, self.store, model_down=model_down)
-        return Runner(agent, store=self.store, clock=self.workspace.clock)
+        script, store = self.scenario.script, self.store
+        if self.scenario.is_workflow:
+            agent = make_root_workflow(script, store)
+        else:
+            agent = make_root_agent(script, store, model_down=model_down)
+        return Runner(agent, store=store, clock=self.workspace.clock)
 
     def decider_runner(self) -> Runner:
         """Return a new runner without agents."""
@@ -110,7 +115,8 @@ class ProcessActor(RunRecovery):
         """Start or resume the run."""
         worker = self.worker_runner(model_down=model_down)
         if verb == "start":
-            return worker.start("go", run_id=RUN)
+            task: Any = {"task": "go"} if self.scenario.is_workflow else "go"
+            return worker.start(task, run_id=RUN)
         return worker.resume(RUN)
 
     def decide(self, wait: Wait) -> None:
@@ -123,6 +129,8 @@ class ProcessActor(RunRecovery):
                 decider.unpause(RUN, by="kim")
             case "event":
                 decider.publish(EVENT, EVENT_DATA, id=wait.id)
+            case "alarm":
+                self.workspace.clock.offset_seconds += 4000
             case _:
                 with suppress(AlreadyDecided, Cancelled, WaitExpired):
                     self._decide(decider, wait)

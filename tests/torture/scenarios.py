@@ -137,6 +137,7 @@ class Scenario:
         cancels_first_call: Whether the call with the argument 1 is cancelled.
         conversation_varies: Whether the conversation depends on the crash point.
         parallel: Whether calls run at the same time, so that their order varies.
+        is_workflow: Whether the root is the workflow `errand`, which calls the agent.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Scenario:
     cancels_first_call: bool = False
     conversation_varies: bool = False
     parallel: bool = False
+    is_workflow: bool = False
 
 
 START, DECIDE, RESUME = Step("start"), Step("decide"), Step("resume")
@@ -470,6 +472,15 @@ SCENARIOS = (
         steps=(START,),
         effects=("act 1", "act 2"),
         conversation_varies=True,
+    ),
+    Scenario(
+        name="workflow",
+        script={"go": [[["book", {"what": "4"}]], "end"]},
+        # Two calls at once, an approval, a sleep of an hour, an agent.
+        steps=(START, DECIDE, RESUME, Step("resume", seconds_later=4000)),
+        effects=("act 1", "act 2", "pay 3", "book 4"),
+        parallel=True,
+        is_workflow=True,
     ),
 )
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}

@@ -11,16 +11,17 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from continuations import Runner
 from continuations.core.rows.calls import CLOSED_STATES
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import RunNotFound
+from continuations_storage import FileStore
 from tests import effect_log, scripts
 from tests.torture.agents import RUN, conversation_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from continuations import Runner
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.state import RunState
     from tests.torture.process_actor import ProcessActor
@@ -117,6 +118,8 @@ def find_violations(actor: ProcessActor, expected: Workspace) -> Iterator[str]:
     state = actor.decider_runner().look(RUN)
     if state.status != actor.scenario.final_status:
         yield f"the run is {state.status}: {state.failure}"
+    if state.output != _output(expected):
+        yield f"the run ended with {state.output!r}, not with {_output(expected)!r}"
     yield from _effect_violations(actor)
     yield from _repeats_after_a_crash(workspace)
     if not actor.scenario.conversation_varies:
@@ -124,6 +127,12 @@ def find_violations(actor: ProcessActor, expected: Workspace) -> Iterator[str]:
     yield from _version_violations(actor, expected)
     yield from _changes_after_the_end(actor)
     yield from _leftover_keys(actor)
+
+
+def _output(workspace: Workspace) -> Any:
+    """Return the result of the run in a workspace, or `None`."""
+    store = FileStore(workspace.folder / "store")
+    return Runner([], store=store, clock=workspace.clock).look(RUN).output
 
 
 def _effect_violations(actor: ProcessActor) -> Iterator[str]:

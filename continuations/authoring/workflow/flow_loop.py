@@ -137,7 +137,7 @@ class FlowLoop(_Base):  # type: ignore[misc]
         hooks = sys.get_asyncgen_hooks()
         task = _put_aside_task(outer)
         asyncio._set_running_loop(self)
-        sys.set_asyncgen_hooks(firstiter=self._generators.append, finalizer=None)
+        sys.set_asyncgen_hooks(firstiter=self._generators.append, finalizer=_forget)
         try:
             yield
         finally:
@@ -256,6 +256,9 @@ class FlowLoop(_Base):  # type: ignore[misc]
         with self.running():
             for task in tasks:
                 _close(task.get_coro())
+            for generator in self._generators:
+                _close_generator(generator)
+        self._generators.clear()
         self.tasks.clear()
         self._ready.clear()
 
@@ -271,6 +274,22 @@ def _close(coro: Any) -> None:
         except BaseException:  # noqa: BLE001 - the code may raise anything
             return
         else:
+            return
+
+
+def _forget(_generator: AsyncGenerator[Any, Any]) -> None:
+    """Do not run the cleanup of a generator that is closed during an `await`.
+
+    Python cannot close it then, and would print the errors of its cleanup.
+    """
+
+
+def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
+    """Close a generator that has yielded a value."""
+    for _ in range(_CLOSING_ATTEMPTS):
+        try:
+            generator.aclose().__await__().send(None)
+        except BaseException:  # noqa: BLE001 - it has ended, or raised anything
             return
 
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from continuations.core.changes.call_events import CallCancelled
 from continuations.core.changes.events import AgentCancelled, FrameAbandoned
 from continuations.core.changes.reducer import advance
-from continuations.core.rows.calls import CLOSED_STATES, Nested, Started
+from continuations.core.rows.calls import CLOSED_STATES, Nested, Ready, Started
 from continuations.core.rows.state import frame_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from continuations.core.rows.calls import CallRow
     from continuations.core.rows.state import RunState
 
 
@@ -48,6 +49,15 @@ def open_calls_below(state: RunState, call_id: str) -> list[str]:
     return found
 
 
+EARLIER_ATTEMPT = " An earlier attempt has no known result."
+
+
+def _reason_of(call: CallRow, reason: str) -> str:
+    """Return why a call ends; its worker may have died in it, or a retry was due."""
+    began = isinstance(call.state, Ready) and call.attempts > 0
+    return reason + EARLIER_ATTEMPT if began else reason
+
+
 def with_cancelled_call(
     state: RunState, call_id: str, reason: str, not_begun: Collection[str] = ()
 ) -> RunState:
@@ -71,7 +81,9 @@ def with_cancelled_call(
             continue
         if not isinstance(call.state, Nested):
             event = CallCancelled(
-                call_id=each, reason=reason, never_began=each in not_begun
+                call_id=each,
+                reason=_reason_of(call, reason),
+                never_began=each in not_begun,
             )
             state = advance(state, event)
             continue

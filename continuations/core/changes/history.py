@@ -287,26 +287,34 @@ def added_messages(
     if old is None:
         return new.messages
     record = _record_between(old, new, frame)
-    if record is None:
-        return new.messages[_common_end(old, new) :]
-    removed = max(record.replaced - 1, 0)
-    return new.messages[max(len(old.messages) - removed, record.summary_number) :]
+    if record is None or record.replaced:
+        summary_number = 0 if record is None else record.summary_number
+        return new.messages[_common_end(old, new, summary_number) :]
+    return new.messages[max(len(old.messages), record.summary_number) :]
 
 
 def dropped_count(old: MessageLog | None, new: MessageLog) -> int:
     """Return how many messages the filter of a handoff has taken away."""
-    return 0 if old is None else len(old.messages) - _common_end(old, new)
+    if old is None or old.id == new.id:
+        return 0
+    return len(old.messages) - _common_end(old, new)
 
 
-def _common_end(old: MessageLog, new: MessageLog) -> int:
+def _common_end(old: MessageLog, new: MessageLog, summary_number: int = 0) -> int:
     """Return where the messages begin in a log that an earlier one does not have.
 
-    The filter of a handoff never takes the last message away.
+    A summary may have replaced messages, and the filter of a handoff taken some away.
+    Neither changes the order, nor the newest messages.
     """
-    count = len(old.messages)
-    if old.id == new.id or not count or old.messages[-1] not in new.messages:
-        return count
-    return new.messages.index(old.messages[-1]) + 1
+    if old.id == new.id:
+        return len(old.messages)
+    earlier = iter(old.messages)
+    for number, message in enumerate(new.messages):
+        if number + 1 == summary_number:
+            continue
+        if message not in earlier:  # this moves on to the next equal one
+            return number
+    return len(new.messages)
 
 
 def fields_of_event(

@@ -267,7 +267,7 @@ class Performer:
             # The text of our own error has no text of the application.
             why = f": {error}" if isinstance(error, InvalidInput) else ""
             call_failures.log_error(state, call, f"did not hand over{why}", error)
-            reason = f"the filter of the handoff raised {type(error).__name__}."
+            reason = "the filter of the handoff failed."
             return call_failures.rejection(call, "handoff", reason)
         before: Any = self.stack_binding.agent(state, call.frame_id)
         after: Any = agent
@@ -287,8 +287,10 @@ class Performer:
 
         messages = state.logs[call.frame_id].messages
         indexes = history.filtered_indexes(messages)
+        # The function may change its own copies.
+        copies = [messages[index].data for index in indexes]
+        returned: object = await callables.call(tool.filter, copies)
         offered = [messages[index].data for index in indexes]
-        returned: object = await callables.call(tool.filter, [*offered])
         if not isinstance(returned, list | tuple):
             raise InvalidInput(_FILTER_ERROR.format(f"a {type(returned).__name__}"))
         left = iter(zip(indexes, offered, strict=True))
@@ -296,7 +298,7 @@ class Performer:
         for message in cast("Sequence[object]", returned):
             found = next((index for index, each in left if each == message), None)
             if found is None:
-                what = "a message that it did not get, or in another order"
+                what = "a message that it did not get, twice, or in another order"
                 raise InvalidInput(_FILTER_ERROR.format(what))
             chosen.append(found)
         frame = state.frames[call.frame_id]

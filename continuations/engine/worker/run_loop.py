@@ -158,6 +158,7 @@ class RunLoop:
         self._progress = self._progress_saved = 0
         # An action is launched when the event with this number is saved.
         self._event_to_await: dict[Action, int] = {}
+        self._held_handoffs: dict[Action, Event] = {}
         self._actions = ActionTasks()
         self._operator = OperatorEffects(self._actions, journal)
         self._commit_task: asyncio.Task[Arrivals] | None = None
@@ -244,9 +245,7 @@ class RunLoop:
                 if isinstance(action, ExamineCall) and self._last_refusal is None:
                     event = await self._performer.examine(self.state, action.call_id)
                 elif isinstance(action, RecordStart) and self._may_record_starts:
-                    event = await self._performer.start_event(
-                        self.state, action.call_id
-                    )
+                    event = await self._start_event(action)
                 elif isinstance(action, AskModel) and not self._paused:
                     applied_any |= await self._check_turn(action)
                 elif isinstance(
@@ -261,6 +260,24 @@ class RunLoop:
         while not self.state.run.rests and await self._takes_messages():
             self._last_event_to_save += 1
             self._progress += 1
+
+    async def _start_event(self, action: RecordStart) -> Event | None:
+        """Return the event of a ready call, or `None` if it must wait.
+
+        A handoff that drops messages waits until a version has all of them.
+        """
+        event = self._held_handoffs.pop(action, None)
+        if event is None:
+            event = await self._performer.start_event(self.state, action.call_id)
+        if (
+            isinstance(event, HandedOver)
+            and event.handoff.dropped
+            and self._last_event_to_save > self._last_event_saved
+        ):
+            self._held_handoffs[action] = event
+            self._awaits_mark = True
+            return None
+        return event
 
     async def _apply_of_workflow(self, action: StepWorkflow | CancelCall) -> bool:
         """Let a workflow go on; return whether something changed."""

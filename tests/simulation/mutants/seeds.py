@@ -445,4 +445,6 @@ SEEDS: dict[str, tuple[int, str]] = {
         18000005,
         "the_next_agent_reads_what_the_filter_left",
     ),
+    "lost_attempts_are_forgotten": (17001905, "begun_call_keeps_its_outcome"),
+    "a_rewind_keeps_the_newest_history": (19000004, "no_run_stranded"),
 }

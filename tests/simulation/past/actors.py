@@ -56,6 +56,14 @@ def draw_changers(
     return roles
 
 
+def draw_rewinders(
+    environment: SimEnvironment, rng: random.Random
+) -> list[tuple[str, Role]]:
+    """Draw one or two actors that rewind runs."""
+    del environment
+    return [(f"rewinder{n}", act_as_rewinder) for n in range(rng.randint(1, 2))]
+
+
 @dataclass(frozen=True, slots=True)
 class Fork:
     """A fork to be made: its source, its id, and what differs in it."""

@@ -81,6 +81,12 @@ def flow_runs(evidence: Evidence) -> Iterator[RunHistory]:
             yield history
 
 
+def flow_parts(evidence: Evidence) -> Iterator[RunHistory]:
+    """Yield those runs in parts: a rewind begins another part."""
+    for history in flow_runs(evidence):
+        yield from history.parts
+
+
 def flow_frames(version: Version, run_id: str) -> Iterator[FlowFrame]:
     """Yield the frames of workflows of a version."""
     state = version.state
@@ -95,7 +101,7 @@ def frames_by_version(
     evidence: Evidence,
 ) -> Iterator[tuple[RunHistory, Version, FlowFrame]]:
     """Yield each frame of a workflow in each version."""
-    for history in flow_runs(evidence):
+    for history in flow_parts(evidence):
         for version in history.versions:
             for frame in flow_frames(version, history.run_id):
                 yield history, version, frame

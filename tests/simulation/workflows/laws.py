@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.workflow.drive import HistoryDiffers
 from continuations.core import jsontext
+from continuations.core.changes.call_cancellation import EARLIER_ATTEMPT
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.workflow_history import (
     BY_WORKFLOW,
@@ -24,6 +25,7 @@ from tests.simulation.workflows.histories import (
     came_late,
     code_of_version,
     flow_frames,
+    flow_parts,
     flow_runs,
     frames_by_version,
     is_open,
@@ -52,25 +54,22 @@ _SLOW_SECONDS = 20.0
 
 def histories_only_grow(evidence: Evidence) -> str | None:
     """The history of a log is the beginning of every later history of that log."""
-    for history in flow_runs(evidence):
-        for part in history.parts:
-            before: dict[tuple[str, int], FlowFrame] = {}
-            for version in part.versions:
-                for frame in flow_frames(version, history.run_id):
-                    old = before.get((frame.frame_id, frame.log_id))
-                    if old is not None and (
-                        frame.messages[: len(old.messages)] != old.messages
-                    ):
-                        return (
-                            f"version {version.number} changed the history of {frame}"
-                        )
-                    before[frame.frame_id, frame.log_id] = frame
+    for history in flow_parts(evidence):
+        before: dict[tuple[str, int], FlowFrame] = {}
+        for version in history.versions:
+            for frame in flow_frames(version, history.run_id):
+                old = before.get((frame.frame_id, frame.log_id))
+                if old is not None and (
+                    frame.messages[: len(old.messages)] != old.messages
+                ):
+                    return f"version {version.number} changed the history of {frame}"
+                before[frame.frame_id, frame.log_id] = frame
     return None
 
 
 def time_of_a_workflow_never_goes_back(evidence: Evidence) -> str | None:
     """The times of a history never go back, nor does the start after a restart."""
-    for history in flow_runs(evidence):
+    for history in flow_parts(evidence):
         last_of_frame: dict[str, int] = {}
         for (frame_id, _), frame in last_histories(history).items():
             for at in _times(frame.entries):
@@ -111,14 +110,17 @@ def outcomes_follow_their_decisions(evidence: Evidence) -> str | None:
     A decision that a worker sees late has the time of the entry before it. The end of a
     run records what no code sees.
     """
-    for history in flow_runs(evidence):
+    for history in flow_parts(evidence):
         seen: dict[tuple[str, int], int] = {}
+        is_rewound = history.versions[0].number > 1
         for version in history.versions:
             if version.state.run.status in ENDED_STATUSES:
                 continue
             for frame in flow_frames(version, history.run_id):
                 key = frame.frame_id, frame.log_id
                 entries = frame.entries
+                if is_rewound and version is history.versions[0]:
+                    seen[key] = len(entries)
                 sentence = _wrong_order(evidence, history, entries, seen.get(key, 1))
                 if sentence is not None:
                     return f"{frame}: {sentence}"
@@ -152,7 +154,8 @@ def _decided_at(evidence: Evidence, history: RunHistory, entry: Entry) -> int | 
     for record in evidence.waits.values():
         wait = record.wait
         is_own = (wait.run_id, wait.call_id) == (history.run_id, entry.call_id)
-        if is_own and wait.kind in ("question", "event"):
+        part = evidence.runs[history.run_id].part_at(record.opened_at)
+        if is_own and part is history and wait.kind in ("question", "event"):
             last = record.decision
     return None if last is None else to_milliseconds(last.at)
 
@@ -162,7 +165,7 @@ def _decided_at(evidence: Evidence, history: RunHistory, entry: Entry) -> int | 
 
 def replays_repeat_the_history(evidence: Evidence) -> str | None:
     """The code that went on last makes the recorded calls again, twice the same."""
-    for history in flow_runs(evidence):
+    for history in flow_parts(evidence):
         for key in last_histories(history):
             made = _last_code(evidence, history, key)
             if made is None:
@@ -201,7 +204,7 @@ def suspended_code_has_nothing_to_do(evidence: Evidence) -> str | None:
     The calls that it cancelled are marked, or have ended. Requests of operators change
     a run without its code.
     """
-    for history in flow_runs(evidence):
+    for history in flow_parts(evidence):
         for before, version in pairwise(history.versions):
             if version.state.run.status != "suspended":
                 continue
@@ -258,7 +261,7 @@ def changed_code_changes_nothing(evidence: Evidence) -> str | None:
     environment = evidence.environment
     if environment.deployment not in MISFITS:
         return None
-    for history in flow_runs(evidence):
+    for history in flow_parts(evidence):
         if layout.cancel_request_key(history.run_id) in evidence.created:
             continue  # the end of a cancelled run needs no code
         for before, after in pairwise(history.versions):
@@ -328,15 +331,20 @@ def marked_call_never_begins(evidence: Evidence) -> str | None:
 
 def begun_call_keeps_its_outcome(evidence: Evidence) -> str | None:
     """A call that had its effect before it was cancelled ends with its own outcome."""
-    for history in flow_runs(evidence):
+    for history in flow_parts(evidence):
         for frame in last_histories(history).values():
             for outcome in frame.outcomes.values():
                 if outcome.by != BY_WORKFLOW or outcome.end != "cancelled":
                     continue
+                if outcome.content.endswith(EARLIER_ATTEMPT):
+                    continue  # the worker of a call that may be repeated died
                 for effect in evidence.environment.effects:
                     key = effect.run_id, effect.call_id
                     if key != (history.run_id, outcome.call_id):
                         continue
+                    run, sent_at = evidence.runs[effect.run_id], effect.sent_at
+                    if run.part_at(sent_at) is not history:
+                        continue  # a rewind asks about it, or repeats it
                     if not _was_asked_about(evidence, history, outcome.call_id):
                         return f"{effect} had begun, and its outcome is cancelled"
     return None
@@ -372,7 +380,7 @@ def alarms_ring_beside_calls(evidence: Evidence) -> str | None:
     frozen = {str(line[1]) for line in environment.log if line[2] == "freezes"}
     changed = {str(line[1]) for line in environment.log if line[2] == "clock set"}
     offsets = {each.name: each.clock_offset for each in environment.processes}
-    for history in flow_runs(evidence):
+    for history in flow_parts(evidence):
         for before, after in pairwise(history.versions):
             process = after.process
             claim, old = after.state.run.claim, before.state.run.claim
@@ -392,7 +400,7 @@ def no_time_of_a_workflow_is_in_the_future(evidence: Evidence) -> str | None:
 
     The clock of a worker may differ by the allowed difference.
     """
-    for history in flow_runs(evidence):
+    for history in flow_parts(evidence):
         seen: dict[tuple[str, int], int] = {}
         for version in history.versions:
             latest = wall_time(version.at + evidence.environment.lease / 2)

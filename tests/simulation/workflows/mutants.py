@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.workflow.drive import FlowDrive, FlowStep, HistoryDiffers
 from continuations.authoring.workflow.workflow import Flow
+from continuations.core.changes import call_cancellation, workflow_steps
 from continuations.core.changes import plan as plans
-from continuations.core.changes import workflow_steps
 from continuations.core.changes.call_cancellation import with_cancelled_call
 from continuations.core.changes.plan import CancelCall
 from continuations.core.rows import delta, workflow_history
@@ -20,11 +20,12 @@ from continuations.core.rows.calls import Ready, Started
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import MessageLog
 from continuations.core.rows.workflow_history import StartEntry, entry_of, message_of
+from continuations.engine.past import rewinding
 from continuations.engine.worker.run_loop import ActionTasks, RunLoop
 from continuations.engine.workflow import flow_drives
 from continuations.engine.workflow.flow_drives import FlowDrives
 from continuations.value_class import replace
-from tests.simulation.families import WORKFLOWS
+from tests.simulation.families import PASTS_OF_WORKFLOWS, WORKFLOWS
 from tests.simulation.mutants.mutant import (
     gives_back,
     mutant,
@@ -468,6 +469,36 @@ def a_restart_has_the_first_time() -> Patches:
         return replace(event, restart=restart)
 
     yield patch(original, step)
+
+
+@mutant(
+    "A call that began before a crash is cancelled as if it had not begun.",
+    breaks=(begun_call_keeps_its_outcome,),
+    family=WORKFLOWS,
+)
+def lost_attempts_are_forgotten() -> Patches:
+    yield gives_back(call_cancellation._reason_of, "reason")
+
+
+@mutant(
+    "A rewind leaves the history of a workflow as it is.",
+    breaks=(no_run_stranded,),
+    family=PASTS_OF_WORKFLOWS,
+)
+def a_rewind_keeps_the_newest_history() -> Patches:
+    original = rewinding._new_logs
+
+    def new_logs(
+        newest: RunState, state: RunState
+    ) -> tuple[dict[str, MessageLog], int]:
+        logs, next_id = original(newest, state)
+        for frame in state.frames.values():
+            if frame.step and frame.id in newest.logs:
+                log = replace(logs[frame.id], messages=newest.logs[frame.id].messages)
+                logs[frame.id] = log
+        return logs, next_id
+
+    yield patch(original, new_logs)
 
 
 MUTANTS = mutants_in(globals())
