@@ -62,3 +62,13 @@ def test_pages_name_the_number_of_mutants_and_their_seeds() -> None:
 
     assert largest < int(stated.replace(",", ""))
     assert f"So {len(MUTANTS)} *mutants*" in GUARANTEES.read_text(encoding="utf-8")
+
+
+def test_each_rule_of_workflows_names_tests_that_exist() -> None:
+    table = PAGE.read_text(encoding="utf-8").split("## The rules of workflows")[1]
+    folder = PAGE.parent / "engine" / "workflows"
+    code = "".join(path.read_text() for path in folder.glob("test_*.py"))
+
+    named = set(re.findall(r"`(test_[a-z_]+)`", table))
+
+    assert set() == named - set(re.findall(r"def (test_[a-z_]+)", code))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from continuations import (
+    Agent,
     Approve,
     Failed,
     Flow,
@@ -21,10 +23,18 @@ from continuations import (
 from continuations.attachments import File
 from continuations.authoring.workflow import drive
 from continuations.errors import WorkflowChanged
+from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
-from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
+from tests.engine.workflows.flow_tools import (
+    RUN,
+    add,
+    make_runner,
+    objects,
+    pay,
+    the_wait,
+)
 
 if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
@@ -189,3 +199,29 @@ def test_file_gives_the_code_its_text() -> None:
     ended = make_runner(reads).start(reads.bind(), run_id=RUN)
 
     assert "[file: bill.pdf, application/pdf, 8 bytes]" == ended.result()
+
+
+def test_long_conversation_in_a_workflow_stays_small() -> None:
+    """200,000 tokens of text that hardly shrinks, in 100 results."""
+
+    @tool
+    def read_page(number: int) -> str:
+        """Read a page of about 2,000 tokens."""
+        return Random(number).randbytes(4_000).hex()  # noqa: S311 - not for secrets
+
+    pages = [ToolCall("read_page", {"number": number}) for number in range(100)]
+    reader = Agent(
+        "reader",
+        tools=[read_page],
+        model=ScriptedModel([*pages, "Read."]),
+        max_turns=None,
+    )
+
+    @workflow(agents=[reader])
+    async def reads(flow: Flow) -> str:
+        return await flow.call(reader, "Read the book.")
+
+    store = MemoryStore()
+
+    assert "Read." == make_runner(reads, store=store).start(reads.bind()).result()
+    assert sum(map(len, objects(store).values())) < 5_000_000
