@@ -682,7 +682,10 @@ def _error_of(call: FlowCall, outcome: OutcomeEntry) -> CallError:
 
 def _other_arguments(recorded: str, made: str) -> list[str]:
     """Return the names of the arguments that differ, and never a value."""
-    old = jsontext.as_object(jsontext.parse(recorded)) or {}
+    try:
+        old = jsontext.as_object(jsontext.parse(recorded)) or {}
+    except jsontext.NotJson:
+        return ["the recorded ones are no JSON"]
     new = jsontext.as_object(jsontext.parse(made)) or {}
     missing = object()
     names = {*old, *new}

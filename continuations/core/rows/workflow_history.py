@@ -160,7 +160,7 @@ def _entry(data: dict[str, Any], facts: dict[str, Any]) -> Entry:
     try:
         match data["role"]:
             case "user":
-                start = data["content"], _at(facts), _text(facts, "seed")
+                start = _text(data, "content"), _at(facts), _text(facts, "seed")
                 return StartEntry(*start)
             case "assistant":
                 return CommandsEntry(tuple(map(_command, data["tool_calls"])))
@@ -179,7 +179,9 @@ def _entry(data: dict[str, Any], facts: dict[str, Any]) -> Entry:
 
 def _command(call: dict[str, Any]) -> ToolCallRequest:
     made = call["function"]
-    return ToolCallRequest(call["id"], made["name"], made["arguments"])
+    return ToolCallRequest(
+        _text(call, "id"), _text(made, "name"), _text(made, "arguments")
+    )
 
 
 def _outcome(data: dict[str, Any], facts: dict[str, Any]) -> OutcomeEntry:
@@ -187,15 +189,23 @@ def _outcome(data: dict[str, Any], facts: dict[str, Any]) -> OutcomeEntry:
     if end not in OUTCOME_ENDS:
         msg = "an outcome has an unknown end"
         raise InvalidEntry(msg)
+    flags = facts.get("edited", False), facts.get("json", False)
+    texts = data["content"], facts.get("code", ""), facts.get("by", "")
+    if not all(type(each) is bool for each in flags) or not all(
+        type(each) is str for each in texts
+    ):
+        msg = "an outcome has a value of another type"
+        raise InvalidEntry(msg)
+    content, code, by = texts
     return OutcomeEntry(
-        data["tool_call_id"],
-        data["content"],
+        _text(data, "tool_call_id"),
+        content,
         _at(facts),
         end,
-        str(facts.get("code", "")),
-        str(facts.get("by", "")),
-        edited=facts.get("edited") is True,
-        is_json=facts.get("json") is True,
+        code,
+        by,
+        edited=flags[0],
+        is_json=flags[1],
     )
 
 
@@ -259,7 +269,11 @@ def find_violation(
         return "a history has no start"
     if any(isinstance(entry, StartEntry) for entry in entries[1:]):
         return "a history starts twice"
-    times = [each.at for each in entries if isinstance(each, OutcomeEntry | TimeEntry)]
+    times = [
+        each.at
+        for each in entries
+        if isinstance(each, StartEntry | OutcomeEntry | TimeEntry)
+    ]
     if times != sorted(times):
         return "the times of a history go back"
     return _call_violation(entries, open_call_ids)
