@@ -268,8 +268,11 @@ class _VersionDiff:
         open_calls = self._old_calls_of.get(row.id, [])
         by_tool_call_id = {each.tool_call_id: each for each in (*open_calls, *calls)}
         asked: dict[str, str] = {}
+        handoffs = [each for each in changes if each[0] is run_stream.Handoff]
         for message in added:
             if message.role != "tool":
+                if agent == row.agent:
+                    self._add_changes(row.id, begin, handoffs)
                 path = self._path(row.id, self._after, agent)
             agent = agent_after(message) or agent
             answered = message.answered_call_id
@@ -290,11 +293,23 @@ class _VersionDiff:
             # The calls of a first version that is no start are rows or history.
             if self._before is not None:
                 asked |= self._propose(row.id, path, message, by_tool_call_id)
-        for event, fields in changes:
-            self._add(event, frame=row.id, path=begin, **fields)
+        self._add_changes(row.id, begin, handoffs)
+        rest = [each for each in changes if each[0] is not run_stream.Handoff]
+        self._add_changes(row.id, begin, rest)
         path = self._path(row.id, self._after)
         for call_row in calls:
             self._add_open_call(call_row, path)
+
+    def _add_changes(
+        self,
+        frame: str,
+        path: tuple[str, ...],
+        changes: list[tuple[type[run_stream.BaseEvent], dict[str, Any]]],
+    ) -> None:
+        """Add events of a frame, and take them from the list."""
+        while changes:
+            event, fields = changes.pop(0)
+            self._add(event, frame=frame, path=path, **fields)
 
     # Calls --------------------------------------------------------------------
 

@@ -300,7 +300,8 @@ def _change(
             return _Said("agent", "id", "History of", name, text)
         case run_stream.Handoff():
             words = f"{event.previous} hands over to"
-            return _Said("agent", "id", words, event.agent, unread_words(event))
+            unread = unread_words(event).removeprefix(", ")
+            return _Said("agent", "id", words, event.agent, unread)
         case run_stream.CallsLeftOpen(calls=calls):
             text = f"ended before {counted(len(calls), 'call')}"
             quote = ", ".join(calls)
