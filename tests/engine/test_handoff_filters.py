@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from continuations import Agent, Answer, Runner, Suspended, ask, tool
+from continuations import Agent, Answer, Runner, Suspended, ask, run, tool
 from continuations.core.changes import history
 from continuations.core.messages import Message
 from continuations.core.rows.draft import Draft
@@ -401,3 +401,11 @@ def test_transcript_of_a_harness_has_dropped_calls() -> None:
     transcript = harness.transcript()
     transcript.assert_called("look_up", order="a")
     assert {"triage"} == {call.agent for call in transcript.calls()}
+
+
+def test_run_without_a_store_filters_too() -> None:
+    triage = triage_with(
+        without_tools, ToolCall("look_up", {"order": "a"}), ToolCall("transfer_to_desk")
+    )
+
+    assert "You said A?." == run(triage, "A?").result()

@@ -213,12 +213,12 @@ class Relocation:
         wait_id = layout.build_wait_id(wait.kind, self._new_ulid(), run.id)
         if wait.rules.has_known_id:
             wait_id = self._known_wait_id(run, call, wait)
+        if isinstance(call.state, Parked):
+            moved = self._with_new_fields(state, wait, wait_id, digest="")
+            return with_parked_digest(state, call, moved)
         digest = self._moved_digest(state, call, wait)
         note = self._begun_later_note if call.id in self.begun_later else ""
-        moved = self._with_new_fields(state, wait, wait_id, digest, note)
-        if isinstance(call.state, Parked):
-            return with_parked_digest(state, call, moved)
-        return moved
+        return self._with_new_fields(state, wait, wait_id, digest, note)
 
     def _with_new_fields(
         self, state: RunState, wait: Wait, wait_id: str, digest: str, note: str = ""
