@@ -165,6 +165,22 @@ def test_makefile_names_slow_tests_that_exist() -> None:
     assert [] == [name for name in named if not (ROOT / name).exists()]
 
 
+def test_demonstration_in_a_browser_installs_no_test_tools() -> None:
+    """`make demo-web` needs the package with its console, and no group of tools."""
+    rules = dict(
+        re.findall(
+            r"^(\S+):.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE
+        )
+    )
+    needed = re.findall(
+        r"^demo-web: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
+
+    assert [".venv/web"] == needed
+    assert "--editable '.[cli,console]'" in rules[".venv/web"]
+    assert "--group" not in rules[".venv/web"] + rules[".venv/package"]
+
+
 def test_long_tests_exist() -> None:
     """A renamed test would run in `make test` again without notice.
 

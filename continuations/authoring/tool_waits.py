@@ -232,6 +232,28 @@ def ask(
     )
 
 
+@overload
+def wait_for(
+    event: str,
+    answer_type: type[T],
+    *,
+    key: str | None = None,
+    within: Duration | None = None,
+    on_deadline: DeadlineAction | None = None,
+) -> ToolWait[T]: ...
+
+
+@overload
+def wait_for(
+    event: str,
+    answer_type: Any = None,
+    *,
+    key: str | None = None,
+    within: Duration | None = None,
+    on_deadline: DeadlineAction | None = None,
+) -> ToolWait[Any]: ...
+
+
 def wait_for(
     event: str,
     answer_type: Any = None,
@@ -294,6 +316,26 @@ def sleep_until(moment: datetime) -> ToolWait[str]:
         InvalidInput: `moment` is not a `datetime` with a time zone.
     """
     return _recorded(kind="timer", until=_checked_moment("sleep_until: moment", moment))
+
+
+@overload
+def external(
+    job: str,
+    answer_type: type[T],
+    *,
+    within: Duration | None = None,
+    on_deadline: DeadlineAction | None = None,
+) -> ToolWait[T]: ...
+
+
+@overload
+def external(
+    job: str,
+    answer_type: Any = None,
+    *,
+    within: Duration | None = None,
+    on_deadline: DeadlineAction | None = None,
+) -> ToolWait[Any]: ...
 
 
 def external(

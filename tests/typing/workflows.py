@@ -20,6 +20,7 @@ from continuations import (
     run,
     sleep,
     tool,
+    wait_for,
     workflow,
 )
 from continuations.tools import ToolWait
@@ -111,9 +112,13 @@ async def outer(flow: Flow, item: str) -> list[Claim]:
 
 @workflow
 async def waits(_flow: Flow) -> str:
-    """Ask, sleep and ask."""
+    """Ask, wait for an event and a job, sleep and ask."""
     assert_type(await ask("How many?", int), int)
     assert_type(await ask("Which?", Claim), Claim)
+    assert_type(await wait_for("paid", int, key="k"), int)
+    assert_type(await wait_for("paid"), Any)
+    assert_type(await external("scan", Claim), Claim)
+    assert_type(await external("scan"), Any)
     assert_type(await sleep(timedelta(days=1)), str)
     return await ask("Which color?")
 
