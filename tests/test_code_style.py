@@ -167,11 +167,8 @@ def test_makefile_names_slow_tests_that_exist() -> None:
 
 def test_demonstration_in_a_browser_installs_no_test_tools() -> None:
     """`make demo-web` needs the package with its console, and no group of tools."""
-    rules = dict(
-        re.findall(
-            r"^(\S+):.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE
-        )
-    )
+    makefile = (ROOT / "Makefile").read_text()
+    rules = dict(re.findall(r"^(\S+):.*\n((?:\t.*\n)+)", makefile, re.MULTILINE))
     needed = re.findall(
         r"^demo-web: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE
     )
