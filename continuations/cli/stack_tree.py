@@ -228,7 +228,8 @@ def _call_text(call: Call, frame: Frame | None, state: str) -> tuple[str, str]:
     name = call.tool.removeprefix(".")
     tool = name if _WORD.match(name) else jsontext.dump(call.tool)
     agent = "" if frame is None or frame.agent == call.tool else f" ({frame.agent})"
-    text = f"{tool}{agent} {jsontext.dump(call.shown_arguments)}"
+    tasks = "".join(f"{each} / " for each in call.tasks)
+    text = f"{tasks}{tool}{agent} {jsontext.dump(call.shown_arguments)}"
     if frame is not None:
         return escape_invisible(text), "agent"
     return f"{escape_invisible(text)}: {state}", _STATE_STYLES.get(state, "")

@@ -672,6 +672,10 @@ def _stack_definitions() -> Json:
                     ANY, "The effective arguments before an edit, or null."
                 ),
                 "state": enum(STATE_TYPES),
+                "tasks": described(
+                    array(TEXT),
+                    "The asyncio tasks of the workflow's code that made the call.",
+                ),
             },
         ),
     }

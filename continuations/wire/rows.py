@@ -481,6 +481,7 @@ CALL = Row(
     parts=Field(_read_parts, attribute="parts_json"),
     answer_used_in=TEXT,
     ended=TIME.of("ended_at"),
+    tasks=TEXTS,
 )
 
 # Deltas -----------------------------------------------------------------------

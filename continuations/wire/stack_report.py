@@ -78,6 +78,7 @@ def call_json(state: RunState, call_id: str) -> dict[str, Any]:
         "arguments": _arguments(row, row.arguments),
         "original_arguments": _arguments(row, row.original_arguments),
         "state": STATE_NAMES[type(row.state)],
+        "tasks": list(row.tasks),
     }
 
 

@@ -74,6 +74,8 @@ class FlowCall(Coroutine[Any, Any, Any]):
         value_of: Makes the value from an outcome; raises `ValueError`.
         asked: The wait of a call with which the workflow itself waits, or `None`.
         call_id: The id, once the call is in the history.
+        tasks: The names of the tasks that made it, from the outermost one. Empty for a
+            call of the function itself.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class FlowCall(Coroutine[Any, Any, Any]):
         self.value_of = value_of
         self.asked = asked
         self.call_id = ""
+        self.tasks: tuple[str, ...] = ()
         self.future: asyncio.Future[Any] | None = None
         self._drive = drive
         self._number = drive.loop.next_number()
@@ -154,6 +157,7 @@ class FlowStep:
 
     Attributes:
         entries: The new entries of the history.
+        tasks: The names of the tasks of each new call.
         cancelled: The ids of the open calls that the code cancelled.
         cancelled_new: The places of the new calls of this step that it cancelled.
         alarm: When the earliest timer is due, in milliseconds, or `None`.
@@ -163,6 +167,7 @@ class FlowStep:
     """
 
     entries: tuple[Entry, ...]
+    tasks: tuple[tuple[str, ...], ...] = ()
     cancelled: tuple[str, ...] = ()
     cancelled_new: tuple[int, ...] = ()
     alarm: int | None = None
@@ -391,6 +396,7 @@ class FlowDrive:
         restart = self._restart if self._has_ended else None
         return FlowStep(
             entries=tuple(entries),
+            tasks=tuple(call.tasks for call in self._unbound),
             cancelled=tuple(key for key, c in self._open.items() if c.is_cancelled),
             cancelled_new=tuple(place for place, c in new if c.is_cancelled),
             alarm=self.alarm,
@@ -593,6 +599,9 @@ class FlowDrive:
         """Add a call to those that the history gets next."""
         self._check_running(str(call))
         self._made.append(call)
+        task = self.loop.current_task
+        if task is not None and task is not self._main:
+            call.tasks = task.names
         return self.loop.create_future()
 
     def _check_running(self, what: str) -> None:

@@ -13,8 +13,9 @@ import heapq
 import inspect
 import logging
 import math
+import re
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Coroutine
 from contextlib import contextmanager
 from types import CoroutineType
@@ -34,6 +35,11 @@ _TASKS_FILE = asyncio.tasks.__file__
 _UNORDERED = frozenset({"as_completed", "_AsCompletedIterator.__init__"})
 # `create_task`, the check, `ensure_future`, perhaps a comprehension, `as_completed`.
 _LOOKED_AT_FRAMES = 6
+# The name that asyncio gives to a task. It differs from process to process.
+_DEFAULT_NAME = re.compile(r"Task-\d+\Z")
+_MAX_NAME_CHARS = 60
+# People see the tasks of a call down to this depth.
+_MAX_TASK_DEPTH = 6
 # How many times the cleanup of a coroutine may await before it is left.
 _CLOSING_ATTEMPTS = 100
 
@@ -50,14 +56,45 @@ class _Future(asyncio.Future[Any]):
 
 
 class FlowTask(asyncio.Task[Any]):
-    """A task whose place in a set follows from its number."""
+    """A task whose place in a set follows from its number.
 
-    def __init__(self, number: int, coro: Any, **options: Any) -> None:
+    Args:
+        number: The number.
+        coro: What it runs.
+        parent: The task that made it, or `None`.
+        default_name: Its name for people, if the code gives none. "": it runs one call,
+            so people see the call and not the task.
+        options: As `asyncio.Task` takes them.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        coro: Any,
+        parent: FlowTask | None,
+        default_name: str,
+        **options: Any,
+    ) -> None:
         self._number = number  # a task is hashed when it is made
+        self._parent = parent
+        self._default_name = default_name
         super().__init__(coro, **options)
 
     def __hash__(self) -> int:
         return self._number
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tasks down to this one, without that of the function."""
+        names: list[str] = []
+        task = self
+        while task._parent is not None:
+            if task._default_name:
+                given = task.get_name()[:_MAX_NAME_CHARS]
+                is_given = given and not _DEFAULT_NAME.match(given)
+                names.append(given if is_given else task._default_name)
+            task = task._parent
+        return tuple(reversed(names))[:_MAX_TASK_DEPTH]
 
 
 if TYPE_CHECKING:
@@ -76,6 +113,7 @@ class FlowLoop(_Base):  # type: ignore[misc]
         self._now = 0
         self._is_closed = False
         self.tasks: dict[FlowTask, None] = {}
+        self._task_counts: Counter[str] = Counter()
         self._generators: list[AsyncGenerator[Any, Any]] = []
         # Makes a coroutine of another awaitable, such as `ask(...)`.
         self.coroutine_of: Callable[[Any], Any] = lambda awaitable: awaitable
@@ -204,17 +242,34 @@ class FlowLoop(_Base):  # type: ignore[misc]
         **options: Any,
     ) -> asyncio.Task[Any]:
         """Make a task with a number; raises `RuntimeError` for an order by address."""
+        default_name = ""
         if not hasattr(coro, "_number"):  # a call has one, and sets keep its place
             _check_order(coro)
+            default_name = self._next_name(getattr(coro, "__name__", "task"))
         if type(coro) is not CoroutineType and not isinstance(coro, Coroutine):
             coro = self.coroutine_of(coro)
         options.pop("eager_start", None)
-        number = self.next_number()
-        task = FlowTask(number, coro, loop=self, name=name, context=context)
+        task = FlowTask(
+            *(self.next_number(), coro, self.current_task, default_name),
+            loop=self,
+            name=name,
+            context=context,
+        )
         task._log_destroy_pending = False  # type: ignore[attr-defined]
         self.tasks[task] = None
         task.add_done_callback(self._forget)
         return task
+
+    @property
+    def current_task(self) -> FlowTask | None:
+        """The task that runs now, or `None` in a callback."""
+        task: FlowTask | None = asyncio.current_task(self)  # type: ignore[assignment]
+        return task
+
+    def _next_name(self, function: str) -> str:
+        """Return the name of the next task that runs a function: `pay 2`."""
+        self._task_counts[function] += 1
+        return f"{function[:_MAX_NAME_CHARS]} {self._task_counts[function]}"
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)  # type: ignore[call-overload]

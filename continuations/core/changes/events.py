@@ -278,6 +278,7 @@ class WorkflowStepped:
     Attributes:
         frame_id: The frame of the workflow.
         entries: The new entries of its history. A command has no id yet.
+        tasks: The names of the tasks of each new call, from the outermost one.
         cancelled: The open calls that the code cancelled.
         cancelled_new: The places of those among the new calls.
         alarm: The wait for the earliest timer, or `None`.
@@ -287,6 +288,7 @@ class WorkflowStepped:
 
     frame_id: str
     entries: tuple[Entry, ...]
+    tasks: tuple[tuple[str, ...], ...] = ()
     cancelled: tuple[str, ...] = ()
     cancelled_new: tuple[int, ...] = ()
     alarm: Wait | None = None

@@ -47,10 +47,7 @@ def apply(draft: Draft, event: WorkflowStepped | WorkflowDue) -> End | None:
     for entry in event.entries:
         frame = _with_entry(draft, frame, entry, event)
     new = [each for each in frame.open_call_ids if each not in known]
-    for call_id in (*event.cancelled, *(new[place] for place in event.cancelled_new)):
-        row = draft.call(call_id)
-        if row.cancelled is None and not isinstance(row.state, CLOSED_STATES):
-            _mark(draft, row)
+    _mark_calls(draft, event, new)
     _set_alarm(draft, event)
     is_over = event.end is not None or event.restart is not None
     if is_over and not frame.open_call_ids:
@@ -95,6 +92,17 @@ def _with_entry(
     draft.drop_call(row.id)
     open_ids = tuple(each for each in frame.open_call_ids if each != row.id)
     return replace(frame, open_call_ids=open_ids)
+
+
+def _mark_calls(draft: Draft, event: WorkflowStepped, new: list[str]) -> None:
+    """Name the tasks of the new calls, and mark those that the code cancelled."""
+    for call_id, tasks in zip(new, event.tasks, strict=False):
+        if tasks:
+            draft.put_call(replace(draft.call(call_id), tasks=tasks))
+    for call_id in (*event.cancelled, *(new[place] for place in event.cancelled_new)):
+        row = draft.call(call_id)
+        if row.cancelled is None and not isinstance(row.state, CLOSED_STATES):
+            _mark(draft, row)
 
 
 def _mark(draft: Draft, row: CallRow) -> None:

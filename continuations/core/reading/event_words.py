@@ -41,7 +41,8 @@ def event_words(event: StreamEvent) -> str:  # noqa: PLR0911, PLR0912, C901 - on
         case run_stream.CallsLeftOpen():
             return f"function ends before {', '.join(event.calls)}"
         case run_stream.CallProposed():
-            return "call" + _after_colon(event.arguments_json)
+            tasks = "".join(f" in {each}" for each in event.tasks[-1:])
+            return _one_line(f"call{tasks}") + _after_colon(event.arguments_json)
         case run_stream.CallStarted():
             return "call starts"
         case run_stream.CallEnded():

@@ -192,7 +192,7 @@ class CallsLeftOpen(BaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallProposed(BaseEvent):
-    """A model asked for a call.
+    """A model, or the code of a workflow, asked for a call.
 
     Attributes:
         call: Id of the call. `None` if the call ended in the same version.
@@ -200,12 +200,15 @@ class CallProposed(BaseEvent):
         tool_call_id: Id of the call in the transcript.
         arguments_json: Validated arguments with secret values masked, as JSON text.
             `None` if they were not validated in this version.
+        tasks: The names of the asyncio tasks in which a workflow made the call, from
+            the outermost one. Empty for its function itself, and for a model's call.
     """
 
     call: str | None
     tool: str
     tool_call_id: str
     arguments_json: str | None = None
+    tasks: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> dict[str, Any] | None:

@@ -352,6 +352,7 @@ class _VersionDiff:
             tool=row.tool,
             tool_call_id=row.tool_call_id,
             arguments_json=shown_arguments(row),
+            tasks=row.tasks,
         )
 
     def _add_open_call(self, row: CallRow, path: tuple[str, ...]) -> None:

@@ -162,6 +162,15 @@ class Call:
         return None if original is None else jsontext.parse(original)
 
     @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the asyncio tasks in which the code of a workflow made the call.
+
+        The outermost one is the first. Empty for the function of the workflow itself,
+        and for the call of a model.
+        """
+        return self._row.tasks
+
+    @property
     def frame(self) -> Frame | None:
         """Frame of the sub-agent that the call runs, or `None`."""
         state = self._row.state

@@ -206,6 +206,8 @@ class CallRow:
             call, in versions that a rewind or a fork left, or `None`. A person is asked
             before that function runs again.
         ended_at: When a decision ended a call of a workflow, or `None`.
+        tasks: The names of the asyncio tasks in which the code of a workflow made the
+            call, from the outermost one. Empty for its function itself.
     """
 
     id: str
@@ -233,6 +235,7 @@ class CallRow:
     parts_json: str | None = None
     answer_used_in: str | None = None
     ended_at: datetime | None = None
+    tasks: tuple[str, ...] = ()
 
     @property
     def written_arguments(self) -> str | None:

@@ -126,6 +126,7 @@ class FlowDrives:
         return WorkflowStepped(
             frame_id=frame_id,
             entries=made.entries,
+            tasks=made.tasks,
             cancelled=tuple(
                 each for each in made.cancelled if state.calls[each].cancelled is None
             ),

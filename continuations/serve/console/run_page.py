@@ -267,8 +267,8 @@ class TreeRow:
         level: Its level, from 1.
         indent: Its indentation, from 0; it stops growing where levels are left out.
         left_out: Number of levels that are left out above it.
-        is_agent: Whether it is an agent, or a tool.
-        name: Name of the agent or tool.
+        icon: The icon of an agent, a task or a tool.
+        name: Name of the agent, the task or the tool.
         note: Its title or arguments, shortened.
         state: Its state.
         bars: Its bars.
@@ -281,7 +281,7 @@ class TreeRow:
     level: int
     indent: int
     left_out: int
-    is_agent: bool
+    icon: str
     name: str
     note: str
     state: RowState
@@ -373,7 +373,7 @@ def tree(
                 level=row.depth + 1,
                 indent=_indent(row, focus),
                 left_out=_left_out(row, focus),
-                is_agent=row.is_agent,
+                icon=_icon(row),
                 name=row.name,
                 note=row_note(row) if row.parent else shorten(subject, _NOTE_CHARS),
                 state=states[row.key],
@@ -430,16 +430,22 @@ def _fold(row: RunRow, visible: set[str], states: dict[str, RowState]) -> Fold |
         pending.extend(child.children)
         if child.key not in visible:
             rows += 1
-            waiting += states[child.key].waits and not child.is_agent
+            waiting += states[child.key].waits and not child.is_group
     return Fold(rows=rows, waiting=waiting)
 
 
 # One row ----------------------------------------------------------------------
 
 
+def _icon(row: RunRow) -> str:
+    if row.is_task:
+        return "task"
+    return "agent" if row.is_agent else "tool"
+
+
 def row_note(row: RunRow) -> str:
     """Return what a call is about: its title, or its arguments, shortened."""
-    if row.wait is not None and row.wait.title is not None and not row.is_agent:
+    if row.wait is not None and row.wait.title is not None and not row.is_group:
         return shorten(row.wait.title, _NOTE_CHARS)
     return arguments_text(row.arguments_json or "", _NOTE_CHARS)
 

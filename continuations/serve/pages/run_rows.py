@@ -1,11 +1,13 @@
 """The rows of a run: one for each frame and call, from the events of its versions.
 
-A call whose tool is an agent and the frame of this agent are one row.
+A call whose tool is an agent and the frame of this agent are one row. The tasks in
+which a workflow makes its calls have rows too, with these calls below them.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.waits import Wait
     from continuations.serve.pages.working_time import WorkingTime
 
+_TASK_KEY_CHARS = 8
 SpanKind: TypeAlias = Literal["frame", "work", "hold", "lost"]
 
 
@@ -68,6 +71,7 @@ class RunRow:
         frame_id: Id of the frame, if the row is an agent that was stored.
         call_id: Id of the call; `None` for the root, and for a call that ended at once.
         is_agent: Whether the row is an agent.
+        is_task: Whether the row is a task of the code of a workflow.
         began: When it began.
         ended: When it ended, or `None`.
         spans: Its times of work and of waiting.
@@ -87,6 +91,7 @@ class RunRow:
     frame_id: str | None = None
     call_id: str | None = None
     is_agent: bool = False
+    is_task: bool = False
     ended: datetime | None = None
     spans: list[Span] = dataclasses.field(default_factory=list[Span])
     arguments_json: str | None = None
@@ -95,6 +100,28 @@ class RunRow:
     wait: Wait | None = None
     decided: run_stream.WaitDecided | None = None
     children: list[RunRow] = dataclasses.field(default_factory=lambda: list[RunRow]())  # noqa: PLW0108 - the class is not complete yet
+
+    @property
+    def is_group(self) -> bool:
+        """Whether its calls have rows of their own: an agent, or a task."""
+        return self.is_agent or self.is_task
+
+    @property
+    def agent(self) -> RunRow | None:
+        """The row of the agent above it, or `None`."""
+        above = self.parent
+        while above is not None and above.is_task:
+            above = above.parent
+        return above
+
+    @property
+    def calls(self) -> Iterable[RunRow]:
+        """The calls of an agent, those of its tasks too."""
+        for child in self.children:
+            if child.is_task:
+                yield from child.calls
+            else:
+                yield child
 
     @property
     def open_spans(self) -> list[Span]:
@@ -117,7 +144,19 @@ def rows_of(window: VersionWindow, time: WorkingTime) -> list[RunRow]:
         for event in version.events:
             reader.apply(event, latest)
     reader.add_missing(window.state, latest)
-    return list(_flat(reader.roots))
+    rows = list(_flat(reader.roots))
+    for row in reversed(rows):
+        if row.is_task:
+            _time_task(row)
+    return rows
+
+
+def _time_task(row: RunRow) -> None:
+    """Let the row of a task last from its first call to the end of all its calls."""
+    ends = [child.ended for child in row.children]
+    row.ended = max((end for end in ends if end), default=None)
+    row.ended = None if None in ends else row.ended
+    row.spans = [Span(kind="frame", begin=row.began, end=row.ended)]
 
 
 def _flat(roots: list[RunRow]) -> Iterable[RunRow]:
@@ -138,6 +177,7 @@ class _RowReader:
         self._by_frame: dict[str, RunRow] = {}
         self._by_call: dict[str, RunRow] = {}
         self._by_wait: dict[str, RunRow] = {}
+        self._tasks: dict[str, RunRow] = {}
         # Calls without an id of ours, by frame and the provider's id.
         self._by_tool_call_id: dict[tuple[str | None, str], RunRow] = {}
 
@@ -148,7 +188,7 @@ class _RowReader:
             call_id = frame.parent_call_id
             self._start_frame(frame.id, frame.agent, call_id, at)
             for call in calls.get(frame.id, ()):
-                row = self._call_row(call.id, call.tool, call.frame_id, at)
+                row = self._call_row(call.id, call.tool, call.frame_id, at, call.tasks)
                 self._continue_call(row, call, state, at)
         for wait in state.suspending.values():
             self._open_wait(wait, wait.frame_id or None, wait.created_at)
@@ -173,7 +213,7 @@ class _RowReader:
             if frame.id not in self._by_frame:
                 self._start_frame(frame.id, frame.agent, frame.parent_call_id, at)
         for call in state.calls.values():
-            row = self._call_row(call.id, call.tool, call.frame_id, at)
+            row = self._call_row(call.id, call.tool, call.frame_id, at, call.tasks)
             row.arguments_json = row.arguments_json or shown_arguments(call)
 
     def apply(  # noqa: C901, PLR0912 - one case for each type
@@ -187,6 +227,7 @@ class _RowReader:
                 self._by_frame.clear()
                 self._by_call.clear()
                 self._by_tool_call_id.clear()
+                self._tasks.clear()
             case run_stream.FrameStarted():
                 self._start_frame(event.frame, event.agent, event.call, at)
             case run_stream.FrameEnded():
@@ -240,26 +281,54 @@ class _RowReader:
         return self._by_frame.get(frame_id or "")
 
     def _new_row(
-        self, key: str, name: str, frame_id: str | None, at: datetime
+        self,
+        key: str,
+        name: str,
+        frame_id: str | None,
+        at: datetime,
+        tasks: tuple[str, ...] = (),
     ) -> RunRow:
-        """Add a row below the row of a frame; `None`: at the top."""
+        """Add a row below the row of a frame, or of its task; `None`: at the top."""
         parent = None
         if frame_id is not None and self.roots:
             parent = self._by_frame.get(frame_id, self.roots[-1])
+            for task in tasks:
+                parent = self._task(parent, task, at)
+        return self._add_row(key, name, parent, at)
+
+    def _add_row(
+        self, key: str, name: str, parent: RunRow | None, at: datetime
+    ) -> RunRow:
         depth = 0 if parent is None else parent.depth + 1
         row = RunRow(key=key, depth=depth, parent=parent, name=name, began=at)
         (self.roots if parent is None else parent.children).append(row)
         return row
 
+    def _task(self, above: RunRow, name: str, at: datetime) -> RunRow:
+        """Return the row of a task; its key is the same on every page of the run."""
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        key = f"{above.key}-{digest[:_TASK_KEY_CHARS]}"
+        row = self._tasks.get(key)
+        if row is None:
+            row = self._tasks[key] = self._add_row(key, name, above, at)
+            row.is_task = True
+        return row
+
     # Calls --------------------------------------------------------------------
 
     def _call_row(
-        self, call_id: str, tool: str, frame_id: str | None, at: datetime
+        self,
+        call_id: str,
+        tool: str,
+        frame_id: str | None,
+        at: datetime,
+        tasks: tuple[str, ...] = (),
     ) -> RunRow:
         row = self._by_call.get(call_id)
         if row is None:
             # A workflow that waits by itself has calls of `.ask` and so on.
-            row = self._new_row(call_id, tool.removeprefix("."), frame_id or "", at)
+            name = tool.removeprefix(".")
+            row = self._new_row(call_id, name, frame_id or "", at, tasks)
             row.call_id = call_id
             self._by_call[call_id] = row
         return row
@@ -269,7 +338,7 @@ class _RowReader:
             row = self._new_row(f"e{event.cursor}", event.tool, event.frame or "", at)
             self._by_tool_call_id[event.frame, event.tool_call_id] = row
         else:
-            row = self._call_row(event.call, event.tool, event.frame, at)
+            row = self._call_row(event.call, event.tool, event.frame, at, event.tasks)
             row.ended = None
         row.arguments_json = event.arguments_json or row.arguments_json
 
@@ -289,7 +358,7 @@ class _RowReader:
             span.end = max(at, span.begin)
         row.ended = at if row.ended is None else row.ended
         if result is not None:
-            is_json = row.parent is not None and row.parent.frame_id in self._workflows
+            is_json = row.agent is not None and row.agent.frame_id in self._workflows
             text = result_text(result) if is_json and not row.is_agent else result
             row.result, row.end = text, end
 
@@ -387,11 +456,11 @@ class RowStates:
         self._works = time.segments[-1].stretch.is_open
 
     def of_all(self, rows: list[RunRow]) -> dict[str, RowState]:
-        """Return the state of each row by its key; an agent waits for those below."""
+        """Return the state of each row by its key; a group waits for those below."""
         found: dict[str, RowState] = {}
         for row in reversed(rows):
             own = self._own_state(row)
-            if row.is_agent and row.ended is None and not own.waits:
+            if row.is_group and row.ended is None and not own.waits:
                 below = [found[child.key] for child in row.children]
                 own = _most_urgent([each for each in below if each.waits]) or own
             found[row.key] = own
@@ -429,7 +498,7 @@ class RowStates:
             return RowState("warn", "dg", "failed")
         length = timedelta()
         for span in row.spans:
-            if span.kind == ("frame" if row.is_agent else "work"):
+            if span.kind == ("frame" if row.is_group else "work"):
                 length += self._time.worked_between(span.begin, span.end or ended)
         return RowState("ok", "ok", length_text(length))
 

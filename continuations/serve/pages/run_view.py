@@ -358,7 +358,7 @@ def call_view(
         arguments=tuple((name, _text(value)) for name, value in (fields or {}).items()),
         raw_arguments=row.arguments_json or "" if fields is None else "",
         result=row.result or "",
-        result_goes_to=row.parent.name if row.parent else "",
+        result_goes_to=row.agent.name if row.agent and not row.is_task else "",
         wait_id=wait.id if wait is not None and is_open else "",
         open_call=call_id if call_id in state.calls and row.ended is None else "",
         evidence=evidence_lines(row, wait) if wait is not None and is_open else (),
@@ -405,7 +405,7 @@ def evidence_lines(row: RunRow, wait: Wait) -> tuple[tuple[FactView, str], ...]:
     """
     earlier = [
         each
-        for each in (row.parent.children if row.parent else ())
+        for each in (row.agent.calls if row.agent else ())
         if each.ended is not None and each is not row
     ]
     lines: list[tuple[FactView, str]] = []

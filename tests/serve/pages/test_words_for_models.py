@@ -9,7 +9,7 @@ from continuations import Agent, Answer, Approve, Deny, Runner, tool
 from continuations.core.changes import tool_messages
 from continuations.core.reading.withheld_texts import shown_event
 from continuations.engine.events.past_reading import read_window
-from continuations.events import CallEnded
+from continuations.events import Attempt, CallEnded
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console.run_page import RunRows
@@ -84,12 +84,13 @@ def shown() -> dict[str, Any]:
         if isinstance(each, CallEnded)
     ]
     return {
-        "kinds": [
+        # Calls of one turn run side by side, and end in any order.
+        "kinds": sorted(
             (type(event).__name__, event.path)
             for version in window.versions
             for event in version.events
-        ],
-        # Calls of one turn run side by side, and end in any order.
+            if not isinstance(event, Attempt)
+        ),
         "ends": sorted((each.tool, str(each.end)) for each in ends),
         "withheld": sorted(str(shown_event(each, "states").result) for each in ends),
         "states": [(row.name, states[row.key].words) for row in rows.rows],

@@ -383,6 +383,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         runs.run_with_file,
         runs.answer_used,
         runs.workflow,
+        runs.workflow_with_tasks,
         runs.handoff,
         runs.filtered_handoff,
     )

@@ -649,6 +649,23 @@ def workflow() -> RunState:
     return apply_events(state, answered)
 
 
+def workflow_with_tasks() -> RunState:
+    """Return a workflow whose calls were made in its function and in two tasks."""
+    start = message_of(StartEntry('{"cents":500}', 1_700_000_000_000, "seed"))
+    state = new_state(start)
+    frame = replace(state.frames[ROOT_FRAME_ID], step="new")
+    calls = tuple(ToolCallRequest("", "pay", f'{{"cents":{n}}}') for n in (1, 2, 3))
+    return apply_events(
+        state.with_rows(frames={ROOT_FRAME_ID: frame}),
+        WorkflowStepped(
+            frame_id=ROOT_FRAME_ID,
+            entries=(CommandsEntry(calls),),
+            tasks=((), ("buy 1",), ("both 1", ODD_TEXT)),
+        ),
+        approval_requested_event("c4"),
+    )
+
+
 # Attachments --------------------------------------------------------------------
 
 
