@@ -60,7 +60,7 @@ class FlowTask(asyncio.Task[Any]):
 
     Args:
         number: The number.
-        coro: What it runs.
+        coro: The coroutine that it runs.
         parent: The task that made it, or `None`.
         default_name: Its name for people, if the code gives none. "": it runs one call,
             so people see the call and not the task.
