@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 # Python's json module is recursive: the depth that it can read depends on the stack of
 # its caller. Stored text must load everywhere, so this limit is below all of those.
@@ -103,7 +103,7 @@ def parse(text: str | bytes, *, lossless: bool = False) -> Any:
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
         check_limits(text)
-        return (_LOSSLESS_DECODER if lossless else _DECODER).decode(text)
+        return _decoded(text, _LOSSLESS_DECODER if lossless else _DECODER)
     except NotJson:
         raise
     except RecursionError:
@@ -111,6 +111,14 @@ def parse(text: str | bytes, *, lossless: bool = False) -> Any:
     except ValueError as error:
         # Python raises a plain ValueError for integers of more than 4,300 digits.
         raise NotJson(str(error)) from None
+
+
+def _decoded(text: str, decoder: json.JSONDecoder) -> Any:
+    # `decode` looks for white space first, which takes longer than a short text.
+    if text[:1].isspace():
+        return decoder.decode(text)
+    value, end = decoder.raw_decode(text)
+    return value if end == len(text) else decoder.decode(text)
 
 
 def parse_all(texts: Sequence[str]) -> list[Any]:
@@ -133,7 +141,7 @@ def parse_all(texts: Sequence[str]) -> list[Any]:
 
 def check_limits(text: str) -> None:
     """Raise `NotJson` if a JSON text has too many levels, or too many containers."""
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
+    if len(text) <= MAX_DEPTH or text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = opened = 0
     for match in _BRACKET.finditer(text):
@@ -188,9 +196,9 @@ def _refuse_lossy(value: object) -> None:
             if isinstance(item, dict):
                 fields = cast("dict[object, object]", item)
                 _refuse_other_keys(fields)
-                next_level += fields.values()
+                next_level += _but_scalars(fields.values())
             elif isinstance(item, list):
-                next_level += cast("list[object]", item)
+                next_level += _but_scalars(cast("list[object]", item))
             elif isinstance(item, tuple):
                 msg = "a tuple is not a JSON value"
                 raise NotJson(msg)
@@ -203,6 +211,11 @@ def _refuse_lossy(value: object) -> None:
                 raise NotJson(_TOO_MANY)
         level = next_level
         depth += 1
+
+
+def _but_scalars(items: Collection[object]) -> Collection[object]:
+    """Return items, or nothing if all are scalars: most values are flat."""
+    return () if _SCALAR_TYPES.issuperset(map(type, items)) else items
 
 
 def _refuse_other_keys(fields: Mapping[object, object]) -> None:

@@ -26,12 +26,10 @@ from continuations.core.rows.workflow_history import (
     MANY_ENTRIES,
     MAX_ENTRIES,
     CommandsEntry,
-    InvalidEntry,
     OutcomeEntry,
     PatchEntry,
     StartEntry,
     TimeEntry,
-    entries_of,
     entry_of,
 )
 from continuations.errors import (
@@ -78,6 +76,11 @@ class FlowCall(Coroutine[Any, Any, Any]):
             call of the function itself.
     """
 
+    __slots__ = (
+        *("tool", "arguments", "value_of", "asked", "call_id", "future"),
+        *("_drive", "_number", "_steps"),
+    )
+
     def __init__(
         self,
         drive: FlowDrive,
@@ -105,12 +108,11 @@ class FlowCall(Coroutine[Any, Any, Any]):
 
     def __del__(self) -> None:
         """Tell the developer of a call that the code forgot to await."""
-        drive = getattr(self, "_drive", None)
-        if self.future is None and drive is not None and not drive.loop.is_closed():
+        if self.future is None and not self._drive.loop.is_closed():
             _log.warning(
                 "workflow %s: %s was never awaited, so it was never made. Write: "
                 "await %s.",
-                drive.name,
+                self._drive.name,
                 *(self, "flow.call(...)" if self.asked is None else self),
             )
 
@@ -127,7 +129,7 @@ class FlowCall(Coroutine[Any, Any, Any]):
             )
             raise RuntimeError(msg)
         self.future = self._drive.begin(self)
-        return (yield from self.future)
+        return self.future.__await__()
 
     def send(self, value: Any) -> Any:
         """Go on, as a coroutine does."""
@@ -229,12 +231,8 @@ class FlowDrive:
 
     # Replay ------------------------------------------------------------------------
 
-    def replay(self, messages: Sequence[Message]) -> None:
+    def replay(self, entries: Sequence[Entry]) -> None:
         """Give the history to the code; raises `HistoryDiffers`."""
-        try:
-            entries = entries_of(messages)
-        except InvalidEntry as error:
-            raise HistoryDiffers(str(error)) from None
         self._recorded_patches = frozenset(
             each.name for each in entries if isinstance(each, PatchEntry)
         )
@@ -244,11 +242,9 @@ class FlowDrive:
             if isinstance(each, CommandsEntry)
             for call in each.calls
         )
-        last = max(
-            number
-            for number, each in enumerate(entries)
-            if not isinstance(each, PatchEntry)
-        )
+        last = len(entries) - 1
+        while isinstance(entries[last], PatchEntry):
+            last -= 1
         with self.loop.running():
             for number, entry in enumerate(entries):
                 self._is_replaying = number < last
@@ -259,13 +255,14 @@ class FlowDrive:
 
     def _take(self, entry: Entry) -> None:
         match entry:
-            case StartEntry():
-                self._start(entry)
+            case OutcomeEntry():
+                if self._made:
+                    self._check_no_other_call()
+                self._deliver(entry)
             case CommandsEntry(calls):
                 self._compare(calls)
-            case OutcomeEntry():
-                self._check_no_other_call()
-                self._deliver(entry)
+            case StartEntry():
+                self._start(entry)
             case TimeEntry(at):
                 self._check_no_other_call()
                 self._advance(at)
@@ -296,7 +293,7 @@ class FlowDrive:
                     f"call{self._raised}"
                 )
             made = self._made[number]
-            if self._newest_name(recorded.tool) != self._newest_name(made.tool):
+            if not self._is_same_tool(recorded.tool, made.tool):
                 raise HistoryDiffers(
                     f"the history has {_shown(recorded.tool)} where the code has {made}"
                 )
@@ -307,7 +304,8 @@ class FlowDrive:
                     f"({names})"
                 )
             self._bind(made, recorded.tool_call_id)
-        self._check_no_other_call(len(calls))
+        if len(self._made) > len(calls):
+            raise _unrecorded(self._made[len(calls)])
         self._made.clear()
 
     def _forget_cancelled(self) -> None:
@@ -315,11 +313,15 @@ class FlowDrive:
         if self._made:
             self._made = [call for call in self._made if not call.is_cancelled]
 
-    def _check_no_other_call(self, after: int = 0) -> None:
+    def _is_same_tool(self, recorded: str, made: str) -> bool:
+        if recorded == made:
+            return True
+        return self._newest_name(recorded) == self._newest_name(made)
+
+    def _check_no_other_call(self) -> None:
         self._forget_cancelled()
-        if len(self._made) > after:
-            made = self._made[after]
-            raise HistoryDiffers(f"the code has {made} where the history has no call")
+        if self._made:
+            raise _unrecorded(self._made[0])
 
     def check_at_end(self, *, ends: bool, waits: bool) -> None:
         """Raise `HistoryDiffers` unless the code stands where the history ends."""
@@ -597,15 +599,15 @@ class FlowDrive:
 
     def begin(self, call: FlowCall) -> asyncio.Future[Any]:
         """Add a call to those that the history gets next."""
-        self._check_running(str(call))
+        self._check_running(call)
         self._made.append(call)
         task = self.loop.current_task
         if task is not None and task is not self._main:
             call.tasks = task.names
         return self.loop.create_future()
 
-    def _check_running(self, what: str) -> None:
-        if self.loop.is_running() and not self.loop.is_closed():
+    def _check_running(self, what: object) -> None:
+        if self.loop.takes_calls():
             return
         if self.loop.is_closed():
             msg = (
@@ -654,6 +656,10 @@ class FlowDrive:
             )
             raise InvalidInput(msg)
         self._restart = arguments
+
+
+def _unrecorded(made: FlowCall) -> HistoryDiffers:
+    return HistoryDiffers(f"the code has {made} where the history has no call")
 
 
 def _shown(tool: str) -> str:

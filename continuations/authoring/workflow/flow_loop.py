@@ -18,6 +18,8 @@ import sys
 from collections import Counter, deque
 from collections.abc import Coroutine
 from contextlib import contextmanager
+from itertools import count
+from threading import get_ident
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -47,9 +49,7 @@ _CLOSING_ATTEMPTS = 100
 class _Future(asyncio.Future[Any]):
     """A future whose place in a set follows from its number."""
 
-    def __init__(self, number: int, loop: FlowLoop) -> None:
-        self._number = number
-        super().__init__(loop=loop)
+    _number: int
 
     def __hash__(self) -> int:
         return self._number
@@ -109,9 +109,13 @@ class FlowLoop(_Base):  # type: ignore[misc]
     def __init__(self) -> None:
         self._ready: deque[asyncio.Handle] = deque()
         self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
-        self._number = 0
+        # Returns a number that no task, future or call of the loop has.
+        self.next_number = count(1).__next__
         self._now = 0
         self._is_closed = False
+        # The thread in which the code runs, while it runs. `_get_running_loop` knows it
+        # too, and asks the system for it each time.
+        self._thread: int | None = None
         self.tasks: dict[FlowTask, None] = {}
         self._task_counts: Counter[str] = Counter()
         self._generators: list[AsyncGenerator[Any, Any]] = []
@@ -152,7 +156,7 @@ class FlowLoop(_Base):  # type: ignore[misc]
         """Run callbacks until none is ready."""
         if not self._ready:
             return
-        if self.is_running():
+        if self._thread is not None:
             self._run_callbacks()
             return
         with self.running():
@@ -175,20 +179,17 @@ class FlowLoop(_Base):  # type: ignore[misc]
         hooks = sys.get_asyncgen_hooks()
         task = _put_aside_task(outer)
         asyncio._set_running_loop(self)
+        thread, self._thread = self._thread, get_ident()
         sys.set_asyncgen_hooks(firstiter=self._generators.append, finalizer=_forget)
         try:
             yield
         finally:
             sys.set_asyncgen_hooks(*hooks)
+            self._thread = thread
             asyncio._set_running_loop(outer)
             _restore_task(outer, task)
 
     # What asyncio calls ------------------------------------------------------------
-
-    def next_number(self) -> int:
-        """Return a number that no task, future or call of the loop has."""
-        self._number += 1
-        return self._number
 
     def call_soon(
         self,
@@ -231,7 +232,9 @@ class FlowLoop(_Base):  # type: ignore[misc]
 
     def create_future(self) -> asyncio.Future[Any]:
         """Make a future with a number."""
-        return _Future(self.next_number(), self)
+        future = _Future(loop=self)
+        future._number = self.next_number()
+        return future
 
     def create_task(
         self,
@@ -277,6 +280,10 @@ class FlowLoop(_Base):  # type: ignore[misc]
     def is_running(self) -> bool:
         """Return whether the code of the workflow runs now."""
         return asyncio._get_running_loop() is self
+
+    def takes_calls(self) -> bool:
+        """Return whether the code runs now, and not because the worker has stopped."""
+        return self._thread == get_ident() and not self._is_closed
 
     def is_closed(self) -> bool:
         """Return whether the worker has stopped."""

@@ -841,10 +841,11 @@ def _without_flow(function: Any) -> Any:
 
 
 def _bound(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
-    if not args and kwargs.keys() == signature.parameters.keys():
+    parameters = signature.parameters
+    if not args and kwargs.keys() == parameters.keys():
         return kwargs  # each call of a replay comes here, and `bind` is slow
-    if not kwargs and len(args) == len(signature.parameters):
-        return dict(zip(signature.parameters, args, strict=True))
+    if not kwargs and len(args) == len(parameters):
+        return dict(zip(parameters, args, strict=True))
     try:
         return signature.bind(*args, **kwargs).arguments
     except TypeError as error:

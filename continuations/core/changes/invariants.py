@@ -134,12 +134,12 @@ def _history_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
         return
     from continuations.core.rows import workflow_history  # noqa: PLC0415 - few runs have a workflow
 
-    messages = state.logs[frame.id].messages
-    if frame.step == "new" and len(messages) > 1:
+    log = state.logs[frame.id]
+    if frame.step == "new" and len(log.messages) > 1:
         yield f"frame {frame.id}: a workflow that never ran has a history"
     is_open = state.run.status not in ENDED_STATUSES
     calls = frame.open_call_ids if is_open else ()
-    violation = workflow_history.find_violation(messages, calls)
+    violation = workflow_history.find_violation(log, calls)
     if violation is not None:
         yield f"frame {frame.id}: {violation}"
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.messages import Message
+    from continuations.core.rows.workflow_history import Entry
     from continuations.core.transcript import TranscriptCheck
     from continuations.core.trips import Trip
 
@@ -180,6 +181,10 @@ class MessageLog:
     _check: TranscriptCheck | None = field(
         default=None, init=False, compare=False, repr=False
     )
+    # The entries of the history of a workflow, once they were read, in the same way.
+    _entries: tuple[Entry, ...] | None = field(
+        default=None, init=False, compare=False, repr=False
+    )
 
     def read_messages(self, known: MessageLog | None = None) -> None:
         """Read all messages, or those after `known`; raises `FormatError`."""
@@ -200,6 +205,20 @@ class MessageLog:
             # The value is the same as before; a repeat need not compute it again.
             object.__setattr__(self, "_check", check)
         return check
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries of the history of a workflow; raises `InvalidEntry`.
+
+        They are read once, for their check and for the replay.
+        """
+        entries = self._entries
+        if entries is None:
+            from continuations.core.rows.workflow_history import entries_of  # noqa: PLC0415 - few runs have a workflow
+
+            entries = entries_of(self.messages)
+            object.__setattr__(self, "_entries", entries)
+        return entries
 
     def appended(self, *messages: Message) -> MessageLog:
         """Return the log with more messages at its end."""

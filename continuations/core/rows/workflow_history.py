@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.frames import MessageLog
 
 # The reason of a call that the code of its workflow cancelled.
 CANCELLED_BY_WORKFLOW = "The workflow cancelled it."
@@ -136,7 +137,7 @@ def _note(facts: dict[str, Any]) -> Message:
     return message.with_metadata(jsontext.canonical(facts))
 
 
-def entries_of(messages: Sequence[Message]) -> list[Entry]:
+def entries_of(messages: Sequence[Message]) -> tuple[Entry, ...]:
     """Return the entries that messages store; raises `InvalidEntry`.
 
     A history may have thousands of entries, so they are parsed together.
@@ -146,7 +147,7 @@ def entries_of(messages: Sequence[Message]) -> list[Entry]:
     texts = [message.text for message in messages]
     facts = [message.metadata_json or "{}" for message in messages]
     try:
-        return [*map(_entry, jsontext.parse_all(texts), jsontext.parse_all(facts))]
+        return (*map(_entry, jsontext.parse_all(texts), jsontext.parse_all(facts)),)
     except ValueError as error:  # `NotJson` is one
         raise InvalidEntry(str(error)) from None
 
@@ -159,13 +160,13 @@ def entry_of(message: Message) -> Entry:
 def _entry(data: dict[str, Any], facts: dict[str, Any]) -> Entry:
     try:
         match data["role"]:
+            case "tool":
+                return _outcome(data, facts)
+            case "assistant":
+                return CommandsEntry(tuple(map(_command, data["tool_calls"])))
             case "user":
                 start = _text(data, "content"), _at(facts), _text(facts, "seed")
                 return StartEntry(*start)
-            case "assistant":
-                return CommandsEntry(tuple(map(_command, data["tool_calls"])))
-            case "tool":
-                return _outcome(data, facts)
             case "developer" if "patched" in facts:
                 return PatchEntry(_text(facts, "patched"))
             case "developer":
@@ -189,14 +190,12 @@ def _outcome(data: dict[str, Any], facts: dict[str, Any]) -> OutcomeEntry:
     if end not in OUTCOME_ENDS:
         msg = "an outcome has an unknown end"
         raise InvalidEntry(msg)
-    flags = facts.get("edited", False), facts.get("json", False)
-    texts = data["content"], facts.get("code", ""), facts.get("by", "")
-    if not all(type(each) is bool for each in flags) or not all(
-        type(each) is str for each in texts
-    ):
+    edited, is_json = facts.get("edited", False), facts.get("json", False)
+    content, code, by = data["content"], facts.get("code", ""), facts.get("by", "")
+    has_flags = type(edited) is type(is_json) is bool
+    if not has_flags or not type(content) is type(code) is type(by) is str:
         msg = "an outcome has a value of another type"
         raise InvalidEntry(msg)
-    content, code, by = texts
     return OutcomeEntry(
         _text(data, "tool_call_id"),
         content,
@@ -204,8 +203,8 @@ def _outcome(data: dict[str, Any], facts: dict[str, Any]) -> OutcomeEntry:
         end,
         code,
         by,
-        edited=flags[0],
-        is_json=flags[1],
+        edited=edited,
+        is_json=is_json,
     )
 
 
@@ -253,16 +252,14 @@ def last_time(messages: Sequence[Message]) -> int:
     return 0
 
 
-def find_violation(
-    messages: Sequence[Message], open_call_ids: Collection[str]
-) -> str | None:
+def find_violation(log: MessageLog, open_call_ids: Collection[str]) -> str | None:
     """Return what is wrong with a history, or `None`.
 
     Each outcome has a command before it, and one at most. The calls that are open have
     a command and no outcome.
     """
     try:
-        entries = [entry_of(message) for message in messages]
+        entries = log.entries
     except InvalidEntry as error:
         return str(error)
     if not entries or not isinstance(entries[0], StartEntry):

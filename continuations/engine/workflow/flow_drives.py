@@ -14,6 +14,7 @@ from continuations.core.rows.calls import CLOSED_STATES
 from continuations.core.rows.state import frame_path
 from continuations.core.rows.waits import Wait, frame_digest
 from continuations.core.rows.workflow_history import (
+    InvalidEntry,
     OutcomeEntry,
     StartEntry,
     last_time,
@@ -97,9 +98,9 @@ class FlowDrives:
         if frame.step == "new":
             return drive
         try:
-            drive.replay(log.messages)
+            drive.replay(log.entries)
             drive.check_at_end(ends=frame.step == "ends", waits=frame.step == "waits")
-        except HistoryDiffers as error:
+        except (HistoryDiffers, InvalidEntry) as error:
             raise _changed(state, frame, error) from None
         return drive
 

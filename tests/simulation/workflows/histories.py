@@ -191,7 +191,7 @@ def replayed(evidence: Evidence, frame: FlowFrame, code: Deployment | None) -> A
     tree = evidence.environment.tree_of_run[frame.run_id]
     workflow = workflows_of(deployed_root(tree, code))[frame.name]
     drive = FlowDrive(workflow, frame.log_id)
-    drive.replay(frame.messages)
+    drive.replay(frame.entries)
     return drive
 
 
