@@ -49,10 +49,10 @@ _CLOSING_ATTEMPTS = 100
 class _Future(asyncio.Future[Any]):
     """A future whose place in a set follows from its number."""
 
-    _number: int
+    number: int
 
     def __hash__(self) -> int:
-        return self._number
+        return self.number
 
 
 class FlowTask(asyncio.Task[Any]):
@@ -233,7 +233,7 @@ class FlowLoop(_Base):  # type: ignore[misc]
     def create_future(self) -> asyncio.Future[Any]:
         """Make a future with a number."""
         future = _Future(loop=self)
-        future._number = self.next_number()
+        future.number = self.next_number()
         return future
 
     def create_task(

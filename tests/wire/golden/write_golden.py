@@ -33,7 +33,7 @@ FOLDER = Path(__file__).parent
 # maps to None is not part of a description: it follows from others or from the bytes.
 DESCRIBED_NAMES: dict[type, tuple[str, dict[str, str | None]]] = {
     RunState: ("RunState", {"runnable": None, "suspending": None}),
-    MessageLog: ("MessageLog", {"_check": None}),
+    MessageLog: ("MessageLog", {"_check": None, "_entries": None}),
     VersionObject: ("VersionObject", {"digest": None}),
     Wait: ("Wait", {"votes": None, "last_slot": None, "notice": None}),
 }
