@@ -77,7 +77,7 @@ class FlowCall(Coroutine[Any, Any, Any]):
     """
 
     __slots__ = (
-        *("tool", "arguments", "value_of", "asked", "call_id", "future"),
+        *("tool", "arguments", "value_of", "asked", "call_id", "tasks", "future"),
         *("_drive", "_number", "_steps"),
     )
 
