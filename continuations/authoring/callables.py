@@ -348,8 +348,8 @@ def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
     unsupported = _UNSUPPORTED_PARAMETER_KINDS.get(parameter.kind)
     if unsupported is not None:
         msg = (
-            f"tool {name}: the parameter {parameter.name} {unsupported}. A model passes"
-            " arguments by name: give each parameter a name of its own."
+            f"tool {name}: the parameter {parameter.name} {unsupported}. Arguments are "
+            "passed by name: give each parameter a name of its own."
         )
         raise InvalidInput(msg)
     if parameter.annotation is parameter.empty:

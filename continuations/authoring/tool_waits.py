@@ -31,7 +31,7 @@ from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator, Sequence
+    from collections.abc import Coroutine, Generator, Mapping, Sequence
 
     from continuations.authoring.deadline_options import Duration
 
@@ -102,6 +102,41 @@ class ToolWait(_Awaited[T]):
             raise WaitNotReturned(msg)
 
 
+class FlowWait(ToolWait[Any]):
+    """A wait that the code of a workflow made.
+
+    Attributes:
+        loop: The loop of the workflow.
+        was_awaited: Whether the code has awaited it.
+    """
+
+    __slots__ = ("loop", "was_awaited")
+    loop: Any
+    was_awaited: bool
+
+    @classmethod
+    def of(cls, loop: Any, fields: Mapping[str, Any]) -> FlowWait:
+        """Return a new wait."""
+        wait = cls(**fields)
+        object.__setattr__(wait, "loop", loop)
+        wait.mark(was_awaited=False)
+        return wait
+
+    def mark(self, *, was_awaited: bool = True) -> None:
+        """Note that the code has awaited the wait."""
+        object.__setattr__(self, "was_awaited", was_awaited)
+
+    def __del__(self) -> None:
+        """Tell the developer of a wait that the code forgot to await."""
+        if not getattr(self, "was_awaited", True) and not self.loop.is_closed():
+            name = _function_name(self)
+            _log.warning(
+                "%s(...) was called in a workflow and never awaited, so it did not "
+                "wait. Write: await %s(...).",
+                *(name, name),
+            )
+
+
 def loop_of_workflow() -> Any:
     """Return the loop if the code of a workflow runs now, or `None`."""
     try:
@@ -120,10 +155,11 @@ _made: ContextVar[list[ToolWait[Any]] | None] = ContextVar("made_waits", default
 
 
 def _recorded(**fields: Any) -> ToolWait[Any]:
+    loop = loop_of_workflow()
+    if loop is not None:
+        return FlowWait.of(loop, fields)
     wait: ToolWait[Any] = ToolWait(**fields)
     made = _made.get()
-    if loop_of_workflow() is not None:
-        return wait  # the code of a workflow awaits it
     if made is not None:
         made.append(wait)
     elif threading.current_thread() is not threading.main_thread():

@@ -111,7 +111,8 @@ def event_line(event: StreamEvent) -> Line:
 
 def event_path(event: StreamEvent) -> str:
     """Return the names from the root agent down to the agent or tool of an event."""
-    return escape_invisible("/".join(event.path) or "run")
+    names = [each.removeprefix(".") for each in event.path]  # a workflow calls `.ask`
+    return escape_invisible("/".join(names) or "run")
 
 
 def event_style(event: StreamEvent) -> str:

@@ -78,7 +78,7 @@ class FlowCall(Coroutine[Any, Any, Any]):
 
     __slots__ = (
         *("tool", "arguments", "value_of", "asked", "call_id", "tasks", "future"),
-        *("_drive", "_number", "_steps"),
+        *("_drive", "_number", "_steps", "_is_given_up"),
     )
 
     def __init__(
@@ -99,6 +99,7 @@ class FlowCall(Coroutine[Any, Any, Any]):
         self._drive = drive
         self._number = drive.loop.next_number()
         self._steps: Generator[Any, Any, Any] | None = None
+        self._is_given_up = False
 
     def __hash__(self) -> int:
         return self._number
@@ -108,7 +109,8 @@ class FlowCall(Coroutine[Any, Any, Any]):
 
     def __del__(self) -> None:
         """Tell the developer of a call that the code forgot to await."""
-        if self.future is None and not self._drive.loop.is_closed():
+        is_lost = self.future is None and not self._is_given_up
+        if is_lost and not self._drive.loop.is_closed():
             _log.warning(
                 "workflow %s: %s was never awaited, so it was never made. Write: "
                 "await %s.",
@@ -139,8 +141,9 @@ class FlowCall(Coroutine[Any, Any, Any]):
 
     def throw(self, *error: Any) -> Any:
         """Raise an exception where the call waits, as a coroutine does."""
-        if self._steps is None:
-            self._steps = self.__await__()
+        if self._steps is None:  # a task that is cancelled before it began
+            self._is_given_up = True
+            raise error[-1] if isinstance(error[-1], BaseException) else error[0]
         return self._steps.throw(*error)
 
     def close(self) -> None:
@@ -269,17 +272,24 @@ class FlowDrive:
             case PatchEntry():
                 pass
 
-    def _start(self, entry: StartEntry) -> None:
-        self.seed = entry.seed
-        self.loop.set_time(entry.at)
+    def check_start(self, entry: Entry) -> StartEntry:
+        """Return the start of a history; raises `HistoryDiffers` if it does not fit."""
+        assert isinstance(entry, StartEntry)  # noqa: S101 - the invariants say so
         try:
-            coro = self.workflow.coroutine(self._flow, entry.arguments)
+            self.workflow.parameters.values_by_name(entry.arguments)
         except ArgumentsInvalid as error:
             msg = (
                 f"its arguments do not fit: {in_one_line(error)}; a new "
                 "parameter needs a default"
             )
             raise HistoryDiffers(msg) from None
+        return entry
+
+    def _start(self, entry: StartEntry) -> None:
+        self.check_start(entry)
+        self.seed = entry.seed
+        self.loop.set_time(entry.at)
+        coro = self.workflow.coroutine(self._flow, entry.arguments)
         context = contextvars.Context()
         self._main = self.loop.create_task(coro, context=context)
         self._run()
@@ -546,7 +556,8 @@ class FlowDrive:
         if main.cancelled():
             return Errored("exception", "CancelledError: the workflow cancelled itself")
         error = main.exception()
-        if not isinstance(error, Restart):
+        # A TaskGroup around flow.restart(...) raises it in a group.
+        if error is None or not all(isinstance(e, Restart) for e in _leaves(error)):
             self._restart = None  # the code went on after it
         if error is None:
             try:
@@ -571,10 +582,12 @@ class FlowDrive:
 
     def make_wait(self, awaited: Any) -> Any:
         """Return the coroutine of a wait such as `ask(...)`, or what was given."""
-        from continuations.authoring.tool_waits import is_tool_wait  # noqa: PLC0415 - circular
+        from continuations.authoring.tool_waits import FlowWait, is_tool_wait  # noqa: PLC0415 - circular
 
         if not is_tool_wait(awaited):
             return awaited
+        if isinstance(awaited, FlowWait):
+            awaited.mark()
         rules = WAIT_RULES[awaited.kind]
         self._check_running(f"{rules.function}(...)")
         if not rules.has_object:
@@ -688,11 +701,8 @@ def _text_of(error: BaseException) -> str:
 
 
 def _error_of(call: FlowCall, outcome: OutcomeEntry) -> CallError:
-    kind = _ERRORS[outcome.end]
-    text = outcome.content
-    for prefix in ("ERROR: ", "DENIED: ", "EXPIRED: ", "CANCELLED: "):
-        text = text.removeprefix(prefix)
-    return kind(text, call=outcome.call_id, tool=call.tool, code=outcome.code)
+    facts = {"call": outcome.call_id, "tool": call.tool, "code": outcome.code}
+    return _ERRORS[outcome.end](outcome.content, **facts)
 
 
 def _other_arguments(recorded: str, made: str) -> list[str]:

@@ -79,7 +79,8 @@ def message_words(message_json: str) -> str:
     from continuations.core.messages import Message  # noqa: PLC0415 - only messages need it
 
     message: Message = Message.from_json(message_json)
-    calls = ", ".join(each.tool for each in message.tool_calls)
+    # A workflow that waits by itself has calls of `.ask` and so on.
+    calls = ", ".join(each.tool.removeprefix(".") for each in message.tool_calls)
     text = message.content or (f"(calls {calls})" if calls else "")
     if message.has_attachments:
         from continuations.core.attachment_parts import labelled_text  # noqa: PLC0415 - rarely needed

@@ -238,8 +238,8 @@ class CallEnded(BaseEvent):
         call: Id of the call. `None` if the call began in the same version.
         tool: Name of the tool.
         tool_call_id: Id of the call in the transcript.
-        result: The text that the model reads. `None` if the frame of the call ended in
-            the same version.
+        result: The text that the model reads. `None` if the frame of the call ended,
+            or its workflow began anew, in the same version.
         end: How the call ended: `returned`, `answered`, `denied`, `expired`,
             `cancelled`, `not_executed`, `invalid` or `error`. A person has `answered`
             instead of the tool. A call that was `not_executed` had an unknown outcome.

@@ -252,6 +252,11 @@ class _VersionDiff:
         old = self._before.logs.get(frame_id) if self._before else None
         return history.added_messages(old, log, self._after.frames[frame_id])
 
+    def _is_anew(self, frame_id: str) -> bool:
+        """Return whether a workflow has begun anew; its calls have ended then."""
+        old = self._before.logs.get(frame_id) if self._before else None
+        return old is not None and old.id != self._after.logs[frame_id].id
+
     def _add_frame(self, row: FrameRow) -> None:  # noqa: C901 - one branch for each event
         added = self._added_messages(row.id)
         calls = self._calls_of.get(row.id, [])
@@ -266,6 +271,9 @@ class _VersionDiff:
             values = {"agent": agent, "call": row.parent_call_id}
             self._add(run_stream.FrameStarted, frame=row.id, path=path, **values)
         open_calls = self._old_calls_of.get(row.id, [])
+        if row.step and is_known and self._is_anew(row.id):
+            for each in open_calls:
+                self._end_call(each, path, _result_of_row(each))
         by_tool_call_id = {each.tool_call_id: each for each in (*open_calls, *calls)}
         asked: dict[str, str] = {}
         handoffs = [each for each in changes if each[0] is run_stream.Handoff]

@@ -33,6 +33,9 @@ CANCELLED_BY_WORKFLOW = "The workflow cancelled it."
 BY_WORKFLOW = "workflow"
 # How a call ended, in an outcome.
 OUTCOME_ENDS = frozenset({"returned", "failed", "denied", "expired", "cancelled"})
+# The words with which models read how a call ended. The code gets a class instead.
+_WORDS_FOR_MODELS = ("ERROR: ", "DENIED: ", "EXPIRED: ", "NOT EXECUTED: ")
+_CANCELLED = "CANCELLED"
 # More entries are not replayed: the frame fails with the code `entries`.
 MAX_ENTRIES = 20_000
 MANY_ENTRIES = 5_000
@@ -240,7 +243,19 @@ def outcome_of(call: CallRow, at: int) -> OutcomeEntry:
     if isinstance(state, Refused):
         end = state.code if state.code in OUTCOME_ENDS else "denied"
     assert isinstance(state, Errored | Refused)  # noqa: S101 - for the type checkers
-    return OutcomeEntry(call.id, state.content, at, end, state.code, by, edited=edited)
+    content = _without_word(state.content)
+    return OutcomeEntry(call.id, content, at, end, state.code, by, edited=edited)
+
+
+def _without_word(content: str) -> str:
+    """Return the error of a call without the word that models read first."""
+    for word in _WORDS_FOR_MODELS:
+        if content.startswith(word):
+            return content[len(word) :]
+    if content.startswith(_CANCELLED):
+        rest = content.removeprefix(_CANCELLED)
+        return rest.removeprefix(": ") if rest[:1] == ":" else f"it was cancelled{rest}"
+    return content
 
 
 def last_time(messages: Sequence[Message]) -> int:

@@ -24,6 +24,7 @@ from continuations.core.rows.deadline_actions import Escalate
 from continuations.core.rows.decisions import Decision, Verdict
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.slots import Slot, after_slot, objection_to
+from continuations.core.visible_text import shorten
 from continuations.engine import deadlines
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.arrivals.readiness import check_tools, due_decisions
@@ -123,6 +124,12 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
     """
     root: Agent[Any]
     if not isinstance(agent, Agent) and hasattr(agent, "workflow"):
+        if input:
+            msg = (
+                f"run: {agent.name}.bind(...) has the arguments of the workflow, and "
+                f"the input {shorten(str(input), 40)!r} was given too. Leave it out."
+            )
+            raise InvalidInput(msg)
         root, input = agent.workflow, agent  # noqa: A001 - as the parameter
     else:
         root = cast("Agent[Any]", agent)

@@ -17,6 +17,7 @@ from continuations.core.rows.workflow_history import (
     InvalidEntry,
     OutcomeEntry,
     StartEntry,
+    entry_of,
     last_time,
     outcome_of,
 )
@@ -67,9 +68,11 @@ class FlowDrives:
             agent = self.stack_binding.find_agent(state, frame.id)
             if agent is not None:
                 _check_kind(state, frame, agent)
-            if agent is None or not frame.step or frame.step == "new":
+            if agent is None or not frame.step:
                 continue
             drive = self._drive(state, frame)
+            if frame.step == "new":
+                continue
             alarm = _alarm_of(state, frame.id)
             deadline = None if alarm is None else alarm.deadline
             due = None if deadline is None else to_milliseconds(deadline)
@@ -95,9 +98,10 @@ class FlowDrives:
             str if renames is None else renames.newest_name,
         )
         self._drives[frame.id] = drive
-        if frame.step == "new":
-            return drive
         try:
+            if frame.step == "new":
+                drive.check_start(entry_of(log.messages[0]))
+                return drive
             drive.replay(log.entries)
             drive.check_at_end(ends=frame.step == "ends", waits=frame.step == "waits")
         except (HistoryDiffers, InvalidEntry) as error:

@@ -74,6 +74,7 @@ def test_names_are_the_same_in_every_process() -> None:
     assert isinstance(outcome, Suspended)
     version = outcome.continuation.version
     seen: dict[int, tuple[str, ...]] = {}
+    runner = make_runner(shop, store=store, clock=clock)
     for _ in range(5):
         runner = make_runner(shop, store=store, clock=clock)
         seen |= tasks_of(runner)

@@ -1,0 +1,330 @@
+"""The ends of calls: their texts, their events, and calls that the code gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+from continuations import (
+    Answer,
+    Approve,
+    Deny,
+    Finished,
+    Flow,
+    Suspended,
+    ask,
+    run,
+    sleep,
+    wait_for,
+    workflow,
+)
+from continuations.authoring.workflow.drive import FlowDrive
+from continuations.errors import CallError, InvalidInput, WorkflowChanged
+from continuations.events import CallEnded, CallStarted
+from continuations_storage import MemoryStore
+from tests.clocks import ManualClock
+from tests.engine.workflows.flow_tools import (
+    RUN,
+    add,
+    fail,
+    make_runner,
+    objects,
+    pay,
+    the_wait,
+)
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+
+
+# Texts -------------------------------------------------------------------------------
+
+
+@workflow(tools=[pay, fail])
+async def with_texts(flow: Flow) -> list[str]:
+    """Return what the code reads about calls that did not return."""
+    texts: list[str] = []
+    calls: list[Any] = [
+        flow.call(fail, "no paper"),
+        flow.call(pay, 1),
+        flow.call(pay, 2),
+    ]
+    for call in calls:
+        try:
+            await call
+        except CallError as error:
+            texts.append(error.text)
+    try:
+        await ask("Well?")
+    except CallError as error:
+        texts.append(error.text)
+    return texts
+
+
+def test_code_reads_texts_without_the_words_for_models(
+    environment: RunEnvironment,
+) -> None:
+    del environment
+    runner = make_runner(with_texts)
+    runner.start(with_texts.bind(), run_id=RUN)
+    runner.decide(the_wait(runner.resume(RUN)), Deny(by="kim", reason="Too dear."))
+    second = runner.resume(RUN)
+    assert isinstance(second, Suspended)
+    runner.cancel(RUN, call=second.waits[0].call_id, by="kim")
+    third = runner.resume(RUN)
+    assert isinstance(third, Suspended)
+    runner.cancel(RUN, call=third.waits[0].call_id, by="kim")
+
+    assert [
+        "the tool failed: ValueError: no paper",
+        "a person refused this call. It was not executed. Reason: Too dear.",
+        "it was not executed. An operator cancelled it.",
+        "it was cancelled while it waited. An operator cancelled it.",
+    ] == runner.resume(RUN).result()
+    stored = [each.text for each in third.continuation.run_state.logs["f1"].messages]
+    assert any("no paper" in text for text in stored)
+    assert not [text for text in stored if "ERROR: " in text or "DENIED: " in text]
+
+
+def test_answer_that_no_longer_fits_its_type_fails_the_call(
+    environment: RunEnvironment,
+) -> None:
+    """It fitted when it was given, and the code of the next process takes less."""
+    del environment
+
+    def asks_for(type_: Any) -> Any:
+        @workflow(name="work")
+        async def work(_flow: Flow) -> str:
+            try:
+                return str(await ask("How many?", type_))
+            except CallError as error:
+                return f"{error.code}: {error.text}"
+
+        return work
+
+    store, wide, narrow = MemoryStore(), asks_for(int), asks_for(Literal[1, 2])
+    waiting = make_runner(wide, store=store).start(wide.bind(), run_id=RUN)
+    make_runner(wide, store=store).decide(the_wait(waiting, "question"), Answer(7))
+
+    output = make_runner(narrow, store=store).resume(RUN).result()
+    assert output.startswith("result: the result does not fit its type: ")
+
+
+# Events ------------------------------------------------------------------------------
+
+
+@workflow(tools=[add])
+async def anew(flow: Flow, number: int = 0) -> int:
+    """Begin anew in the version that has the outcome of a call."""
+    await flow.call(add, number, 1)
+    if number < 2:
+        flow.restart(number + 1)
+    return number
+
+
+def test_call_that_ended_before_a_restart_has_an_event(
+    environment: RunEnvironment,
+) -> None:
+    """The version has no result of it: its history has begun anew."""
+    del environment
+    runner = make_runner(anew)
+    assert 2 == runner.start(anew.bind(), run_id=RUN).result()
+
+    events = [*runner.events(RUN)]
+    started = [each.call for each in events if isinstance(each, CallStarted)]
+    assert started == [each.call for each in events if isinstance(each, CallEnded)]
+    assert 3 == len(started)
+
+
+def test_function_begins_anew_in_the_body_of_a_group(
+    environment: RunEnvironment,
+) -> None:
+    """A TaskGroup raises what its body raises in a group."""
+
+    @workflow(tools=[add])
+    async def grouped(flow: Flow, number: int = 0) -> int:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(sleep(timedelta(days=1)))  # pyright: ignore[reportArgumentType]
+            await flow.call(add, number, 1)
+            if number < 2:
+                flow.restart(number + 1)
+            return number
+
+    clock = ManualClock()
+    runner = make_runner(grouped, clock=clock)
+    runner.start(grouped.bind(), run_id=RUN)
+    clock.seconds += timedelta(days=2).total_seconds()
+
+    assert isinstance(runner.resume(RUN), Finished)
+    assert ["add 0+1", "add 1+1", "add 2+1"] == environment.effect_names()
+
+
+# Calls that the code gives up --------------------------------------------------------
+
+
+def test_call_that_is_given_up_in_its_own_step_never_begins(
+    environment: RunEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody is told that it was not awaited: the code awaits a task of it."""
+
+    @workflow(tools=[add])
+    async def gives_up(flow: Flow) -> str:
+        never = asyncio.create_task(flow.call(add, 1, 1))
+        never.cancel()
+        begun = asyncio.create_task(flow.call(add, 2, 2))
+        await asyncio.sleep(0)
+        begun.cancel()
+        await flow.call(add, 3, 3)
+        return await ask("Well?")
+
+    store = MemoryStore()
+    runner = make_runner(gives_up, store=store)
+    waiting = runner.start(gives_up.bind(), run_id=RUN)
+    make_runner(gives_up, store=store).decide(
+        the_wait(waiting, "question"), Answer("yes")
+    )
+    assert "yes" == make_runner(gives_up, store=store).resume(RUN).result()
+
+    assert ["add 3+3"] == environment.effect_names()
+    assert not [each for each in caplog.messages if "never awaited" in each]
+
+
+def test_operator_cancels_one_branch_and_the_other_goes_on(
+    environment: RunEnvironment,
+) -> None:
+    @workflow(tools=[pay])
+    async def both(flow: Flow) -> list[str]:
+        calls = [flow.call(pay, cents) for cents in (1, 2)]
+        done = await asyncio.gather(*calls, return_exceptions=True)
+        return [str(each) for each in done]
+
+    runner = make_runner(both)
+    waiting = runner.start(both.bind(), run_id=RUN)
+    assert isinstance(waiting, Suspended)
+    first, second = waiting.waits
+    runner.cancel(RUN, call=first.call_id, by="kim")
+    runner.decide(second.id, Approve(by="kim"))
+
+    cancelled, paid = runner.resume(RUN).result()
+    assert "An operator cancelled it." in cancelled
+    assert "paid 2" == paid
+    assert ["pay 2"] == environment.effect_names()
+
+
+# What the developer is told ----------------------------------------------------------
+
+
+def test_forgotten_await_of_a_wait_is_logged(
+    environment: RunEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A wait that is awaited later, in another process too, is none."""
+    del environment
+
+    @workflow
+    async def forgets(_flow: Flow) -> str:
+        later = ask("First?")
+        sleep(timedelta(days=30))
+        answer = await ask("Second?")
+        return answer + await later
+
+    store = MemoryStore()
+    waiting = make_runner(forgets, store=store).start(forgets.bind(), run_id=RUN)
+    text = (
+        "sleep(...) was called in a workflow and never awaited, so it did not wait. "
+        "Write: await sleep(...)."
+    )
+    assert [text] == [each for each in caplog.messages if "awaited" in each]
+    for answer in ("a", "b"):
+        make_runner(forgets, store=store).decide(
+            the_wait(waiting, "question"), Answer(answer)
+        )
+        waiting = make_runner(forgets, store=store).resume(RUN)
+    assert "ab" == waiting.output
+    assert {text} == {each for each in caplog.messages if "awaited" in each}
+
+
+def test_slow_step_is_logged(
+    environment: RunEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
+    del environment
+
+    @workflow(tools=[add])
+    async def slow(flow: Flow) -> int:
+        number = await flow.call(add, 1, 1)
+        time.sleep(1.01)  # noqa: ASYNC251 - what a workflow must not do
+        return number
+
+    assert 2 == make_runner(slow).start(slow.bind(), run_id=RUN).result()
+    [text] = [each for each in caplog.messages if "a step took" in each]
+    assert "workflow slow: a step took 1.0 s" in text
+    assert "Move the work to a tool." in text
+
+
+def test_run_takes_no_input_beside_the_arguments() -> None:
+    @workflow
+    async def echo(_flow: Flow, number: int) -> int:
+        return number
+
+    with pytest.raises(InvalidInput, match="the input 'x' was given too"):
+        run(echo.bind(3), "x")
+    assert 3 == run(echo.bind(3)).result()
+
+
+# Replays -----------------------------------------------------------------------------
+
+
+def test_drift_refuses_a_new_run_whose_arguments_do_not_fit() -> None:
+    """Its code has never run, so only its arguments can differ."""
+
+    @workflow(name="work")
+    async def before(_flow: Flow, first: int) -> int:
+        return first
+
+    @workflow(name="work")
+    async def after(_flow: Flow, first: int, second: int) -> int:
+        return first + second
+
+    store = MemoryStore()
+    make_runner(before, store=store).start(before.bind(1), run_id=RUN, work=False)
+    stored = objects(store)
+
+    [row] = make_runner(after, store=store).drift(run=RUN)
+    assert ["refuse"] == [why.verdict for why in row.why]
+    with pytest.raises(WorkflowChanged, match="a new parameter needs a default"):
+        make_runner(after, store=store).resume(RUN)
+    assert stored == objects(store)
+    assert 1 == make_runner(before, store=store).resume(RUN).result()
+
+
+@pytest.mark.parametrize(("event", "key"), [("paid", "b"), ("sent", "a")])
+def test_event_and_its_key_are_compared(event: str, key: str) -> None:
+    def waits_for(event: str, key: str) -> Any:
+        @workflow(name="work")
+        async def work(_flow: Flow) -> Any:
+            return await wait_for(event, int, key=key)
+
+        return work
+
+    store, first = MemoryStore(), waits_for("paid", "a")
+    make_runner(first, store=store).start(first.bind(), run_id=RUN)
+
+    with pytest.raises(WorkflowChanged, match="other arguments than the history"):
+        make_runner(waits_for(event, key), store=store).resume(RUN)
+    assert isinstance(make_runner(first, store=store).resume(RUN), Suspended)
+
+
+def test_outer_loop_comes_back_after_an_exception() -> None:
+    """A replay that fails leaves the loop of its caller as it was."""
+
+    async def replay() -> bool:
+        outer = asyncio.get_running_loop()
+        drive = FlowDrive(anew, 1)
+        with pytest.raises(RuntimeError, match="broken"), drive.loop.running():
+            raise RuntimeError("broken")
+        return asyncio.get_running_loop() is outer
+
+    assert asyncio.run(replay())
