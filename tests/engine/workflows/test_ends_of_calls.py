@@ -169,7 +169,7 @@ def test_function_begins_anew_in_the_body_of_a_group(
 def test_call_that_is_given_up_in_its_own_step_never_begins(
     environment: RunEnvironment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nobody is told that it was not awaited: the code awaits a task of it."""
+    """No warning says that a call was not awaited: the code awaits its task."""
 
     @workflow(tools=[add])
     async def gives_up(flow: Flow) -> str:
@@ -221,7 +221,7 @@ def test_operator_cancels_one_branch_and_the_other_goes_on(
 def test_forgotten_await_of_a_wait_is_logged(
     environment: RunEnvironment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A wait that is awaited later, in another process too, is none."""
+    """A wait that is awaited later, in another process too, is no mistake."""
     del environment
 
     @workflow
