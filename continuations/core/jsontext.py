@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 # Python's json module is recursive: the depth that it can read depends on the stack of
 # its caller. Stored text must load everywhere, so this limit is below all of those.
@@ -75,43 +75,17 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _SCALAR_TYPES = frozenset({str, int, float, bool, type(None)})
 
 
-def _make_writer(*, sort_keys: bool) -> Callable[[object], str]:
-    """Return the `encode` of an encoder, which takes half of the time here.
-
-    `json.dumps` makes an encoder for each value, and `encode` makes its C part.
-    """
-    encoder = json.JSONEncoder(
+# json.dumps would make an encoder for each value, and json.loads a decoder for each
+# text.
+_ENCODER, _CANONICAL_ENCODER = (
+    json.JSONEncoder(
         ensure_ascii=False,
         allow_nan=False,
         separators=(",", ":"),
         sort_keys=sort_keys,
     )
-    prepare: Any = getattr(json.encoder, "c_make_encoder", None)
-    if prepare is None:  # this Python has no C part
-        return encoder.encode
-    chunks_of = prepare(
-        None,  # do not look for values that contain themselves
-        encoder.default,
-        json.encoder.encode_basestring,
-        encoder.indent,
-        encoder.key_separator,
-        encoder.item_separator,
-        encoder.sort_keys,
-        encoder.skipkeys,
-        encoder.allow_nan,
-    )
-
-    def write(value: object) -> str:
-        try:
-            return "".join(chunks_of(value, 0))
-        except RecursionError:
-            return encoder.encode(value)  # which says what is wrong with it
-
-    return write
-
-
-_write, _write_canonical = (_make_writer(sort_keys=each) for each in (False, True))
-# json.loads would make a decoder for each text.
+    for sort_keys in (False, True)
+)
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_float)
 _PARSED_AT_ONCE = 256
 _LOSSLESS_DECODER = json.JSONDecoder(
@@ -191,17 +165,17 @@ def dump(value: object) -> str:
     The settings are those of the openai client, so that joined texts are the same
     bytes that the client would send. Raises `NotJson` if JSON cannot hold the value.
     """
-    return _dump(value, _write)
+    return _dump(value, _ENCODER)
 
 
 def canonical(value: object) -> str:
     """Return the canonical JSON text of a value: sorted keys, no white space."""
-    return _dump(value, _write_canonical)
+    return _dump(value, _CANONICAL_ENCODER)
 
 
-def _dump(value: object, write: Callable[[object], str]) -> str:
+def _dump(value: object, encoder: json.JSONEncoder) -> str:
     try:
-        text = write(value)
+        text = encoder.encode(value)
     except RecursionError:
         raise NotJson(_TOO_DEEP) from None
     except (TypeError, ValueError) as error:
