@@ -68,6 +68,11 @@ _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|vs|cf|no|approx|Inc|St)\.\s")
 _WORD = re.compile(r"\b[A-Za-z][A-Za-z'-]*\b")
 _ITEM = re.compile(r"^\s*([-*+]|\d+[.)])\s+")
 _FIELD = re.compile(r"^\s*[*\w.,`\[\]| ]{1,60}( \([^)]*\))?:(\s|$)")
+# A command has the section "Arguments and options".
+_SECTION = re.compile(
+    r"(Args|Arguments and options|Returns|Raises|Yields|Attributes|Example|Examples|"
+    r"Note|Warning):"
+)
 _PRAGMA = re.compile(
     r"#\s*(noqa|type:|pyright:|ruff:|mypy:|pragma|!|fmt:|-{3,}|={3,}|--8<--)"
 )
@@ -163,10 +168,7 @@ def docstring_paragraphs(text: str, first_line: int) -> Iterator[Paragraph]:
             code = True
             continue
         code = code and not stripped
-        names_section = re.fullmatch(
-            r"(Args|Returns|Raises|Yields|Attributes|Example|Examples|Note|Warning):",
-            stripped,
-        )
+        names_section = _SECTION.fullmatch(stripped)
         new_item = _ITEM.match(line) or (section and _FIELD.match(line))
         if block and (not stripped or names_section or new_item):
             yield Paragraph(start, " ".join(block))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 
 from continuations.cli.application import load_context
-from continuations.cli.command import Command, with_common_options
+from continuations.cli.command import Command, as_command
 from continuations.cli.options import (
-    By,
-    Context,
-    Files,
-    MessageText,
+    Natural,
     UsageError,
     input_with_files,
     resolve_actor,
@@ -21,66 +18,20 @@ from continuations.cli.options import (
 )
 from continuations.core.visible_text import escape_invisible
 
-ChatAgent = Annotated[
-    str | None,
-    typer.Argument(metavar="AGENT", help="The agent, if the runner has more than one."),
-]
-ChatKey = Annotated[
-    str,
-    typer.Option(
-        metavar="KEY",
-        help="Names the conversation. The same agent and key are the same "
-        "conversation, in every process.",
-    ),
-]
-OneMessage = Annotated[
-    str | None,
-    typer.Option("--message", "-m", metavar="TEXT", help="Send one message and exit."),
-]
-MessageId = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="ID",
-        help="Your id of the --message: a repeated command sends one message, and "
-        "prints its reply.",
-    ),
-]
-BusyRule = Annotated[
-    Literal["queue", "merge", "interrupt"],
-    typer.Option(
-        help="What happens to a message while an earlier one is answered: it waits its "
-        "turn, the agent reads it in the same reply, or the earlier reply is stopped."
-    ),
-]
-HistoryLength = Annotated[
-    int,
-    typer.Option(min=0, metavar="N", help="Show the last N messages at the start."),
-]
-Person = Annotated[
-    str | None,
-    typer.Option(
-        "--by",
-        metavar="NAME",
-        envvar="CONTINUATIONS_BY",
-        help="The person who writes and decides. Default: the user of this process.",
-    ),
-]
 
-
-@with_common_options
+@as_command
 def chat(  # noqa: PLR0913 - one parameter for each option
     command: Command,
-    agent: ChatAgent = None,
+    agent: str | None = None,
     *,
-    key: ChatKey,
-    message: OneMessage = None,
-    message_id: MessageId = None,
-    file: Files = None,
-    when_busy: BusyRule = "queue",
-    history: HistoryLength = 10,
-    by: Person = None,
-    context: Context = None,
+    key: str,
+    message: str | None = None,
+    message_id: str | None = None,
+    file: list[str] | None = None,
+    when_busy: Literal["queue", "merge", "interrupt"] = "queue",
+    history: Natural = 10,
+    by: str | None = None,
+    context: str | None = None,
 ) -> None:
     """Talk to an agent, also days later and from another machine.
 
@@ -89,6 +40,19 @@ def chat(  # noqa: PLR0913 - one parameter for each option
 
     If the input is no terminal, each line is one message. With --json, each reply is
     one line of JSON.
+
+    Arguments and options:
+        agent (AGENT): The agent, if the runner has more than one.
+        key (KEY): Names the conversation. The same agent and key are the same
+            conversation, in every process.
+        message (--message -m TEXT): Send one message and exit.
+        message_id (--id ID): Your id of the --message: a repeated command sends one
+            message, and prints its reply.
+        when_busy: What happens to a message while an earlier one is answered: it waits
+            its turn, the agent reads it in the same reply, or the earlier reply is
+            stopped.
+        history (N): Show the last N messages at the start.
+        by (NAME): The person who writes and decides. Default: the user of this process.
     """
     if message_id is not None and message is None:
         msg = "--id is the id of the --message. Add --message TEXT, or leave --id out."
@@ -103,7 +67,7 @@ def chat(  # noqa: PLR0913 - one parameter for each option
     from continuations.cli.chat_session import ChatPipe, ChatSession, next_command  # noqa: PLC0415
     from continuations.cli.chat_terminal import ChatTerminal  # noqa: PLC0415
 
-    runner = command.runner_with_agents(may_be_first=True)
+    runner = command.runner("needed", may_be_first=True)
     thread = runner.thread(agent, key=key)
     actor = resolve_actor(by)
     session = ChatSession(runner, thread, actor, load_context(context))
@@ -121,38 +85,30 @@ def chat(  # noqa: PLR0913 - one parameter for each option
         raise typer.Exit(code)
 
 
-PostedId = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="ID",
-        help="Your id of the message: a repeated command sends one message.",
-    ),
-]
-
-
-@with_common_options
+@as_command
 def post(
     command: Command,
-    agent: Annotated[
-        str, typer.Argument(metavar="AGENT", help="The agent of the conversation.")
-    ],
-    text: MessageText,
+    agent: str,
+    text: str,
     *,
-    key: Annotated[
-        str, typer.Option(metavar="KEY", help="Names the conversation, as for `chat`.")
-    ],
-    file: Files = None,
-    message_id: PostedId = None,
-    by: By = None,
+    key: str,
+    file: list[str] | None = None,
+    message_id: str | None = None,
+    by: str | None = None,
 ) -> None:
     """Post a message to a conversation, and do not wait. Needs no agent code.
 
     The first message begins the conversation. A worker that has the agent replies.
+
+    Arguments and options:
+        agent (AGENT): The agent of the conversation.
+        key (KEY): Names the conversation, as for `chat`.
+        message_id (--id ID): Your id of the message: a repeated command sends one
+            message.
     """
     actor = resolve_actor(by)
     message = input_with_files(text, file or [])
-    thread = command.runner_without_agents(may_be_first=True).thread(agent, key=key)
+    thread = command.runner(may_be_first=True).thread(agent, key=key)
     ticket = thread.post(message, by=actor.name, id=message_id, door=actor.door)
     write_actor_note(actor)
     name, number = escape_invisible(ticket.run_id), ticket.number

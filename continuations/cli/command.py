@@ -1,7 +1,14 @@
-"""One call of a command: the options that almost all commands have, and their use.
+"""A command: how it reads its arguments and options, opens the store, and prints.
 
-A command of this form is a function whose first argument is a `Command`. The decorator
-`with_common_options` gives it the options `--json`, `--app` and `--store`.
+A command is a function whose first argument is a `Command`. The command line follows
+from the function:
+
+- its name is the name of the command
+- a parameter is an argument of the command, and a keyword-only parameter an option
+- its docstring is the help. The section "Arguments and options" has the names, the
+  metavar and the words of a parameter: `event_id (--id ID): Your id of the event.`
+
+Words that several commands share stand in `continuations.cli.options.SHARED_WORDS`.
 
 Deciding and inspecting need a store and no application code. Starting and resuming
 need the code, and only they import its module.
@@ -10,25 +17,32 @@ need the code, and only they import its module.
 from __future__ import annotations
 
 import inspect
+import re
+from functools import cached_property
 from inspect import Parameter, Signature
 from os import environ
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Concatenate,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    get_args,
+    get_origin,
+)
+
+import typer
 
 import continuations
 from continuations.cli.application import groups_of, load_runner
-from continuations.cli.options import (
-    App,
-    Json,
-    RunId,
-    StoreUrl,
-    UsageError,
-    check_run_id,
-)
+from continuations.cli.options import SHARED_WORDS, UsageError, check_run_id
 from continuations.cli.output import write_json, write_lines
 from continuations.ledger.objects import check_folder_exists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from continuations import Runner
 
@@ -50,44 +64,47 @@ class Command(NamedTuple):
     store: str | None
     as_json: bool = False
 
-    def runner_without_agents(self, *, may_be_first: bool = False) -> Runner:
-        """Return a runner that inspects and decides.
-
-        With a store, the application is imported only if it must tell groups of a
-        person.
+    def runner(
+        self,
+        agents: Literal["unused", "if given", "needed"] = "unused",
+        *,
+        may_be_first: bool = False,
+    ) -> Runner:
+        """Return the runner of `--store` or of `--app`.
 
         Args:
+            agents: Whether the command uses the agents of `--app`. If they are unused
+                and there is a store, the application is imported only if it must tell
+                the groups of a person.
             may_be_first: Whether the command may make the folder of a `file:` store.
 
         Raises:
-            UsageError: There is no store.
+            UsageError: There is no store or no application, or the application cannot
+                be loaded.
             StoreUnavailable: The folder does not exist, and the command does not make
                 it.
         """
+        if agents == "needed" or (agents == "if given" and self.app is not None):
+            runner = self._application()
+        else:
+            runner = self._without_agents()
+        if not may_be_first:
+            check_folder_exists(runner.store)
+        return runner
+
+    def _without_agents(self) -> Runner:
         if self.store is not None:
             groups = None if self.app is None else groups_of(self.app)
-            runner = continuations.Runner([], store=self.store, groups=groups)
-        elif self.app is not None:
-            runner = load_runner(self.app, None)
-        else:
-            msg = (
-                "--store is missing. Pass --store URL (file:PATH or "
-                "s3://BUCKET/PREFIX) or set CONTINUATIONS_STORE."
-            )
-            raise UsageError(msg)
-        return _checked(runner, may_be_first=may_be_first)
+            return continuations.Runner([], store=self.store, groups=groups)
+        if self.app is not None:
+            return load_runner(self.app, None)
+        msg = (
+            "--store is missing. Pass --store URL (file:PATH or "
+            "s3://BUCKET/PREFIX) or set CONTINUATIONS_STORE."
+        )
+        raise UsageError(msg)
 
-    def runner_with_agents(self, *, may_be_first: bool = False) -> Runner:
-        """Return the runner of the application.
-
-        Args:
-            may_be_first: Whether the command may make the folder of a `file:` store.
-
-        Raises:
-            UsageError: There is no application, or it cannot be loaded.
-            StoreUnavailable: The folder does not exist, and the command does not make
-                it.
-        """
+    def _application(self) -> Runner:
         if self.app is None:
             msg = (
                 f"--app is missing: `{self.name}` runs your agents. Pass --app "
@@ -95,26 +112,7 @@ class Command(NamedTuple):
                 "AsyncRunner or an Agent."
             )
             raise UsageError(msg)
-        runner = load_runner(self.app, self.store)
-        return _checked(runner, may_be_first=may_be_first)
-
-    def runner(self, *, may_be_first: bool = False) -> Runner:
-        """Return a runner with the agents of `--app`, or without agents.
-
-        Args:
-            may_be_first: Whether the command may make the folder of a `file:` store.
-
-        Returns:
-            The runner.
-
-        Raises:
-            UsageError: There is no store, or the application cannot be loaded.
-            StoreUnavailable: The folder does not exist, and the command does not make
-                it.
-        """
-        if self.app is None:
-            return self.runner_without_agents(may_be_first=may_be_first)
-        return self.runner_with_agents(may_be_first=may_be_first)
+        return load_runner(self.app, self.store)
 
     @property
     def given_options(self) -> list[str]:
@@ -143,17 +141,84 @@ class Command(NamedTuple):
             write_lines(lines)
 
 
-def _checked(runner: Runner, *, may_be_first: bool) -> Runner:
-    if not may_be_first:
-        check_folder_exists(runner.store)
-    return runner
+# Words of the help --------------------------------------------------------------
 
-
-_COMMON: dict[str, tuple[Any, object]] = {
-    "json": (Json, False),
-    "app": (App, None),
-    "store": (StoreUrl, None),
+_SECTION = "\n\nArguments and options:\n"
+# A parameter with its names and metavar in brackets, if any, and its words.
+_ENTRY = re.compile(r"^ {4}(\w+)(?: \((.*?)\))?: (.*(?:\n {8}.*)*)", re.MULTILINE)
+# The options that an environment variable sets too, by their parameters.
+_VARIABLES: Mapping[str, str] = {
+    "app": "CONTINUATIONS_APP",
+    "approved_by": "CONTINUATIONS_BY",
+    "by": "CONTINUATIONS_BY",
+    "context": "CONTINUATIONS_CONTEXT",
+    "store": "CONTINUATIONS_STORE",
 }
+
+
+class Words(NamedTuple):
+    """The words of the help about a parameter.
+
+    Attributes:
+        names: The names of the option, if they are not that of the parameter.
+        metavar: The word for its value; `None` for the name of its type.
+        text: The description.
+    """
+
+    names: tuple[str, ...]
+    metavar: str | None
+    text: str
+
+
+def help_and_words(docstring: str | None) -> tuple[str, str]:
+    """Return the help of a command, and the section about its parameters."""
+    help_text, _, section = inspect.cleandoc(docstring or "").partition(_SECTION)
+    return help_text, section
+
+
+def words_of(text: str) -> dict[str, Words]:
+    """Return the words about each parameter in a section of a docstring."""
+    found: dict[str, Words] = {}
+    for name, brackets, words in _ENTRY.findall(text):
+        parts = brackets.split()
+        names = tuple(each for each in parts if each.startswith("-"))
+        metavar = " ".join(each for each in parts if each not in names) or None
+        found[name] = Words(names, metavar, " ".join(words.split()))
+    return found
+
+
+def described(parameter: Parameter, words: Words) -> Parameter:
+    """Return a parameter whose annotation has the argument or option of typer."""
+    kind, default = parameter.annotation, parameter.default
+    given: dict[str, Any] = {"metavar": words.metavar, "help": words.text}
+    if get_origin(kind) is Annotated:
+        kind, limits = get_args(kind)
+        given |= limits._asdict()
+    if parameter.kind is not Parameter.KEYWORD_ONLY:
+        info = typer.Argument(**given, show_default=default != "")
+    else:
+        name = parameter.name.replace("_", "-")
+        own_name = f"--{name}/--no-{name}" if default is True else f"--{name}"
+        variable = _VARIABLES.get(parameter.name)
+        info = typer.Option(*(words.names or [own_name]), envvar=variable, **given)
+    return parameter.replace(annotation=Annotated[kind, info])
+
+
+def option(name: str, kind: object, default: object = None) -> Parameter:
+    """Return the parameter of an option."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+# The function of a command -------------------------------------------------------
+
+# The common options, with their default values.
+_COMMON: Mapping[str, tuple[object, object]] = {
+    "json": (bool, False),
+    "app": (str | None, None),
+    "store": (str | None, None),
+}
+# The parameters that are the argument RUN.
+_RUNS = ("run", "run_id")
 
 
 class CommandFunction:
@@ -166,9 +231,10 @@ class CommandFunction:
     def __init__(
         self,
         name: str,
-        help_text: str | None,
+        help_text: str,
         run: Callable[..., None],
-        own_parameters: Callable[[], list[Parameter]],
+        own_parameters: Callable[[], Iterable[Parameter]],
+        common: Iterable[str] = _COMMON,
     ) -> None:
         """Make the function of a command.
 
@@ -178,48 +244,58 @@ class CommandFunction:
             run: Called with a `Command`, and the values of its own parameters by name.
             own_parameters: Returns its arguments and options without the common ones,
                 unless a common one has another place or other words in the help.
+            common: The names of its common options.
         """
         self.__name__ = name
         self.__doc__ = help_text
         self.__annotations__ = {}
         self._run = run
         self._own_parameters = own_parameters
+        self._common = common
+
+    @cached_property
+    def _own(self) -> dict[str, Parameter]:
+        return {each.name: each for each in self._own_parameters()}
 
     @property
     def __signature__(self) -> Signature:
         """The signature that typer reads."""
-        own = self._own_parameters()
-        names = {each.name for each in own}
-        common = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-            for name, (kind, default) in _COMMON.items()
-            if name not in names
-        ]
-        return Signature([*own, *common])
+        parameters = dict(self._own)
+        words = words_of(SHARED_WORDS)
+        for name in self._common:
+            common = described(option(name, *_COMMON[name]), words[name])
+            parameters.setdefault(name, common)
+        return Signature([*parameters.values()])
 
     def __call__(self, **values: Any) -> None:
         """Run the command; raise `UsageError` if RUN is the id of a wait."""
-        name, own = self.__name__, self._own_parameters()
-        for each in own:
-            if each.annotation == RunId:
-                check_run_id(values[each.name], command=name)
-        command = Command(name, values["app"], values["store"], values["json"])
-        self._run(command, **{each.name: values[each.name] for each in own})
+        own, as_json = self._own, values.get("json", False)
+        for name in _RUNS:
+            if name in own and own[name].kind is not Parameter.KEYWORD_ONLY:
+                check_run_id(values[name], command=self.__name__)
+        command = Command(self.__name__, values["app"], values["store"], as_json)
+        self._run(command, **{name: values[name] for name in own})
 
 
-def with_common_options(
+def as_command(
     function: Callable[Concatenate[Command, Parameters], None],
+    *,
+    common: Iterable[str] = _COMMON,
 ) -> CommandFunction:
-    """Give a command the options `--json`, `--app` and `--store`, and check its RUN.
+    """Make a command of a function.
 
     Args:
-        function: The function. Its name is that of the command, and its parameters
-            after the first are the command's own arguments and options.
+        function: The function. Its parameters after the first are the command's own
+            arguments and options.
+        common: The names of the common options.
     """
+    help_text, section = help_and_words(function.__doc__)
 
-    def own_parameters() -> list[Parameter]:
-        read = inspect.signature(function, eval_str=True)
-        return list(read.parameters.values())[1:]
+    def own_parameters() -> Iterator[Parameter]:
+        words = words_of(f"{SHARED_WORDS}\n{section}")
+        read = inspect.signature(function, eval_str=True).parameters
+        for each in list(read.values())[1:]:
+            yield described(each, words[each.name])
 
     name = function.__name__
-    return CommandFunction(name, function.__doc__, function, own_parameters)
+    return CommandFunction(name, help_text, function, own_parameters, common)

@@ -1,26 +1,22 @@
-"""The commands that end waits, or give them time.
+"""The commands that decide waits, or give them time.
 
-Decisions end them (approve, deny, answer, fail, decide), and so do events (publish). A
-heartbeat gives the wait of a job more time.
+Decisions end them: approve, deny, answer, fail, decide. A heartbeat gives the wait of a
+job more time.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 import continuations
 from continuations.cli import LIBRARY_ERROR, formatting
-from continuations.cli.command import Command, with_common_options
+from continuations.cli.command import Command, as_command
 from continuations.cli.options import (
-    By,
-    Reason,
-    Shown,
     UsageError,
-    WaitId,
     check_wait_id,
     find_wait_id,
     parse_arguments,
@@ -35,7 +31,6 @@ from continuations.core.visible_text import escape_invisible
 from continuations.errors import ContinuationsError
 from continuations.present.json_forms import decide_json
 from continuations.present.problems import find_problem_type
-from continuations.present.times import counted
 from continuations.wire.report import to_json, utc_text
 
 if TYPE_CHECKING:
@@ -47,59 +42,39 @@ if TYPE_CHECKING:
     from continuations.serve.http.decision_bodies import PostedDecision
 
 
-@with_common_options
+@as_command
 def approve(  # noqa: PLR0913 - one parameter for each option
     command: Command,
-    wait: WaitId,
+    wait: str,
     *,
-    by: By = None,
-    reason: Reason = None,
-    arguments: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON|@FILE",
-            help="Run the call with these arguments in place of the model's.",
-        ),
-    ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON|@FILE",
-            help="The form that the policy asks for, as a JSON object. `show WAIT` "
-            "lists its fields.",
-        ),
-    ] = None,
-    remember: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON|@FILE",
-            help='A grant for later calls in this run: {"tool": "pay", "arguments": '
-            '{JSON Schema}, "until": "2027-01-01T00:00:00Z"}.',
-        ),
-    ] = None,
-    run_again: Annotated[
-        bool,
-        typer.Option(
-            "--run-again",
-            help="For a call with an unknown outcome: you know that it did not happen. "
-            "The next resume runs it.",
-        ),
-    ] = False,
-    shown: Shown = None,
+    by: str | None = None,
+    reason: str | None = None,
+    arguments: str | None = None,
+    form: str | None = None,
+    remember: str | None = None,
+    run_again: bool = False,
+    shown: str | None = None,
 ) -> None:
-    """Approve a call: it runs exactly as the wait shows it. Needs no agent code."""
+    """Approve a call: it runs exactly as the wait shows it. Needs no agent code.
+
+    Arguments and options:
+        arguments (JSON|@FILE): Run the call with these arguments in place of the
+            model's.
+        form (JSON|@FILE): The form that the policy asks for, as a JSON object. `show
+            WAIT` lists its fields.
+        remember (JSON|@FILE): A grant for later calls in this run: {"tool": "pay",
+            "arguments": {JSON Schema}, "until": "2027-01-01T00:00:00Z"}.
+        run_again: For a call with an unknown outcome: you know that it did not happen.
+            The next resume runs it.
+    """
     _check_run_again(wait, run_again=run_again)
     edited: Any = None if arguments is None else parse_arguments(arguments)
     filled: Any = None if form is None else parse_arguments(form, name="--form")
     grant = None if remember is None else parse_grant(remember)
-    make_verdict = partial(
-        continuations.Approve,
-        reason=reason,
-        arguments=edited,
-        form=filled,
-        remember=grant,
+    verdict = partial(
+        continuations.Approve, arguments=edited, form=filled, remember=grant
     )
-    _decide(command, wait, by, make_verdict, shown)
+    _decide(command, wait, by, partial(verdict, reason=reason), shown)
 
 
 def _check_run_again(wait: str, *, run_again: bool) -> None:
@@ -123,61 +98,64 @@ def _check_run_again(wait: str, *, run_again: bool) -> None:
         raise UsageError(msg)
 
 
-@with_common_options
+@as_command
 def deny(
     command: Command,
-    wait: WaitId,
+    wait: str,
     *,
-    by: By = None,
-    reason: Reason = None,
-    shown: Shown = None,
+    by: str | None = None,
+    reason: str | None = None,
+    shown: str | None = None,
 ) -> None:
     """Deny a call: it does not run, and the model sees why. Needs no agent code."""
-    make_verdict = partial(continuations.Deny, reason=reason)
-    _decide(command, wait, by, make_verdict, shown)
+    _decide(command, wait, by, partial(continuations.Deny, reason=reason), shown)
 
 
-@with_common_options
+@as_command
 def answer(
     command: Command,
-    wait: WaitId,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="The answer, as JSON.")],
+    wait: str,
+    value: str,
     *,
-    text: Annotated[
-        bool, typer.Option("--text", help="VALUE is plain text, not JSON.")
-    ] = False,
-    by: By = None,
-    reason: Reason = None,
-    shown: Shown = None,
+    text: bool = False,
+    by: str | None = None,
+    reason: str | None = None,
+    shown: str | None = None,
 ) -> None:
     """Answer a wait. Needs no agent code.
 
     For a question: the answer. For an event or a job: its data. For an approval: the
     result; the call does not run. For an unknown outcome: the call did happen, with
     this result.
+
+    Arguments and options:
+        value (VALUE): The answer, as JSON.
+        text: VALUE is plain text, not JSON.
     """
     hint = "Pass --text if it is plain text, or write it as JSON."
     parsed = value if text else parse_json_value(value, name="VALUE", hint=hint)
-    make_verdict = partial(continuations.Answer, parsed, reason=reason)
-    _decide(command, wait, by, make_verdict, shown)
+    verdict = partial(continuations.Answer, parsed, reason=reason)
+    _decide(command, wait, by, verdict, shown)
 
 
-@with_common_options
+@as_command
 def fail(
     command: Command,
-    wait: WaitId,
-    error: Annotated[str, typer.Argument(metavar="ERROR", help="What failed.")],
+    wait: str,
+    error: str,
     *,
-    by: By = None,
-    reason: Reason = None,
-    shown: Shown = None,
+    by: str | None = None,
+    reason: str | None = None,
+    shown: str | None = None,
 ) -> None:
     """Say that an awaited event does not come, or that a job failed.
 
     The model reads the error. Needs no agent code.
+
+    Arguments and options:
+        error (ERROR): What failed.
     """
-    make_verdict = partial(continuations.Fail, error, reason=reason)
-    _decide(command, wait, by, make_verdict, shown)
+    _decide(command, wait, by, partial(continuations.Fail, error, reason=reason), shown)
 
 
 def _decide(
@@ -187,7 +165,7 @@ def _decide(
     make_verdict: Callable[..., Verdict],
     shown: str | None,
 ) -> None:
-    runner = command.runner_without_agents()
+    runner = command.runner()
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
     wait = None if command.as_json else _open_wait(runner, wait_id)
@@ -205,26 +183,19 @@ def _open_wait(runner: Runner, wait_id: str) -> Wait | None:
     return None
 
 
-@with_common_options
-def decide(
-    command: Command,
-    decisions: Annotated[
-        str,
-        typer.Argument(
-            metavar="JSON|@FILE",
-            help='A list such as [{"wait_id": WAIT, "decision": "approve"}].',
-        ),
-    ],
-    *,
-    by: By = None,
-) -> None:
+@as_command
+def decide(command: Command, decisions: str, *, by: str | None = None) -> None:
     """Decide several waits; each has a result of its own. Needs no agent code.
 
     The exit code is 5 if a decision was not recorded; the others are recorded.
+
+    Arguments and options:
+        decisions (JSON|@FILE): A list such as
+            [{"wait_id": WAIT, "decision": "approve"}].
     """
     actor = resolve_actor(by)
     posted = _posted(parse_arguments(decisions, name="DECISIONS"), actor.name)
-    results = command.runner_without_agents().decide_all(
+    results = command.runner().decide_all(
         {wait_id: each.verdict for wait_id, each in posted.items()},
         shown={wait_id: each.shown for wait_id, each in posted.items() if each.shown},
         door=actor.door,
@@ -272,69 +243,18 @@ def _result_json(wait_id: str, result: Decision | Vote | Exception) -> dict[str,
     return {"wait_id": wait_id, **form}
 
 
-@with_common_options
-def publish(
-    command: Command,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="The name of the event, as the tool passes it to wait_for().",
-        ),
-    ],
-    *,
-    data: Annotated[
-        str, typer.Option(metavar="JSON", help="The data, as JSON.")
-    ] = "null",
-    key: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="The key that wait_for() has; default: none."),
-    ] = None,
-    event_id: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="ID",
-            help="Your id of the event: a repeated command publishes one event.",
-        ),
-    ] = None,
-    by: By = None,
-) -> None:
-    """Publish an event for all waiting runs. Needs no agent code.
-
-    The event ends each wait of this name and key. A wait that is opened within 24 hours
-    takes the event too.
-    """
-    value = parse_json_value(data, name="--data", hint="Write a text in quotes.")
-    actor = resolve_actor(by)
-    publication = command.runner_without_agents(may_be_first=True).publish(
-        name, value, key=key, by=actor.name, id=event_id, door=actor.door
-    )
-    write_actor_note(actor)
-    count = len(publication.run_ids)
-    runs = counted(count, "run")
-    lines = [f"event {publication.id} is published; it ended waits of {runs}"]
-    lines += [escape_invisible(f"  {run_id}") for run_id in publication.run_ids]
-    lines += ["next: continuations sweep"] if count else []
-    command.write(partial(to_json, publication), lines)
-
-
-@with_common_options
+@as_command
 def heartbeat(
-    command: Command,
-    wait: WaitId,
-    *,
-    extend: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", help="Seconds from now to the new deadline."),
-    ],
-    by: By = None,
+    command: Command, wait: str, *, extend: float, by: str | None = None
 ) -> None:
     """Say that a job of another system is in progress: its wait gets more time.
 
     A deadline never moves to an earlier time. Needs no agent code.
+
+    Arguments and options:
+        extend (SECONDS): Seconds from now to the new deadline.
     """
-    runner = command.runner_without_agents()
+    runner = command.runner()
     check_wait_id(runner, wait)
     actor = resolve_actor(by)
     extended = runner.heartbeat(wait, extend=extend, by=actor.name)

@@ -8,15 +8,13 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from continuations.cli import formatting, stack_tree
 from continuations.cli.application import store_name
-from continuations.cli.command import Command, with_common_options
+from continuations.cli.command import Command, as_command
 from continuations.cli.options import (
-    By,
-    RunId,
-    Transcript,
+    Limits,
+    Positive,
+    PositiveOrNone,
     UsageError,
     resolve_actor,
 )
@@ -54,52 +52,31 @@ if TYPE_CHECKING:
     from continuations.wire.arrivals import InboxMessage
     from continuations_storage import Store
 
-Approver = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="List only the waits that this person may decide now. --app tells the "
-        "groups of the person.",
-    ),
-]
 
-
-Kinds = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--kind",
-        metavar="KIND",
-        help="List only the waits of this kind: approval, question, unknown, input, "
-        "output, event, timer, external, model or operator. Repeat it for more kinds. "
-        "Default: the kinds that ask a person.",
-    ),
-]
-IdsOnly = Annotated[
-    bool, typer.Option("--ids", help="Print only the ids, one per line.")
-]
-
-
-@with_common_options
+@as_command
 def waiting(
     command: Command,
     *,
-    ids: IdsOnly = False,
-    kind: Kinds = None,
-    approver: Approver = None,
-    due: Annotated[
-        bool,
-        typer.Option(
-            "--due",
-            help="Show tool and deadline of the waits that ask a person, the next "
-            "deadlines first.",
-        ),
-    ] = False,
+    ids: bool = False,
+    kind: list[str] | None = None,
+    approver: str | None = None,
+    due: bool = False,
 ) -> None:
-    """List the open waits of a store. Needs no agent code."""
+    """List the open waits of a store. Needs no agent code.
+
+    Arguments and options:
+        kind (KIND): List only the waits of this kind: approval, question, unknown,
+            input, output, event, timer, external, model or operator. Repeat it for more
+            kinds. Default: the kinds that ask a person.
+        approver (NAME): List only the waits that this person may decide now. --app
+            tells the groups of the person.
+        due: Show tool and deadline of the waits that ask a person, the next deadlines
+            first.
+    """
     if due and approver is not None:
         msg = "--approver cannot be combined with --due. Leave one of them out."
         raise UsageError(msg)
-    runner = command.runner_without_agents()
+    runner = command.runner()
     if due:
         _write_worklist(runner, as_json=command.as_json)
         return
@@ -158,53 +135,35 @@ def _write_worklist(runner: Runner, *, as_json: bool) -> None:
 _PAGE_ROWS = 50
 _MAX_COUNTED = 100
 
-Whose = Annotated[
-    str,
-    typer.Option(
-        "--for",
-        metavar="me|all",
-        help="me: the waits that --by may decide now. all: all waits that ask a "
-        "person.",
-    ),
-]
-Kind = Annotated[
-    str | None,
-    typer.Option(metavar="KIND", help="Only waits of this kind, for example question."),
-]
-Words = Annotated[
-    str,
-    typer.Option(
-        "--filter",
-        metavar="TEXT",
-        help="Only waits that show each of these words: in the title, the path, the "
-        "run or a fact.",
-    ),
-]
 
-
-@with_common_options
+@as_command
 def inbox(
     command: Command,
     *,
-    whose: Whose = "me",
-    kind: Kind = None,
-    words: Words = "",
-    limit: Annotated[
-        int,
-        typer.Option(min=1, max=MAX_PAGE, metavar="N", help="Show at most N waits."),
-    ] = _PAGE_ROWS,
-    by: By = None,
+    whose: str = "me",
+    kind: str | None = None,
+    words: str = "",
+    limit: Annotated[int, Limits(1, MAX_PAGE)] = _PAGE_ROWS,
+    by: str | None = None,
 ) -> None:
     """Show what waits for a decision, due first. Needs no agent code.
 
     Each wait shows its kind, its effect, the time that is left, a few facts and its
     id. `show WAIT` has everything that you need to decide. In a pipe, deadlines are
     times, and the output has no colors.
+
+    Arguments and options:
+        whose (--for me|all): me: the waits that --by may decide now. all: all waits
+            that ask a person.
+        kind (KIND): Only waits of this kind, for example question.
+        words (--filter TEXT): Only waits that show each of these words: in the title,
+            the path, the run or a fact.
+        limit (N): Show at most N waits.
     """
     if whose not in ("me", "all"):
         msg = f"--for must be me or all, got {whose!r}. Pass --for me --by NAME."
         raise UsageError(msg)
-    runner = command.runner_without_agents()
+    runner = command.runner()
     person = resolve_actor(by).name if whose == "me" else None
     if person is not None:
         _note_unknown_groups(runner, person)
@@ -286,35 +245,28 @@ def _plain_lines(
     yield from others
 
 
-@with_common_options
+@as_command
 def runs(
     command: Command,
     *,
-    status: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STATUS",
-            help="live, ended, running, suspended, resting, finished, failed or "
-            "cancelled. Default: all.",
-        ),
-    ] = None,
-    agent: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only runs of this root agent.")
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="NAME=VALUE", help="Only runs with this label."),
-    ] = None,
-    after: Annotated[
-        str, typer.Option(metavar="CURSOR", help="Only runs after this cursor.")
-    ] = "",
-    limit: Annotated[
-        int, typer.Option(min=1, metavar="N", help="List at most N runs.")
-    ] = 100,
-    ids: IdsOnly = False,
+    status: str | None = None,
+    agent: str | None = None,
+    label: str | None = None,
+    after: str = "",
+    limit: Positive = 100,
+    ids: bool = False,
 ) -> None:
-    """List the runs of a store. Needs no agent code."""
-    runner = command.runner_without_agents()
+    """List the runs of a store. Needs no agent code.
+
+    Arguments and options:
+        status (STATUS): live, ended, running, suspended, resting, finished, failed or
+            cancelled. Default: all.
+        agent (NAME): Only runs of this root agent.
+        label (NAME=VALUE): Only runs with this label.
+        after (CURSOR): Only runs after this cursor.
+        limit (N): List at most N runs.
+    """
+    runner = command.runner()
     found = runner.runs(agent=agent, status=status, label=label, after=after)
     rows = list(islice(found, limit + 1))
     if len(rows) > limit:
@@ -330,46 +282,30 @@ def runs(
         write_note(f"No such runs in {store_name(runner.store)}.")
 
 
-@with_common_options
+@as_command
 def show(
     command: Command,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|WAIT|AGENT",
-            help="The id of a run or of a wait. With --key, an agent.",
-        ),
-    ],
+    name: str,
     *,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY", help="Show the conversation of the agent with this key."
-        ),
-    ] = None,
-    version: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="An earlier version of the run. Default: newest."
-        ),
-    ] = None,
-    everything: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="Show all levels of the tree. A terminal shows 3, and counts the "
-            "calls below.",
-        ),
-    ] = False,
-    transcript: Transcript = False,
+    key: str | None = None,
+    version: PositiveOrNone = None,
+    everything: bool = False,
+    transcript: bool = False,
 ) -> None:
     """Show the stack of a run as a tree, or one wait. Needs no agent code.
 
     A conversation is a run: name it by its agent and --key, or by its run id. On a
     terminal, a wait is shown in the order of its page in the console, with the commands
     that decide it. In a pipe, the output has no colors, and nothing is folded.
+
+    Arguments and options:
+        name (RUN|WAIT|AGENT): The id of a run or of a wait. With --key, an agent.
+        key (KEY): Show the conversation of the agent with this key.
+        version (N): An earlier version of the run. Default: newest.
+        everything (--all): Show all levels of the tree. A terminal shows 3, and counts
+            the calls below.
     """
-    runner = command.runner_without_agents()
+    runner = command.runner()
     if key is not None:
         name = _conversation_id(runner, name, key)
     if "@" in name:
@@ -464,22 +400,22 @@ def _missing_code(command: Command, run_id: str) -> Iterator[str]:
         )
         return
     with suppress(ContinuationsError):
-        for row in command.runner_with_agents().drift(run=run_id):
+        for row in command.runner("needed").drift(run=run_id):
             for reason in row.why:
                 if reason.verdict == "refuse":
                     lacks = f"{command.app} does not continue it: {reason.text}"
                     yield escape_invisible(lacks)
 
 
-@with_common_options
-def audit(command: Command, run: RunId) -> None:
+@as_command
+def audit(command: Command, run: str) -> None:
     """Print who decided what about a run, one JSON object per line.
 
     Needs no agent code. Each line is a decision of a person, a program or a rule, an
     expiry, a signal or the request to cancel the run, with its time, door and digest.
     """
     # The lines are JSON with and without the option.
-    for line in command.runner_without_agents().audit(run):
+    for line in command.runner().audit(run):
         write_json(to_json(line))
 
 

@@ -9,20 +9,23 @@ without such a function has a command too, which prints each member of the form.
 from __future__ import annotations
 
 import inspect
-import re
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from inspect import Parameter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from continuations.cli import FAILED
-from continuations.cli.command import Command, CommandFunction
+from continuations.cli.command import (
+    Command,
+    CommandFunction,
+    described,
+    help_and_words,
+    option,
+    words_of,
+)
 from continuations.cli.options import (
-    By,
-    Files,
-    MessageText,
-    RunId,
-    Why,
+    SHARED_WORDS,
     input_with_files,
     parse_json_value,
     resolve_actor,
@@ -45,6 +48,7 @@ from continuations.serve.operation_calls import (
 )
 from continuations.serve.operations import OPERATIONS
 from continuations.wire.fields import readable_time
+from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -62,7 +66,7 @@ class Done(NamedTuple):
     """The result of a command, with its arguments and options.
 
     Attributes:
-        run: The id of the run, escaped.
+        run: The id of the run, escaped; "" without one.
         given: The arguments and options, by the names of the method's parameters.
         result: The result of the method.
     """
@@ -153,6 +157,27 @@ def signal(done: Done) -> Iterator[str]:
     yield f"next: continuations resume {done.run}"
 
 
+def publish(done: Done) -> Iterator[str]:
+    """Publish an event for all waiting runs. Needs no agent code.
+
+    The event ends each wait of this name and key. A wait that is opened within 24 hours
+    takes the event too.
+
+    Arguments and options:
+        name (NAME): The name of the event, as the tool passes it to wait_for().
+        data (JSON): The data, as JSON.
+        key (KEY): The key that wait_for() has; default: none.
+        id (ID): Your id of the event: a repeated command publishes one event.
+    """
+    event, run_ids = done.result.id, done.result.run_ids
+    runs = counted(len(run_ids), "run")
+    yield f"event {event} is published; it ended waits of {runs}"
+    for run_id in run_ids:
+        yield escape_invisible(f"  {run_id}")
+    if run_ids:
+        yield "next: continuations sweep"
+
+
 def wake(done: Done) -> Iterator[str]:
     """Let the next resume or sweep ask the models that a run waits for.
 
@@ -220,6 +245,7 @@ _TEXTS: Mapping[str, Callable[[Done], Iterator[str]]] = {
     "drop_signals": drop_signals,
     "grants": grants,
     "pause": pause,
+    "publish": publish,
     "revoke": revoke,
     "send": send,
     "signal": signal,
@@ -233,9 +259,12 @@ _FAILED: Mapping[str, Callable[[Done], bool]] = {"cancel": _came_too_late}
 
 # Arguments and options ----------------------------------------------------------
 
-Parameter = inspect.Parameter
-# Other parameters have the words of the method's docstring.
-_PARAMETERS: Mapping[str, Any] = {"run_id": RunId, "reason": Why, "text": MessageText}
+# Other parameters have the words of a function above, or of the method's docstring.
+_WORDS = """
+    run_id (RUN): The id of a run.
+    reason (TEXT): Why. It is recorded.
+    text (TEXT): The message.
+"""
 # By the first part of an annotation: the type of an option. The command reads JSON.
 _TYPES: Mapping[str, type] = {
     "Any": str,
@@ -248,9 +277,14 @@ _TYPES: Mapping[str, type] = {
 _WITH_FILES = "UserText"
 
 
+def _method(operation: Operation) -> str:
+    """Return the name of the method, also if HTTP calls it in a function of its own."""
+    return operation.call or operation.id
+
+
 def _own_parameters(operation: Operation) -> dict[str, Parameter]:
     """Return the parameters of the method that are no facts about the sender."""
-    method = getattr(AsyncRunner, operation.call)
+    method = getattr(AsyncRunner, _method(operation))
     return {
         name: each
         for name, each in inspect.signature(method).parameters.items()
@@ -258,52 +292,31 @@ def _own_parameters(operation: Operation) -> dict[str, Parameter]:
     }
 
 
-def _command_parameter(operation: Operation, own: Parameter) -> Parameter:
-    """Return the argument or option of a command for a parameter of the method."""
-    annotation = _PARAMETERS.get(own.name) or _described(operation, own)
-    default = own.default
-    if own.annotation == "Any" and default is not Parameter.empty:
-        default = jsontext.dump(default)
-    return _option(own.name, annotation, default=default)
-
-
-def _described(operation: Operation, own: Parameter) -> Any:
-    kind: Any = _TYPES[own.annotation.partition(" ")[0]]
-    words = _words_of(operation.call, own.name)
-    name = own.name.replace("_", "-")
-    if own.name in positional_names(operation):
-        return Annotated[kind, typer.Argument(metavar=name.upper(), help=words)]
-    metavar = "JSON" if own.annotation == "Any" else name.upper()
-    if own.default is None:
-        kind = kind | None
-    if kind is bool:
-        flag = f"--{name}/--no-{name}" if own.default else f"--{name}"
-        return Annotated[bool, typer.Option(flag, help=words)]
-    return Annotated[kind, typer.Option(f"--{name}", metavar=metavar, help=words)]
-
-
-def _words_of(method: str, parameter: str) -> str:
-    """Return the words of a parameter in the docstring of a method."""
-    text = inspect.getdoc(getattr(AsyncRunner, method)) or ""
-    found = re.search(rf"^    {parameter}: (.*(?:\n {{8}}.*)*)", text, re.MULTILINE)
-    return " ".join(found[1].split()) if found else ""
-
-
-def _option(name: str, annotation: Any, *, default: Any = None) -> Parameter:
-    kind = Parameter.KEYWORD_ONLY
-    return Parameter(name, kind, default=default, annotation=annotation)
-
-
-def _parameters(operation: Operation) -> list[Parameter]:
-    """Return the arguments and options of a command, without the common ones."""
-    parameters: list[Parameter] = []
+def _parameters(operation: Operation, section: str) -> Iterator[Parameter]:
+    """Yield the arguments and options of a command, without the common ones."""
+    shared = words_of(SHARED_WORDS)
+    method = inspect.getdoc(getattr(AsyncRunner, _method(operation)))
+    words = words_of(f"{method}\n{_WORDS}\n{section}")
     for own in _own_parameters(operation).values():
-        parameters.append(_command_parameter(operation, own))
+        about = words[own.name]
+        if about.metavar is None and own.annotation != "bool":
+            metavar = "JSON" if own.annotation == "Any" else own.name.upper()
+            about = about._replace(metavar=metavar)
+        yield described(_command_parameter(operation, own), about)
         if own.annotation == _WITH_FILES:
-            parameters.append(_option("file", Files))
+            yield described(option("file", list[str] | None), shared["file"])
     if operation.sender:
-        parameters.append(_option("by", By))
-    return parameters
+        yield described(option("by", str | None), shared["by"])
+
+
+def _command_parameter(operation: Operation, own: Parameter) -> Parameter:
+    """Return a parameter of the method as an argument or option of the command."""
+    kind: Any = _TYPES[own.annotation.partition(" ")[0]]
+    if own.name in positional_names(operation):
+        return own.replace(annotation=kind)
+    if own.annotation == "Any":
+        return option(own.name, kind, jsontext.dump(own.default))
+    return option(own.name, kind if own.default else kind | None, own.default)
 
 
 # The command --------------------------------------------------------------------
@@ -327,24 +340,27 @@ def _run(operation: Operation, command: Command, **values: Any) -> None:
     """Make the call of an operation, and print its result."""
     given = _given(operation, values)
     actor = resolve_actor(values["by"]) if operation.sender else None
-    runner = command.runner_without_agents()
+    runner = command.runner(may_be_first=operation.works_without_folder)
     sender = (
         Sender("", Door("cli")) if actor is None else Sender(actor.name, actor.door)
     )
+    method = _method(operation)
     by_position, by_name = arguments_of(operation, given, sender)
-    result = getattr(runner, operation.call)(*by_position, **by_name)
-    done = Done(escape_invisible(given["run_id"]), given, result)
-    has_failed = operation.call in _FAILED and _FAILED[operation.call](done)
+    result = getattr(runner, method)(*by_position, **by_name)
+    done = Done(escape_invisible(given.get("run_id", "")), given, result)
+    has_failed = method in _FAILED and _FAILED[method](done)
     if actor is not None and not has_failed:
         write_actor_note(actor)
     form = partial(_form, operation, runner, done)
-    text = _TEXTS.get(operation.call)
+    text = _TEXTS.get(method)
     command.write(form, _member_lines(form) if text is None else text(done))
     if has_failed:
         raise typer.Exit(FAILED)
 
 
 def _form(operation: Operation, runner: Runner, done: Done) -> Any:
+    if operation.form not in FORMS:
+        return to_json(done.result)
     viewer = TextsViewer(runner.async_runner, SystemClock(), done.given)
     shown = FORMS[operation.form](viewer, done.given["run_id"], done.result)
     form = portal.run_until_complete(shown)
@@ -358,12 +374,14 @@ def _member_lines(form: Callable[[], Any]) -> Iterator[str]:
 
 def command_of(operation: Operation) -> CommandFunction:
     """Return the function of a command; its parameters are those of the method."""
-    text = _TEXTS.get(operation.call)
-    words = (
+    text = _TEXTS.get(_method(operation))
+    docstring = (
         f"{operation.summary}. Needs no agent code." if text is None else text.__doc__
     )
-    run, parameters = partial(_run, operation), partial(_parameters, operation)
-    return CommandFunction(operation.command, words, run, parameters)
+    help_text, section = help_and_words(docstring)
+    run = partial(_run, operation)
+    parameters = partial(_parameters, operation, section)
+    return CommandFunction(operation.command, help_text, run, parameters)
 
 
 COMMANDS: Mapping[str, CommandFunction] = {

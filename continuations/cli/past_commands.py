@@ -6,17 +6,17 @@ import shlex
 import sys
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 import continuations
 from continuations.cli import FAILED
-from continuations.cli.command import Command, with_common_options
+from continuations.cli.command import Command, as_command
 from continuations.cli.options import (
-    By,
-    RunId,
-    Transcript,
+    Natural,
+    Positive,
+    PositiveOrNone,
     UsageError,
     parse_json_value,
     parse_pairs,
@@ -45,28 +45,28 @@ if TYPE_CHECKING:
 _MAX_TEXT_CHARS = 200
 
 
-@with_common_options
+@as_command
 def history(
     command: Command,
-    run: RunId,
+    run: str,
     *,
-    after: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Only versions after this one.")
-    ] = 0,
-    limit: Annotated[
-        int, typer.Option(min=1, metavar="N", help="List at most N versions.")
-    ] = 100,
-    transcript: Transcript = False,
+    after: Natural = 0,
+    limit: Positive = 100,
+    transcript: bool = False,
 ) -> None:
     """List the versions of a run: when, by whom, and what changed. Needs no agent code.
 
     `show RUN --version N` shows one of them, and `diff` compares two.
+
+    Arguments and options:
+        after (N): Only versions after this one.
+        limit (N): List at most N versions.
     """
     from continuations.cli.event_lines import version_lines  # noqa: PLC0415 - rarely used
     from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
     from continuations.core.reading.withheld_texts import shown_version  # noqa: PLC0415 - rarely used
 
-    found = command.runner_without_agents().history(run, after=after)
+    found = command.runner().history(run, after=after)
     detail = detail_of(transcript=transcript)
     versions = (shown_version(each, detail) for each in found)
     last = after
@@ -80,25 +80,26 @@ def history(
         write_note(f"More versions follow. List them with --after {last}")
 
 
-@with_common_options
+@as_command
 def diff(
     command: Command,
-    run: RunId,
-    before: Annotated[
-        int, typer.Argument(min=1, metavar="A", help="The number of a version.")
-    ],
-    after: Annotated[
-        int, typer.Argument(min=1, metavar="B", help="The number of another version.")
-    ],
+    run: str,
+    before: Positive,
+    after: Positive,
     *,
-    transcript: Transcript = False,
+    transcript: bool = False,
 ) -> None:
-    """Compare two versions of a run. Needs no agent code."""
+    """Compare two versions of a run. Needs no agent code.
+
+    Arguments and options:
+        before (A): The number of a version.
+        after (B): The number of another version.
+    """
     from continuations.cli.event_lines import difference_lines  # noqa: PLC0415 - rarely used
     from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
     from continuations.core.reading.withheld_texts import shown_difference  # noqa: PLC0415 - rarely used
 
-    found = command.runner_without_agents().diff(run, before, after)
+    found = command.runner().diff(run, before, after)
     found = shown_difference(found, detail_of(transcript=transcript))
     if command.as_json:
         write_json(difference_json(found, "transcript"))
@@ -106,62 +107,35 @@ def diff(
         print_lines(difference_lines(found))
 
 
-Decide = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="WAIT=VERDICT",
-        help="Decide an open wait of the version: WAIT=approve, WAIT=deny or "
-        "WAIT=answer:JSON. Repeat it for more waits.",
-    ),
-]
-Results = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--result",
-        metavar="CALL=JSON",
-        help="The result of an open call of the version; its tool does not run.",
-    ),
-]
-Messages = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--message",
-        metavar="FRAME=TEXT",
-        help="A message of the user that is added to an agent, for example f1=Hello.",
-    ),
-]
-
-
-@with_common_options
+@as_command
 def fork(
     command: Command,
-    run: RunId,
+    run: str,
     *,
-    version: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="The version to go on from. Default: the newest."
-        ),
-    ] = None,
-    run_id: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="The id of the fork. A repeat with the same id does nothing more. "
-            "Default: a new one.",
-        ),
-    ] = None,
-    decide: Decide = None,
-    result: Results = None,
-    message: Messages = None,
-    by: By = None,
+    version: PositiveOrNone = None,
+    run_id: str | None = None,
+    decide: list[str] | None = None,
+    result: list[str] | None = None,
+    message: list[str] | None = None,
+    by: str | None = None,
 ) -> None:
     """Start a new run from a version of a run, also of an ended one. Nothing runs.
 
     Everything that the run was allowed to do, or started, is asked about again. --app
     tells which tools only read; without it, calls of all tools are asked about.
+
+    Arguments and options:
+        version (N): The version to go on from. Default: the newest.
+        run_id (ID): The id of the fork. A repeat with the same id does nothing more.
+            Default: a new one.
+        decide (WAIT=VERDICT): Decide an open wait of the version: WAIT=approve,
+            WAIT=deny or WAIT=answer:JSON. Repeat it for more waits.
+        result (CALL=JSON): The result of an open call of the version; its tool does not
+            run.
+        message (FRAME=TEXT): A message of the user that is added to an agent, for
+            example f1=Hello.
     """
-    runner = command.runner()
+    runner = command.runner("if given")
     actor = resolve_actor(by)
     verdicts = {
         wait: _verdict(text, actor.name)
@@ -201,43 +175,34 @@ def _verdict(text: str, by: str) -> Verdict:
     raise UsageError(msg)
 
 
-@with_common_options
+@as_command
 def rewind(
     command: Command,
-    run: RunId,
+    run: str,
     *,
-    version: Annotated[
-        int, typer.Option(min=1, metavar="N", help="The version to go on from.")
-    ],
-    plan: Annotated[
-        bool,
-        typer.Option(
-            "--plan", help="Print what the rewind would do, and stop. Nothing changes."
-        ),
-    ] = False,
-    shown: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIGEST",
-            help="The digest that --plan printed. If the run moved on since, nothing "
-            "changes.",
-        ),
-    ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not show the plan, and do not ask.")
-    ] = False,
-    by: By = None,
+    version: Positive,
+    plan: bool = False,
+    shown: str | None = None,
+    yes: bool = False,
+    by: str | None = None,
 ) -> None:
     """Let a live run go on from an earlier version. Nothing runs.
 
     On a terminal, the command shows the plan and asks. The output lists what is not
     undone: the calls that were started since, and the messages that were read. Fork a
     run that has ended. With --plan, the exit code is 1 if the run cannot go back.
+
+    Arguments and options:
+        version (N): The version to go on from.
+        plan: Print what the rewind would do, and stop. Nothing changes.
+        shown (DIGEST): The digest that --plan printed. If the run moved on since,
+            nothing changes.
+        yes: Do not show the plan, and do not ask.
     """
     if plan and (yes or shown is not None):
         msg = "--plan changes nothing, so it takes no --yes and no --shown."
         raise UsageError(f"{msg} Leave them out.")
-    runner = command.runner()
+    runner = command.runner("if given")
     if plan:
         planned = runner.plan_rewind(run, version)
         form = partial(rewind_json, planned, "texts")
@@ -326,35 +291,26 @@ def _wait_text(wait: Wait) -> str:
     return f"{title} ({escape_invisible(wait.id)})"
 
 
-@with_common_options
+@as_command
 def watch(
     command: Command,
-    run: RunId,
+    run: str,
     *,
-    after: Annotated[
-        str,
-        typer.Option(
-            metavar="CURSOR",
-            help="Print only the events after this cursor, for example 3.2.",
-        ),
-    ] = "",
-    follow: Annotated[
-        bool,
-        typer.Option(
-            "--follow",
-            "-f",
-            help="Wait for the next events until the run ends or the thread rests. "
-            "Ctrl-C stops it, and never the run.",
-        ),
-    ] = False,
-    transcript: Transcript = False,
+    after: str = "",
+    follow: bool = False,
+    transcript: bool = False,
 ) -> None:
     """Print what happened in a run, one event per line. Needs no agent code.
 
     Each line begins with the cursor of the event, for --after. With --json, each line
     is the whole event; without it, long texts are shortened.
+
+    Arguments and options:
+        after (CURSOR): Print only the events after this cursor, for example 3.2.
+        follow (--follow -f): Wait for the next events until the run ends or the thread
+            rests. Ctrl-C stops it, and never the run.
     """
-    runner = command.runner_without_agents()
+    runner = command.runner()
     detail = detail_of(transcript=transcript)
     found = runner.events(run, after=after, follow=follow)
     events = (shown_event(each, detail) for each in found)

@@ -29,7 +29,6 @@ from continuations.cli.decide_commands import (
     deny,
     fail,
     heartbeat,
-    publish,
 )
 from continuations.cli.inspect_commands import audit, inbox, runs, show, waiting
 from continuations.cli.operation_commands import COMMANDS
@@ -136,7 +135,7 @@ _IN_ORDER: tuple[Callable[..., None] | str, ...] = (
     "signal",
     "signals",
     "drop-signals",
-    publish,
+    "publish",
     heartbeat,
     "wake",
     "pause",

@@ -10,32 +10,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 import continuations
 from continuations.cli import FAILED, LIBRARY_ERROR, formatting
 from continuations.cli.application import load_context
-from continuations.cli.command import Command, with_common_options
+from continuations.cli.command import Command, as_command
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import (
-    Context,
-    Files,
-    Labels,
-    MaxCost,
-    MaxRequests,
-    MaxTokens,
-    NewRunId,
-    Requester,
-    RootAgent,
-    RunId,
-    Settings,
-    Stream,
-    Timeout,
-    Title,
+    PositiveOrNone,
+    SecondsOrNone,
     UsageError,
-    WaitIfBusy,
     input_with_files,
     parse_object,
     parse_pairs,
@@ -66,53 +53,48 @@ if TYPE_CHECKING:
     from continuations.results import DriftRow, SweepResult
 
 
-WorkflowArguments = Annotated[
-    str | None,
-    typer.Option(
-        "--args",
-        metavar="JSON|@FILE",
-        help="The arguments of a workflow, as a JSON object.",
-    ),
-]
-
-
-@with_common_options
+@as_command
 def start(  # noqa: PLR0913 - one parameter for each option
     command: Command,
-    text: Annotated[
-        str,
-        typer.Argument(
-            metavar="[INPUT]",
-            help="The task for the agent, as text.",
-            show_default=False,
-        ),
-    ] = "",
+    text: str = "",
     *,
-    run_id: NewRunId = None,
-    agent: RootAgent = None,
-    args: WorkflowArguments = None,
-    label: Labels = None,
-    title: Title = None,
-    by: Requester = None,
-    no_work: Annotated[
-        bool,
-        typer.Option(
-            "--no-work", help="Only store the run. A sweep or resume works on it."
-        ),
-    ] = False,
-    max_requests: MaxRequests = None,
-    max_tokens: MaxTokens = None,
-    max_cost: MaxCost = None,
-    setting: Settings = None,
-    file: Files = None,
-    context: Context = None,
-    wait_if_busy: WaitIfBusy = False,
-    timeout: Timeout = None,
-    stream: Stream = False,
+    run_id: str | None = None,
+    agent: str | None = None,
+    args: str | None = None,
+    label: list[str] | None = None,
+    title: str | None = None,
+    requester: str | None = None,
+    no_work: bool = False,
+    max_requests: PositiveOrNone = None,
+    max_tokens: PositiveOrNone = None,
+    max_cost: str | None = None,
+    setting: list[str] | None = None,
+    file: list[str] | None = None,
+    context: str | None = None,
+    wait_if_busy: bool = False,
+    timeout: SecondsOrNone = None,
+    stream: bool = False,
 ) -> None:
-    """Start a run and advance it until it ends or must wait."""
+    """Start a run and advance it until it ends or must wait.
+
+    Arguments and options:
+        text ([INPUT]): The task for the agent, as text.
+        run_id (ID): The id of the run. A repeated start with the same id and input
+            continues the same run. Default: a new id.
+        args (JSON|@FILE): The arguments of a workflow, as a JSON object.
+        label (NAME=VALUE): A label by which `runs` finds the run. Repeat it for more
+            labels.
+        title (TEXT): A title for people: listings and the console show it.
+        no_work: Only store the run. A sweep or resume works on it.
+        max_requests (N): Limit the model requests of the run.
+        max_tokens (N): Limit the model tokens of the run.
+        max_cost (AMOUNT): Limit the cost of the run, for example 2.50. The runner needs
+            prices.
+        setting (NAME=JSON): A model setting of the run, for example temperature=0. It
+            is stored. Repeat it for more settings.
+    """
     _check_stream(stream=stream, no_work=no_work)
-    runner = command.runner_with_agents(may_be_first=True)
+    runner = command.runner("needed", may_be_first=True)
     ports = Ports()
     # The id is chosen here, so that every note can name the run.
     name = run_id if run_id is not None else ports.ids.new_ulid(ports.clock.now())
@@ -125,7 +107,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "work": not no_work,
         "labels": parse_pairs(label or [], "--label", "team=finance"),
         "title": title,
-        "by": by,
+        "by": requester,
         "settings": parse_settings(setting or []),
         "on_event": _printer(command, is_wanted=stream),
     }
@@ -168,44 +150,38 @@ def _parse_budget(
     return continuations.Budget(requests=requests, tokens=tokens, cost=cost)
 
 
-@with_common_options
+@as_command
 def resume(
     command: Command,
-    run: RunId,
+    run: str,
     *,
-    context: Context = None,
-    reopen: Annotated[
-        bool,
-        typer.Option(
-            "--reopen",
-            help="Ask again about approved calls whose tool the application lacks. "
-            "Default: the approval is kept for a process with the tool.",
-        ),
-    ] = False,
-    wait_if_busy: WaitIfBusy = False,
-    timeout: Timeout = None,
-    stream: Stream = False,
+    context: str | None = None,
+    reopen: bool = False,
+    wait_if_busy: bool = False,
+    timeout: SecondsOrNone = None,
+    stream: bool = False,
 ) -> None:
-    """Apply the recorded decisions of a run and advance it."""
-    runner = command.runner_with_agents()
+    """Apply the recorded decisions of a run and advance it.
+
+    Arguments and options:
+        reopen: Ask again about approved calls whose tool the application lacks.
+            Default: the approval is kept for a process with the tool.
+    """
+    runner = command.runner("needed")
     given = load_context(context)
     printer = _printer(command, is_wanted=stream)
     advance = _Advance(command, runner, run, given, printer, reopen)
     advance.run(advance.resume, wait_if_busy=wait_if_busy, timeout=timeout)
 
 
-@with_common_options
-def sweep(
-    command: Command,
-    *,
-    context: Context = None,
-) -> None:
+@as_command
+def sweep(command: Command, *, context: str | None = None) -> None:
     """Check the runs that are due, repair them, and resume those that can continue.
 
     Without --app no run is resumed. A run that needs your agents is skipped: a sweep
     with its agents resumes it.
     """
-    runner = command.runner()
+    runner = command.runner("if given")
     result = runner.sweep(context=load_context(context))
     command.write(partial(sweep_result_json, result), _sweep_lines(result))
     for run_id, error in result.errors.items():
@@ -222,19 +198,15 @@ def _sweep_lines(result: SweepResult) -> Iterator[str]:
         yield f"skipped: {run_id}: {result.skipped[run_id]}"
 
 
-@with_common_options
-def drift(
-    command: Command,
-    *,
-    context: Context = None,
-) -> None:
+@as_command
+def drift(command: Command, *, context: str | None = None) -> None:
     """Say what new code would do with the waiting runs. Nothing is written.
 
     Each run that has not ended is one line: accept, reopen (an approved call waits
     again) or refuse (resume raises an error), with the reasons below it. With --json,
     each line is the whole row. The exit code is 0 only if every run is accepted.
     """
-    runner = command.runner_with_agents()
+    runner = command.runner("needed")
     options: dict[str, Any] = {}
     if context is not None:
         options["context"] = load_context(context)
@@ -286,70 +258,44 @@ class FileFormat(StrEnum):
     SNAPLOGIC = "snaplogic"
 
 
-File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="The file of a paused agent.")
-]
-Format = Annotated[
-    FileFormat,
-    typer.Option(
-        "--as",
-        help="The format: `continuation` for the bytes of Continuation.to_bytes(), "
-        "`snaplogic` for the JSON of SnapLogic's agent-continuations.",
-    ),
-]
-Decisions = Annotated[
-    bool,
-    typer.Option(
-        "--decisions",
-        help="Approve the calls that the file marks with `approved: true`. Without "
-        "this option every call waits. `false` is never a decision.",
-    ),
-]
-
-ApprovedBy = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        envvar="CONTINUATIONS_BY",
-        help="The person who approved the calls that --decisions approves. Default: "
-        "the user of this process.",
-    ),
-]
-
-
-@with_common_options
+@as_command
 def adopt(
     command: Command,
-    file: File,
+    file: str,
     *,
-    as_: Format = FileFormat.CONTINUATION,
-    run_id: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="The id of the new run. A repeat with the same id and file does "
-            "nothing. Default: an id that follows from the file.",
-        ),
-    ] = None,
-    agent: RootAgent = None,
-    by: Requester = None,
-    decisions: Decisions = False,
-    approved_by: ApprovedBy = None,
+    as_: FileFormat = FileFormat.CONTINUATION,
+    run_id: str | None = None,
+    agent: str | None = None,
+    requester: str | None = None,
+    decisions: bool = False,
+    approved_by: str | None = None,
 ) -> None:
-    """Store the paused agent of a file as a new run. Nothing runs."""
+    """Store the paused agent of a file as a new run. Nothing runs.
+
+    Arguments and options:
+        file (FILE): The file of a paused agent.
+        as_ (--as): The format: `continuation` for the bytes of Continuation.to_bytes(),
+            `snaplogic` for the JSON of SnapLogic's agent-continuations.
+        run_id (ID): The id of the new run. A repeat with the same id and file does
+            nothing. Default: an id that follows from the file.
+        decisions: Approve the calls that the file marks with `approved: true`. Without
+            this option every call waits. `false` is never a decision.
+        approved_by (NAME): The person who approved the calls that --decisions approves.
+            Default: the user of this process.
+    """
     if as_ is FileFormat.SNAPLOGIC:
         named = command._replace(name="adopt --as snaplogic")
-        runner = named.runner_with_agents(may_be_first=True)
-        paused = _read_snaplogic(file, runner, agent)
-        outcome = runner.adopt(paused.continuation, run_id=run_id, by=by)
+        runner = named.runner("needed", may_be_first=True)
+        paused = _read_snaplogic(Path(file), runner, agent)
+        outcome = runner.adopt(paused.continuation, run_id=run_id, by=requester)
     elif decisions or agent is not None:
         option = "--decisions" if decisions else "--agent"
         msg = f"{option} needs --as snaplogic. Add it, or leave {option} out."
         raise UsageError(msg)
     else:
         paused = None
-        runner = command.runner(may_be_first=True)
-        outcome = runner.adopt(_read_bytes(file), run_id=run_id, by=by)
+        runner = command.runner("if given", may_be_first=True)
+        outcome = runner.adopt(_read_bytes(Path(file)), run_id=run_id, by=requester)
     _write_outcome(command, runner, outcome)
     if decisions and paused is not None:
         _approve(runner, paused, outcome.continuation.waits, approved_by)

@@ -11,6 +11,7 @@ import logging
 import socket
 import sys
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from continuations.cli.application import load_context, load_option
-from continuations.cli.command import Command, with_common_options
-from continuations.cli.options import App, By, Context, StoreUrl, UsageError
+from continuations.cli.command import Command, as_command
+from continuations.cli.options import Limits, Positive, UsageError
 from continuations.engine.sweep.stop_signals import stop_signals_handled
 from continuations.errors import StoreUnavailable
 from continuations.ledger.objects import check_folder_exists
@@ -41,51 +42,34 @@ _EXTRA = {"jwt", "jinja2", "sse_starlette", "starlette", "uvicorn"}
 _WORK_FIELDS = ("run_id", "version_from", "version_to", "outcome", "seconds")
 
 
-@with_common_options
+@as_command
 def serve(
     command: Command,
     *,
-    interval: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", help="Longest time between two checks."),
-    ] = 10.0,
-    max_concurrent_runs: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="Runs at the same time."),
-    ] = 8,
-    http: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[HOST:]PORT",
-            help="Serve the HTTP API too. Needs `pip install starlette "
-            "uvicorn`. The default host is 127.0.0.1.",
-        ),
-    ] = None,
-    verify: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:NAME",
-            help="With --http: the function that identifies a request.",
-        ),
-    ] = None,
-    links: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:NAME", help="With --http: your Links, for signed links."
-        ),
-    ] = None,
-    context: Context = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Write each line of the log as JSON.")
-    ] = False,
+    interval: float = 10.0,
+    max_concurrent_runs: Positive = 8,
+    http: str | None = None,
+    verify: str | None = None,
+    links: str | None = None,
+    context: str | None = None,
+    json: bool = False,
 ) -> None:
     """Resume due runs until SIGTERM or Ctrl-C.
 
     After the first signal nothing new begins. Calls in progress are completed, their
     runs are suspended, and the exit code is 0. A second signal stops the process at
     once. If a file: store has no folder, a warning says so: the first run makes it.
+
+    Arguments and options:
+        interval (SECONDS): Longest time between two checks.
+        max_concurrent_runs (N): Runs at the same time.
+        http ([HOST:]PORT): Serve the HTTP API too. Needs `pip install starlette
+            uvicorn`. The default host is 127.0.0.1.
+        verify (MODULE:NAME): With --http: the function that identifies a request.
+        links (MODULE:NAME): With --http: your Links, for signed links.
+        json: Write each line of the log as JSON.
     """
-    runner = command.runner_with_agents(may_be_first=True)
+    runner = command.runner("needed", may_be_first=True)
     options: dict[str, Any] = {
         "interval": interval,
         "max_concurrent_runs": max_concurrent_runs,
@@ -194,41 +178,17 @@ def _log_to_stderr(runner: Runner, *, as_json: bool) -> None:
 _LOOPBACK_NAMES = {"localhost": "127.0.0.1"}
 
 
-def ui(  # noqa: PLR0913 - one parameter for each option
+@partial(as_command, common=("app", "store"))
+def ui(
+    command: Command,
     *,
-    port: Annotated[
-        int,
-        typer.Option(min=0, max=65_535, help="The port. 0: any free port."),
-    ] = 8642,
-    host: Annotated[
-        str,
-        typer.Option(
-            metavar="ADDRESS",
-            help="The address to listen on. Another one than 127.0.0.1 needs --verify.",
-        ),
-    ] = "127.0.0.1",
-    verify: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:NAME",
-            help="The function that identifies a request, instead of the token.",
-        ),
-    ] = None,
-    can: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:NAME",
-            help="The function can(identity, act, run) that tells what an identity may "
-            "do.",
-        ),
-    ] = None,
-    work: Annotated[
-        bool, typer.Option(help="With --app: resume due runs in this process too.")
-    ] = True,
-    by: By = None,
-    context: Context = None,
-    app: App = None,
-    store: StoreUrl = None,
+    port: Annotated[int, Limits(0, 65_535)] = 8642,
+    host: str = "127.0.0.1",
+    verify: str | None = None,
+    can: str | None = None,
+    work: bool = True,
+    by: str | None = None,
+    context: str | None = None,
 ) -> None:
     """Open the web console on this machine: see what waits, decide, look into runs.
 
@@ -236,10 +196,20 @@ def ui(  # noqa: PLR0913 - one parameter for each option
     local:NAME. With --app the runs go on in this process. With --store alone they go on
     where their workers are. The first run makes the folder of a file: store, and this
     command needs it. Ctrl-C ends the command.
+
+    Arguments and options:
+        port: The port. 0: any free port.
+        host (ADDRESS): The address to listen on. Another one than 127.0.0.1 needs
+            --verify.
+        verify (MODULE:NAME): The function that identifies a request, instead of the
+            token.
+        can (MODULE:NAME): The function can(identity, act, run) that tells what an
+            identity may do.
+        work: With --app: resume due runs in this process too.
     """
     address = _address(host, verify)
     console = _console_module()
-    runner = Command("ui", app, store).runner()
+    runner = command.runner("if given")
     identity = load_option("--verify", verify)
     sign_in_path = "/"
     if identity is None:
@@ -249,7 +219,7 @@ def ui(  # noqa: PLR0913 - one parameter for each option
         runner.async_runner,
         verify=identity,
         can=load_option("--can", can),
-        lifespan=_lifespan(runner, context, work=work and app is not None),
+        lifespan=_lifespan(runner, context, work=work and command.app is not None),
     )
     _serve(application, address, port, sign_in_path)
 

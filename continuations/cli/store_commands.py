@@ -6,14 +6,14 @@ import re
 import sys
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from continuations.cli import FAILED
 from continuations.cli.application import store_name
-from continuations.cli.command import Command, with_common_options
-from continuations.cli.options import RunId, UsageError
+from continuations.cli.command import Command, as_command
+from continuations.cli.options import UsageError
 from continuations.cli.output import confirm, write_note
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.ports import Ports
@@ -30,22 +30,16 @@ if TYPE_CHECKING:
     from continuations.ledger.repair.run_files import UnreferencedFile
     from continuations_storage import Store
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for a confirmation.")]
 _DURATION = re.compile(r"([1-9][0-9]{0,5})([dh])\Z")
 
 
-@with_common_options
-def erase(
-    command: Command,
-    run: RunId,
-    *,
-    yes: Yes = False,
-) -> None:
+@as_command
+def erase(command: Command, run: str, *, yes: bool = False) -> None:
     """Delete everything that the store holds of a run. Needs no agent code.
 
     A tombstone without personal data stays. The run's id is not used again.
     """
-    runner = command.runner_without_agents()
+    runner = command.runner()
     _confirm(f"Erase run {run} in {store_name(runner.store)}?", yes=yes)
     receipt = runner.erase(run)
     parts = [counted(receipt.versions, "version"), counted(receipt.arrivals, "arrival")]
@@ -55,29 +49,21 @@ def erase(
     command.write(partial(to_json, receipt), [text])
 
 
-@with_common_options
+@as_command
 def prune(
-    command: Command,
-    *,
-    older_than: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="Erase runs that ended at least so many days or hours ago, for "
-            "example 90d or 12h.",
-        ),
-    ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the ids of the runs, and stop.")
-    ] = False,
-    yes: Yes = False,
+    command: Command, *, older_than: str, dry_run: bool = False, yes: bool = False
 ) -> None:
     """Erase all runs that ended a long time ago. Needs no agent code.
 
     The exit code is 1 if a run could not be erased.
+
+    Arguments and options:
+        older_than (TIME): Erase runs that ended at least so many days or hours ago, for
+            example 90d or 12h.
+        dry_run: Print the ids of the runs, and stop.
     """
     age = _parse_duration(older_than)
-    runner = command.runner_without_agents()
+    runner = command.runner()
     if not yes and not dry_run:
         count = len(runner.prune(older_than=age, dry_run=True).run_ids)
         question = (
@@ -120,30 +106,22 @@ def _parse_duration(text: str) -> timedelta:
     return timedelta(days=number) if unit == "d" else timedelta(hours=number)
 
 
-@with_common_options
-def doctor(
-    command: Command,
-    run: RunId,
-    *,
-    repair: Annotated[
-        bool,
-        typer.Option(
-            "--repair",
-            help="Continue from the last good version. A call that may have run in a "
-            "lost version is not repeated on a guess: a person is asked. Damaged "
-            "objects are not changed.",
-        ),
-    ] = False,
-) -> None:
+@as_command
+def doctor(command: Command, run: str, *, repair: bool = False) -> None:
     """Check every object of a run, and repair the run. Needs no agent code.
 
     The exit code is 1 if an object is damaged and the run was not repaired.
+
+    Arguments and options:
+        repair: Continue from the last good version. A call that may have run in a lost
+            version is not repeated on a guess: a person is asked. Damaged objects are
+            not changed.
     """
     # Imported here: no other command needs them.
     from continuations.ledger.repair.doctor import check_integrity  # noqa: PLC0415
     from continuations.ledger.repair.run_files import find_unreferenced  # noqa: PLC0415
 
-    store = command.runner_without_agents().store
+    store = command.runner().store
     objects = Objects(store)
     report = portal.run_until_complete(check_integrity(objects, run))
     new_root = _repair(objects, report) if repair else None

@@ -43,7 +43,8 @@ class Operation(NamedTuple):
             `continuations.present.schemas`; "" for a response of another kind.
         returns: The description of the response.
         call: The method of `AsyncRunner`; "": the operation has a function of its own.
-        command: The command that makes this call too; "" for none.
+        command: The command that makes this call too; "" for none. If HTTP has a
+            function of its own, the command calls the method `id`.
         positional: The fields that the method takes by position, after the parameters
             of the path. The others are passed by name.
         sender: The facts about the sender that the method takes.
@@ -319,6 +320,9 @@ _SENDERS = (
         *("POST", "/events", "publish", "message"),
         "Publish an event for all runs that wait for its name and key",
         *("published_event", "The event is published."),
+        command="publish",
+        positional=("name",),
+        sender=_BY,
         body="event_request",
         problems=_ONLY_STORE,
         subject="store",

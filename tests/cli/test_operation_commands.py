@@ -46,7 +46,8 @@ def test_command_of_a_row_has_the_parameters_of_its_method(
 ) -> None:
     root: Any = get_command(program)
     parameters = {each.name for each in root.commands[operation.command].params}
-    method = inspect.signature(getattr(AsyncRunner, operation.call)).parameters
+    called = getattr(AsyncRunner, operation.call or operation.id)
+    method = inspect.signature(called).parameters
 
     assert {"app", "json", "store"} <= parameters
     assert ("by" in method) == ("by" in parameters)
