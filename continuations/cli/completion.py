@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
+from typer.main import get_command
 
 from continuations.cli.output import write_lines
+from continuations.cli.program import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +34,6 @@ class _Command(NamedTuple):
 
 
 def completion(
-    context: typer.Context,
     shell: Annotated[
         Literal["bash", "zsh", "fish"],
         typer.Argument(help="The shell that reads the script."),
@@ -43,7 +44,7 @@ def completion(
     Load it with `eval "$(continuations completion bash)"`, the same for zsh, or
     `continuations completion fish | source`.
     """
-    root: Any = context.find_root().command
+    root: Any = get_command(program())
     write_lines(_SCRIPTS[shell](_commands(root)))
 
 

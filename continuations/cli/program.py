@@ -1,7 +1,6 @@
-"""The typer program, and how one command runs.
+"""The typer program: its commands, and how one of them runs.
 
-The commands stand in the order of the help. Every error of a command becomes one line
-and an exit code.
+Every error of a command becomes one line and an exit code.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ import errno
 import io
 import os
 import sys
-from copy import copy
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,28 +19,60 @@ from typer.main import get_command
 
 import continuations
 from continuations.cli import BUSY, LIBRARY_ERROR, USAGE_ERROR
-from continuations.cli.chat_commands import chat, post
-from continuations.cli.completion import completion
-from continuations.cli.decide_commands import (
-    answer,
-    approve,
-    decide,
-    deny,
-    fail,
-    heartbeat,
-)
-from continuations.cli.inspect_commands import audit, inbox, runs, show, waiting
-from continuations.cli.operation_commands import COMMANDS
 from continuations.cli.options import UsageError
 from continuations.cli.output import keep_places, with_places, write_note
-from continuations.cli.past_commands import diff, fork, history, rewind, watch
-from continuations.cli.run_commands import adopt, drift, resume, start, sweep
-from continuations.cli.serve_commands import serve, ui
-from continuations.cli.store_commands import doctor, erase, prune
 from continuations.errors import ContinuationsError, RunBusy, StaleRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+COMMANDS: Mapping[str, str] = {
+    "start": "run_commands",
+    "chat": "chat_commands",
+    "inbox": "inspect_commands",
+    "waiting": "inspect_commands",
+    "runs": "inspect_commands",
+    "show": "inspect_commands",
+    "watch": "past_commands",
+    "history": "past_commands",
+    "diff": "past_commands",
+    "audit": "inspect_commands",
+    "approve": "decide_commands",
+    "deny": "decide_commands",
+    "answer": "decide_commands",
+    "fail": "decide_commands",
+    "decide": "decide_commands",
+    "grants": "operation_commands",
+    "revoke": "operation_commands",
+    "resume": "run_commands",
+    "send": "operation_commands",
+    "post": "chat_commands",
+    "signal": "operation_commands",
+    "signals": "operation_commands",
+    "drop-signals": "operation_commands",
+    "publish": "operation_commands",
+    "heartbeat": "decide_commands",
+    "wake": "operation_commands",
+    "pause": "operation_commands",
+    "unpause": "operation_commands",
+    "cancel": "operation_commands",
+    "fork": "past_commands",
+    "rewind": "past_commands",
+    "adopt": "run_commands",
+    "drift": "run_commands",
+    "sweep": "run_commands",
+    "serve": "serve_commands",
+    "ui": "serve_commands",
+    "erase": "store_commands",
+    "prune": "store_commands",
+    "doctor": "store_commands",
+    "completion": "completion",
+}
+"""The commands in the order of the help, and the module that has each.
+
+A command line loads the module of its command, and no other. `operation_commands` has
+the commands of the table of operations.
+"""
 
 # In an epilog, \b tells click to keep the lines as they are.
 _EPILOG = """\b
@@ -71,19 +102,36 @@ Exit codes:
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-program = typer.Typer(
-    help="Start, inspect, decide and resume runs of durable agents. A run that waits "
-    "needs no process: any machine that reaches its store can continue it.",
-    epilog=_EPILOG,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "max_content_width": 100,
-    },
-)
+# A negative number is a value for `answer` and not an option.
+_SETTINGS = {"answer": {"ignore_unknown_options": True}}
+
+
+def program(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Return the program with some of its commands, by default all."""
+    made = typer.Typer(
+        help="Start, inspect, decide and resume runs of durable agents. A run that "
+        "waits needs no process: any machine that reaches its store can continue it.",
+        epilog=_EPILOG,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": 100,
+        },
+    )
+    made.callback()(_root)
+    for name in names:
+        made.command(name, context_settings=_SETTINGS.get(name))(_function(name))
+    return made
+
+
+def _function(name: str) -> Callable[..., None]:
+    """Return the function of a command."""
+    module = import_module(f"continuations.cli.{COMMANDS[name]}")
+    named: Mapping[str, Callable[..., None]] = getattr(module, "COMMANDS", vars(module))
+    return named[name]
 
 
 def _print_version(requested: bool) -> None:
@@ -92,8 +140,7 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
-@program.callback()
-def root(
+def _root(
     *,
     version: Annotated[
         bool,
@@ -108,80 +155,20 @@ def root(
     """Accept the options that come before the command."""
 
 
-# A negative number is a value for `answer` and not an option.
-_SETTINGS = {"answer": {"ignore_unknown_options": True}}
-# A name stands for the command of an operation.
-_IN_ORDER: tuple[Callable[..., None] | str, ...] = (
-    start,
-    chat,
-    inbox,
-    waiting,
-    runs,
-    show,
-    watch,
-    history,
-    diff,
-    audit,
-    approve,
-    deny,
-    answer,
-    fail,
-    decide,
-    "grants",
-    "revoke",
-    resume,
-    "send",
-    post,
-    "signal",
-    "signals",
-    "drop-signals",
-    "publish",
-    heartbeat,
-    "wake",
-    "pause",
-    "unpause",
-    "cancel",
-    fork,
-    rewind,
-    adopt,
-    drift,
-    sweep,
-    serve,
-    ui,
-    erase,
-    prune,
-    doctor,
-    completion,
-)
-
-
-def _named() -> dict[str, Callable[..., None]]:
-    """Return the commands by their names, in the order of the help."""
-    commands: dict[str, Callable[..., None]] = {}
-    for each in _IN_ORDER:
-        if isinstance(each, str):
-            commands[each] = COMMANDS[each]
-        else:
-            commands[each.__name__] = each
-    # An operation that has no place in the order comes last.
-    return {**commands, **COMMANDS}
-
-
-for _name, _command in _named().items():
-    program.command(_name, context_settings=_SETTINGS.get(_name))(_command)
-
-
 def run_command(arguments: Sequence[str] | None) -> int:
     """Run one command and return its exit code."""
     _open_closed_streams()
     _escape_unprintable()
-    words = None if arguments is None else list(arguments)
-    keep_places(list(map(str, sys.argv[1:] if words is None else words)))
+    words = sys.argv[1:] if arguments is None else [*map(str, arguments)]
+    keep_places(words)
+    first = words[0] if words else None
     try:
         if arguments is None:
-            _check_encoding(sys.argv[1:])
-        # Not program(): that installs typer's hook for every exception.
-        _built(_only_command(words))(words, prog_name="continuations")
+            _check_encoding(words)
+        built = _built(first if first in COMMANDS else None)
+        # Not program()(): that installs typer's hook for every exception. On Windows,
+        # click expands the patterns of a command line that it reads itself.
+        built(None if arguments is None else words, prog_name="continuations")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except UsageError as error:
@@ -223,24 +210,10 @@ def _check_encoding(words: Sequence[str]) -> None:
             raise UsageError(msg) from None
 
 
-def _only_command(words: Sequence[str] | None) -> str | None:
-    """Return the subcommand of a command line; `None` if it needs all of them."""
-    first = next(iter(sys.argv[1:] if words is None else words), None)
-    names = {each.name for each in program.registered_commands}
-    # `completion` prints a script that has every subcommand.
-    return first if first in names - {"completion"} else None
-
-
 @cache
 def _built(name: str | None) -> Any:
     """Return the program, with one subcommand or all, which take 40 ms to build."""
-    if name is None:
-        return get_command(program)
-    only = copy(program)
-    only.registered_commands = [
-        each for each in program.registered_commands if each.name == name
-    ]
-    return get_command(only)
+    return get_command(program(COMMANDS if name is None else [name]))
 
 
 def _error_text(error: ContinuationsError) -> str:

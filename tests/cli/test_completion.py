@@ -37,7 +37,7 @@ def suggestions(cli: CommandLine, *words: str) -> list[str]:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_script_names_every_command_and_option(cli: CommandLine, shell: str) -> None:
-    root: Any = get_command(program)
+    root: Any = get_command(program())
     script = cli("completion", shell)
 
     assert (0, "") == (script.exit_code, script.err)

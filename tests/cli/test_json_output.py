@@ -31,7 +31,7 @@ def test_every_command_that_prints_results_has_the_option() -> None:
     """`ui` prints an address for a person, and `completion` a script for a shell."""
     from typer.main import get_command  # noqa: PLC0415 - only this test reads the tree
 
-    root: Any = get_command(program)
+    root: Any = get_command(program())
     without = [
         name
         for name, command in root.commands.items()
