@@ -13,7 +13,7 @@ from continuations.ledger.objects import open_store
 from continuations_storage import FileStore, MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from continuations import Agent, AsyncRunner, Runner
     from continuations.engine.ports import Groups
@@ -30,11 +30,10 @@ def groups_of(app: str) -> Groups:
         known = _is_runner(value) or _is_async_runner(value)
         function = value.groups if known else None
         if function is None:
-            msg = (
+            raise UsageError(
                 f"--app {app} does not tell the groups of {person}. Make it a "
                 "Runner(groups=...)."
             )
-            raise UsageError(msg)
         found: Collection[str] = await callables.call(function, person)
         return found
 
@@ -58,17 +57,15 @@ def load_runner(app: str, store: str | None) -> Runner:
         _check_same_store(app, runner, store)
         return runner
     if not _is_agent(value):
-        msg = (
+        raise UsageError(
             f"--app must name a Runner, an AsyncRunner or an Agent, and {app} is of "
             f"type {type(value).__name__}."
         )
-        raise UsageError(msg)
     if store is None:
-        msg = (
+        raise UsageError(
             f"--store is missing: --app {app} is an Agent, which has no store. "
             "Pass --store URL or set CONTINUATIONS_STORE."
         )
-        raise UsageError(msg)
     return continuations.Runner(value, store=store)
 
 
@@ -94,32 +91,25 @@ def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
         return
     own, requested = runner.store, open_store(store)
     if type(requested) is type(own) and repr(requested) != repr(own):
-        msg = (
+        raise UsageError(
             f"--app {app} keeps its runs in {store_name(own)}, but --store (or "
             f"CONTINUATIONS_STORE) is {store}. Leave one of them out."
         )
-        raise UsageError(msg)
 
 
 def load_context(spec: str | None) -> object:
     """Return the context that `--context` names, or `None`."""
-    try:
-        return spec and load_or_call(spec, from_current_directory=True)
-    except InvalidInput as error:
-        msg = f"--context: {error}"
-        raise UsageError(msg) from error
+    return load_option("--context", spec, load_or_call)
 
 
-def load_option(option: str, spec: str | None) -> Any:
+def load_option(
+    option: str, spec: str | None, load: Callable[..., Any] = load_object
+) -> Any:
     """Return the object that an option names, or `None`."""
     try:
-        return spec and load_object(spec, from_current_directory=True)
+        return spec and load(spec, from_current_directory=True)
     except InvalidInput as error:
-        msg = f"{option}: {error}"
-        raise UsageError(msg) from error
-
-
-_REPR = re.compile(r"<\w+ (.*)>", re.DOTALL)
+        raise UsageError(f"{option}: {error}") from error
 
 
 def store_name(store: Store) -> str:
@@ -127,12 +117,8 @@ def store_name(store: Store) -> str:
     if isinstance(store, MemoryStore):
         return "memory:"
     # The repr names the place and never contains credentials.
-    text = _place(store)
+    place = re.fullmatch(r"<\w+ (.*)>", repr(store), re.DOTALL)
+    text = repr(store) if place is None else place[1]
     if isinstance(store, FileStore):
         return f"file:{text}"
     return text if "://" in text else repr(store)
-
-
-def _place(store: Store) -> str:
-    match = _REPR.fullmatch(repr(store))
-    return repr(store) if match is None else match[1]

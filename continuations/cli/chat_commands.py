@@ -55,14 +55,14 @@ def chat(  # noqa: PLR0913 - one parameter for each option
         by (NAME): The person who writes and decides. Default: the user of this process.
     """
     if message_id is not None and message is None:
-        msg = "--id is the id of the --message. Add --message TEXT, or leave --id out."
-        raise UsageError(msg)
+        raise UsageError(
+            "--id is the id of the --message. Add --message TEXT, or leave --id out."
+        )
     if file and message is None:
-        msg = (
+        raise UsageError(
             "--file belongs to the --message. Add --message TEXT, or attach the file "
             "in the chat with /file PATH."
         )
-        raise UsageError(msg)
     # Imported here: no other command needs the modules of a conversation.
     from continuations.cli.chat_session import ChatPipe, ChatSession, next_command  # noqa: PLC0415
     from continuations.cli.chat_terminal import ChatTerminal  # noqa: PLC0415

@@ -98,20 +98,18 @@ class Command(NamedTuple):
             return continuations.Runner([], store=self.store, groups=groups)
         if self.app is not None:
             return load_runner(self.app, None)
-        msg = (
+        raise UsageError(
             "--store is missing. Pass --store URL (file:PATH or "
             "s3://BUCKET/PREFIX) or set CONTINUATIONS_STORE."
         )
-        raise UsageError(msg)
 
     def _application(self) -> Runner:
         if self.app is None:
-            msg = (
+            raise UsageError(
                 f"--app is missing: `{self.name}` runs your agents. Pass --app "
                 "MODULE:NAME or set CONTINUATIONS_APP. NAME must be a Runner, an "
                 "AsyncRunner or an Agent."
             )
-            raise UsageError(msg)
         return load_runner(self.app, self.store)
 
     @property

@@ -6,7 +6,7 @@ Only the ids of waits are asked for, with `continuations waiting --ids`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import typer
 from typer.main import get_command
@@ -17,20 +17,9 @@ from continuations.cli.program import program
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+# The commands of click by their names.
+_Commands: TypeAlias = "Mapping[str, Any]"
 _WAIT_IDS = "continuations waiting --ids 2>/dev/null"
-
-
-class _Option(NamedTuple):
-    name: str
-    help: str
-    takes_value: bool
-
-
-class _Command(NamedTuple):
-    name: str
-    help: str
-    options: tuple[_Option, ...]
-    takes_wait: bool
 
 
 def completion(
@@ -45,19 +34,13 @@ def completion(
     `continuations completion fish | source`.
     """
     root: Any = get_command(program())
-    write_lines(_SCRIPTS[shell](_commands(root)))
+    write_lines(_SCRIPTS[shell](root.commands))
 
 
-def _commands(root: Any) -> list[_Command]:
-    return [
-        _Command(
-            name=name,
-            help=command.get_short_help_str(limit=70),
-            options=tuple(_options(command)),
-            takes_wait=any("WAIT" in (each.metavar or "") for each in command.params),
-        )
-        for name, command in root.commands.items()
-    ]
+class _Option(NamedTuple):
+    name: str
+    help: str
+    takes_value: bool
 
 
 def _options(command: Any) -> Iterator[_Option]:
@@ -69,17 +52,22 @@ def _options(command: Any) -> Iterator[_Option]:
     yield _Option("--help", "Show the help", takes_value=False)
 
 
-def _bash(commands: list[_Command]) -> Iterator[str]:
-    names = " ".join(command.name for command in commands)
+def _help(command: Any) -> str:
+    text: str = command.get_short_help_str(limit=70)
+    return text
+
+
+def _bash(commands: _Commands) -> Iterator[str]:
+    names = " ".join(commands)
     yield "_continuations() {"
     yield '    local word="${COMP_WORDS[COMP_CWORD]}" words='
     yield "    if (( COMP_CWORD == 1 )); then"
     yield f'        words="{names} --help --version"'
     yield '    elif [[ "$word" == -* ]]; then'
     yield '        case "${COMP_WORDS[1]}" in'
-    for command in commands:
-        options = " ".join(option.name for option in command.options)
-        yield f'            {command.name}) words="{options}" ;;'
+    for name, command in commands.items():
+        options = " ".join(option.name for option in _options(command))
+        yield f'            {name}) words="{options}" ;;'
     yield "        esac"
     yield "    else"
     yield '        case "${COMP_WORDS[1]}" in'
@@ -92,23 +80,23 @@ def _bash(commands: list[_Command]) -> Iterator[str]:
     yield "complete -o default -F _continuations continuations"
 
 
-def _zsh(commands: list[_Command]) -> Iterator[str]:
+def _zsh(commands: _Commands) -> Iterator[str]:
     yield "#compdef continuations"
     yield "_continuations() {"
     yield "    local -a words_of"
     yield "    if (( CURRENT == 2 )); then"
     yield "        words_of=("
-    for command in commands:
-        yield f"            {_quoted(f'{command.name}:{command.help}')}"
+    for name, command in commands.items():
+        yield f"            {_quoted(f'{name}:{_help(command)}')}"
     yield "        )"
     yield "        _describe command words_of"
     yield '    elif [[ "${words[CURRENT]}" == -* ]]; then'
     yield '        case "${words[2]}" in'
-    for command in commands:
+    for name, command in commands.items():
         described = " ".join(
-            _quoted(f"{option.name}:{option.help}") for option in command.options
+            _quoted(f"{option.name}:{option.help}") for option in _options(command)
         )
-        yield f"            {command.name}) words_of=({described}) ;;"
+        yield f"            {name}) words_of=({described}) ;;"
     yield "        esac"
     yield "        _describe option words_of"
     yield "    else"
@@ -122,14 +110,14 @@ def _zsh(commands: list[_Command]) -> Iterator[str]:
     yield "compdef _continuations continuations"
 
 
-def _fish(commands: list[_Command]) -> Iterator[str]:
-    for command in commands:
+def _fish(commands: _Commands) -> Iterator[str]:
+    for name, command in commands.items():
         yield (
             "complete -c continuations -f -n __fish_use_subcommand "
-            f"-a {command.name} -d {_quoted(command.help)}"
+            f"-a {name} -d {_quoted(_help(command))}"
         )
-        seen = f"-n '__fish_seen_subcommand_from {command.name}'"
-        for option in command.options:
+        seen = f"-n '__fish_seen_subcommand_from {name}'"
+        for option in _options(command):
             value = " -r" if option.takes_value else ""
             yield (
                 f"complete -c continuations {seen} -l {option.name[2:]}{value} "
@@ -143,8 +131,12 @@ def _fish(commands: list[_Command]) -> Iterator[str]:
     )
 
 
-def _wait_commands(commands: list[_Command], separator: str) -> str:
-    return separator.join(command.name for command in commands if command.takes_wait)
+def _wait_commands(commands: _Commands, separator: str) -> str:
+    return separator.join(
+        name
+        for name, command in commands.items()
+        if any("WAIT" in (each.metavar or "") for each in command.params)
+    )
 
 
 def _quoted(text: str) -> str:
@@ -152,7 +144,7 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "").replace("`", "").replace("\n", " ") + "'"
 
 
-_SCRIPTS: Mapping[str, Callable[[list[_Command]], Iterator[str]]] = {
+_SCRIPTS: Mapping[str, Callable[[_Commands], Iterator[str]]] = {
     "bash": _bash,
     "zsh": _zsh,
     "fish": _fish,

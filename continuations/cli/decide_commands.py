@@ -84,18 +84,16 @@ def _check_run_again(wait: str, *, run_again: bool) -> None:
         return  # a later check says what the text is
     repeats = WAIT_RULES[parts.kind].may_have_run
     if repeats and not run_again:
-        msg = (
+        raise UsageError(
             f"{wait} has an unknown outcome: the call was started and may have "
             "happened. If it did not happen, pass --run-again to run it once more. "
             "If it happened, use `continuations answer` to record its result."
         )
-        raise UsageError(msg)
     if run_again and not repeats:
-        msg = (
+        raise UsageError(
             f"--run-again is for a call with an unknown outcome, and {wait} has the "
             f"kind {parts.kind}. Leave it out."
         )
-        raise UsageError(msg)
 
 
 @as_command
@@ -215,17 +213,15 @@ def _posted(items: Any, by: str) -> dict[str, PostedDecision]:
 
     given = jsontext.as_array(items)
     if not given:
-        msg = (
+        raise UsageError(
             'DECISIONS must be a JSON array of objects, each with a "wait_id". '
             "Correct the JSON."
         )
-        raise UsageError(msg)
     try:
         return decision_bodies.posted_decisions(given, by)
     except problems.RequestRefused as error:
         why = (error.problem.detail or "").removesuffix(".")
-        msg = f"DECISIONS is not valid: {why}. Correct the JSON."
-        raise UsageError(msg) from None
+        raise UsageError(f"DECISIONS is not valid: {why}. Correct the JSON.") from None
 
 
 def _result_text(result: Decision | Vote | Exception) -> str:

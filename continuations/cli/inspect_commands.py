@@ -74,8 +74,9 @@ def waiting(
             first.
     """
     if due and approver is not None:
-        msg = "--approver cannot be combined with --due. Leave one of them out."
-        raise UsageError(msg)
+        raise UsageError(
+            "--approver cannot be combined with --due. Leave one of them out."
+        )
     runner = command.runner()
     if due:
         _write_worklist(runner, as_json=command.as_json)
@@ -161,8 +162,9 @@ def inbox(
         limit (N): Show at most N waits.
     """
     if whose not in ("me", "all"):
-        msg = f"--for must be me or all, got {whose!r}. Pass --for me --by NAME."
-        raise UsageError(msg)
+        raise UsageError(
+            f"--for must be me or all, got {whose!r}. Pass --for me --by NAME."
+        )
     runner = command.runner()
     person = resolve_actor(by).name if whose == "me" else None
     if person is not None:
@@ -310,8 +312,9 @@ def show(
         name = _conversation_id(runner, name, key)
     if "@" in name:
         if version is not None:
-            msg = "--version applies to runs, and a wait has no versions. Leave it out."
-            raise UsageError(msg)
+            raise UsageError(
+                "--version applies to runs, and a wait has no versions. Leave it out."
+            )
         _show_wait(command, runner, name)
     elif command.as_json:
         run = runner.look(name, version=version)
@@ -429,11 +432,10 @@ def _conversation_id(runner: Runner, agent: str, key: str) -> str:
     )
     if found.version:
         return found.run_id
-    msg = (
+    raise UsageError(
         f"--key {key!r:.60} names no conversation of agent {agent!r:.60} in this "
         "store. List the conversations with `continuations runs`."
     )
-    raise UsageError(msg)
 
 
 _MAX_TEXT_CHARS = 200

@@ -33,19 +33,12 @@ from continuations.cli.options import (
 )
 from continuations.cli.output import write_note
 from continuations.core import jsontext
-from continuations.core.rows.decisions import Door
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.ports import SystemClock
 from continuations.engine.runner.async_runner import AsyncRunner
 from continuations.engine.sync import portal
 from continuations.present.times import counted
-from continuations.serve.operation_calls import (
-    FORMS,
-    Sender,
-    TextsViewer,
-    arguments_of,
-    positional_names,
-)
+from continuations.serve.operation_calls import FORMS, TextsViewer
 from continuations.serve.operations import OPERATIONS
 from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json
@@ -282,14 +275,11 @@ def _method(operation: Operation) -> str:
     return operation.call or operation.id
 
 
-def _own_parameters(operation: Operation) -> dict[str, Parameter]:
+def _own_parameters(operation: Operation) -> list[Parameter]:
     """Return the parameters of the method that are no facts about the sender."""
-    method = getattr(AsyncRunner, _method(operation))
-    return {
-        name: each
-        for name, each in inspect.signature(method).parameters.items()
-        if name not in ("self", "by", "door")
-    }
+    signature = inspect.signature(getattr(AsyncRunner, _method(operation)))
+    parameters = signature.parameters.values()
+    return [each for each in parameters if each.name not in ("self", "by", "door")]
 
 
 def _parameters(operation: Operation, section: str) -> Iterator[Parameter]:
@@ -297,26 +287,26 @@ def _parameters(operation: Operation, section: str) -> Iterator[Parameter]:
     shared = words_of(SHARED_WORDS)
     method = inspect.getdoc(getattr(AsyncRunner, _method(operation)))
     words = words_of(f"{method}\n{_WORDS}\n{section}")
-    for own in _own_parameters(operation).values():
+    for own in _own_parameters(operation):
         about = words[own.name]
         if about.metavar is None and own.annotation != "bool":
             metavar = "JSON" if own.annotation == "Any" else own.name.upper()
             about = about._replace(metavar=metavar)
-        yield described(_command_parameter(operation, own), about)
+        yield described(_command_parameter(own), about)
         if own.annotation == _WITH_FILES:
             yield described(option("file", list[str] | None), shared["file"])
     if operation.sender:
         yield described(option("by", str | None), shared["by"])
 
 
-def _command_parameter(operation: Operation, own: Parameter) -> Parameter:
+def _command_parameter(own: Parameter) -> Parameter:
     """Return a parameter of the method as an argument or option of the command."""
     kind: Any = _TYPES[own.annotation.partition(" ")[0]]
-    if own.name in positional_names(operation):
+    if own.default is Parameter.empty:
         return own.replace(annotation=kind)
     if own.annotation == "Any":
         return option(own.name, kind, jsontext.dump(own.default))
-    return option(own.name, kind if own.default else kind | None, own.default)
+    return option(own.name, kind | None if own.default is None else kind, own.default)
 
 
 # The command --------------------------------------------------------------------
@@ -325,7 +315,7 @@ def _command_parameter(operation: Operation, own: Parameter) -> Parameter:
 def _given(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the method's own parameters."""
     given: dict[str, Any] = {}
-    for own in _own_parameters(operation).values():
+    for own in _own_parameters(operation):
         value = values[own.name]
         if own.annotation == "Any":
             name = f"--{own.name}"
@@ -338,15 +328,13 @@ def _given(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(operation: Operation, command: Command, **values: Any) -> None:
     """Make the call of an operation, and print its result."""
-    given = _given(operation, values)
+    given, method = _given(operation, values), _method(operation)
     actor = resolve_actor(values["by"]) if operation.sender else None
+    sender: dict[str, Any] = {} if actor is None else {"by": actor.name}
+    if actor is not None and "door" in operation.sender:
+        sender["door"] = actor.door
     runner = command.runner(may_be_first=operation.works_without_folder)
-    sender = (
-        Sender("", Door("cli")) if actor is None else Sender(actor.name, actor.door)
-    )
-    method = _method(operation)
-    by_position, by_name = arguments_of(operation, given, sender)
-    result = getattr(runner, method)(*by_position, **by_name)
+    result = getattr(runner, method)(**given, **sender)
     done = Done(escape_invisible(given.get("run_id", "")), given, result)
     has_failed = method in _FAILED and _FAILED[method](done)
     if actor is not None and not has_failed:

@@ -104,17 +104,15 @@ def read_file(option: str, name: str) -> Content:
         data = path.read_bytes() if size <= MAX_RUN_BYTES else b""
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "the path is not valid"
-        msg = (
+        raise UsageError(
             f"{option} {name!r} cannot be read: {reason}. Pass the path of a file that "
             "this user may read."
-        )
-        raise UsageError(msg) from None
+        ) from None
     if size > MAX_RUN_BYTES:
-        msg = (
+        raise UsageError(
             f"{option} {name!r} is too large: it has {size} bytes, and all attachments "
             f"of a run have at most {MAX_RUN_BYTES}. Pass a smaller file."
         )
-        raise UsageError(msg)
     media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     return make_content(data, media_type, path.name)
 
@@ -160,11 +158,10 @@ def _parse_value(name: str, text: str) -> Any:
     except jsontext.NotJson as error:
         if _WORD.match(text):
             return text
-        msg = (
+        raise UsageError(
             f"--setting {name!r} is not valid: its value is neither JSON nor a word: "
             f"{error}. Quote a text: '{name}=\"...\"'."
-        )
-        raise UsageError(msg) from None
+        ) from None
 
 
 # The person and the values of a decision -------------------------------------
@@ -196,11 +193,10 @@ def check_wait_id(runner: Runner, wait_id: str) -> None:
         f"{wait.id} ({wait.tool})" for wait in run.waits if wait.id not in decided
     ]
     open_waits = ", ".join(undecided) or "none"
-    msg = (
+    raise UsageError(
         f"{wait_id} is the id of a run, and a decision needs the id of a wait. "
         f"Open waits of this run: {open_waits}."
     )
-    raise UsageError(msg)
 
 
 def find_wait_id(text: str) -> ParsedWaitId | None:
@@ -216,11 +212,10 @@ def check_run_id(run_id: str, *, command: str) -> None:
     wait = find_wait_id(run_id)
     if wait is None:
         return  # an id that is neither is an error of the library
-    msg = (
+    raise UsageError(
         f"{run_id} is the id of a wait, and `{command}` needs the id of a run. "
         f"The run of this wait is {wait.run_id}."
     )
-    raise UsageError(msg)
 
 
 def resolve_actor(by: str | None) -> Actor:
@@ -232,11 +227,10 @@ def resolve_actor(by: str | None) -> Actor:
         return Actor(by, is_default=False)
     name = _login_name()
     if name is None:
-        msg = (
+        raise UsageError(
             "--by is missing and the user of this process has no name. "
             "Pass --by NAME or set CONTINUATIONS_BY."
         )
-        raise UsageError(msg)
     return Actor(name, is_default=True)
 
 
@@ -255,8 +249,7 @@ def parse_json_value(text: str, *, name: str, hint: str) -> Any:
         return jsontext.parse(text, lossless=True)
     except jsontext.NotJson as error:
         shown = repr(text[:_MAX_SHOWN_CHARS])
-        msg = f"{name} is not JSON, got {shown}: {error}. {hint}"
-        raise UsageError(msg) from None
+        raise UsageError(f"{name} is not JSON, got {shown}: {error}. {hint}") from None
 
 
 def parse_arguments(text: str, *, name: str = "--arguments") -> Any:
@@ -265,8 +258,9 @@ def parse_arguments(text: str, *, name: str = "--arguments") -> Any:
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            msg = f"{name} {text} cannot be read: {error}. Check the path."
-            raise UsageError(msg) from None
+            raise UsageError(
+                f"{name} {text} cannot be read: {error}. Check the path."
+            ) from None
     hint = "Pass one JSON object, or @FILE that contains one."
     return parse_json_value(text, name=name, hint=hint)
 
@@ -276,11 +270,10 @@ def parse_object(text: str, *, name: str) -> Mapping[str, Any]:
     found = jsontext.as_object(parse_arguments(text, name=name))
     if found is None:
         shown = repr(text[:_MAX_SHOWN_CHARS])
-        msg = (
+        raise UsageError(
             f"{name} must be a JSON object, got {shown}. Pass one JSON object, such as "
             """'{"item": "laptop"}', or @FILE that contains one."""
         )
-        raise UsageError(msg)
     return found
 
 
@@ -291,8 +284,9 @@ def parse_grant(text: str) -> Grant:
     try:
         return requests.parse_grant(parse_arguments(text, name="--remember"))
     except requests.FieldsInvalid as error:
-        msg = f"--remember is not a grant: {error}. Correct the JSON."
-        raise UsageError(msg) from None
+        raise UsageError(
+            f"--remember is not a grant: {error}. Correct the JSON."
+        ) from None
 
 
 def _login_name() -> str | None:

@@ -171,8 +171,9 @@ def _verdict(text: str, by: str) -> Verdict:
         return continuations.Approve(by=by)
     if text == "deny":
         return continuations.Deny(by=by)
-    msg = f"--decide has no verdict {text[:60]!r}. Pass approve, deny or answer:JSON."
-    raise UsageError(msg)
+    raise UsageError(
+        f"--decide has no verdict {text[:60]!r}. Pass approve, deny or answer:JSON."
+    )
 
 
 @as_command

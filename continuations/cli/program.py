@@ -203,11 +203,10 @@ def _check_encoding(words: Sequence[str]) -> None:
             word.encode()
         except UnicodeEncodeError:
             encoding = sys.getfilesystemencoding()
-            msg = (
+            raise UsageError(
                 f"{word[:60]!r} is not text in the encoding {encoding}. Nothing was "
                 "done. Use a UTF-8 locale or set PYTHONUTF8=1."
-            )
-            raise UsageError(msg) from None
+            ) from None
 
 
 @cache

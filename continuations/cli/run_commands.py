@@ -124,22 +124,23 @@ def _parse_input(text: str, args: str | None, files: list[str]) -> Any:
     """Return the input of a run; raises `UsageError`."""
     if args is None:
         if not text:
-            msg = "start needs the INPUT of the agent, or --args for a workflow."
-            raise UsageError(msg)
+            raise UsageError(
+                "start needs the INPUT of the agent, or --args for a workflow."
+            )
         return input_with_files(text, files)
     if text or files:
-        msg = "--args has the arguments of a workflow. Leave INPUT and --file out."
-        raise UsageError(msg)
+        raise UsageError(
+            "--args has the arguments of a workflow. Leave INPUT and --file out."
+        )
     return parse_object(args, name="--args")
 
 
 def _check_stream(*, stream: bool, no_work: bool) -> None:
     if stream and no_work:
-        msg = (
+        raise UsageError(
             "--stream prints the work on the run, and --no-work leaves it out. Leave "
             "one of them out."
         )
-        raise UsageError(msg)
 
 
 def _parse_budget(
@@ -290,8 +291,9 @@ def adopt(
         outcome = runner.adopt(paused.continuation, run_id=run_id, by=requester)
     elif decisions or agent is not None:
         option = "--decisions" if decisions else "--agent"
-        msg = f"{option} needs --as snaplogic. Add it, or leave {option} out."
-        raise UsageError(msg)
+        raise UsageError(
+            f"{option} needs --as snaplogic. Add it, or leave {option} out."
+        )
     else:
         paused = None
         runner = command.runner("if given", may_be_first=True)
@@ -314,8 +316,9 @@ def _read_bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        msg = f"FILE cannot be read: {file}: {error.strerror}. Check the path."
-        raise UsageError(msg) from None
+        raise UsageError(
+            f"FILE cannot be read: {file}: {error.strerror}. Check the path."
+        ) from None
 
 
 def _approve(
@@ -374,8 +377,9 @@ class _Advance:
     ) -> None:
         """Make the attempt, print its outcome, and exit with its code."""
         if timeout is not None and not wait_if_busy:
-            msg = "--timeout needs --wait-if-busy. Add it, or leave --timeout out."
-            raise UsageError(msg)
+            raise UsageError(
+                "--timeout needs --wait-if-busy. Add it, or leave --timeout out."
+            )
         with stopped_by_signals() as switch:
             try:
                 outcome = (

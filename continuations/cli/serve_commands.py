@@ -89,8 +89,7 @@ def serve(
 
 def _refuse_http_options(verify: str | None, links: str | None) -> None:
     if verify is not None or links is not None:
-        msg = "--verify and --links need --http. Add it, or leave them out."
-        raise UsageError(msg)
+        raise UsageError("--verify and --links need --http. Add it, or leave them out.")
 
 
 def _warn_of_missing_folder(runner: Runner) -> None:
@@ -134,18 +133,18 @@ def _needs(what: str, *packages: str) -> Generator[None]:
         missing = (error.name or "").partition(".")[0]
         if missing not in _EXTRA:
             raise
-        msg = (
+        raise UsageError(
             f"{what} needs the package {missing}, which is not installed. Run: "
             f"pip install {' '.join(packages)}"
-        )
-        raise UsageError(msg) from error
+        ) from error
 
 
 def _parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port[:9]) > 65_535:  # noqa: PLR2004 - the highest port
-        msg = f"--http must be PORT or HOST:PORT, got {text!r}. Pass for example 8000."
-        raise UsageError(msg)
+        raise UsageError(
+            f"--http must be PORT or HOST:PORT, got {text!r}. Pass for example 8000."
+        )
     return host or _DEFAULT_HOST, int(port)
 
 
@@ -264,14 +263,14 @@ def _address(host: str, verify: str | None) -> str:
     try:
         address = ip_address(_LOOPBACK_NAMES.get(host, host))
     except ValueError:
-        msg = f"--host must be an IP address, got {host!r}. Pass for example 127.0.0.1."
-        raise UsageError(msg) from None
+        raise UsageError(
+            f"--host must be an IP address, got {host!r}. Pass for example 127.0.0.1."
+        ) from None
     if verify is None and not address.is_loopback:
-        msg = (
+        raise UsageError(
             f"--host {host} is open to other machines, and a token in an address does "
             "not protect that. Pass --verify MODULE:NAME, or leave --host out."
         )
-        raise UsageError(msg)
     return str(address)
 
 
@@ -280,11 +279,10 @@ def _bound(address: str, port: int) -> socket.socket:
     try:
         return socket.create_server((address, port), family=family)
     except OSError as error:
-        msg = (
+        raise UsageError(
             f"--port {port} of {address} cannot be used: {error.strerror}. Pass "
             "another one, or --port 0 for any free one."
-        )
-        raise UsageError(msg) from error
+        ) from error
 
 
 def make_server(application: Starlette, host: str, port: int) -> uvicorn.Server:

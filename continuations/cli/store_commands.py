@@ -86,22 +86,20 @@ def _confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        msg = (
+        raise UsageError(
             f'nothing was erased: the question "{question}" needs a terminal. Pass '
             "--yes to answer it."
         )
-        raise UsageError(msg)
     confirm(question, "Nothing was erased.")
 
 
 def _parse_duration(text: str) -> timedelta:
     match = _DURATION.match(text)
     if match is None:
-        msg = (
+        raise UsageError(
             f"--older-than {text!r} is not valid: it must be a number of days or "
             "hours. Pass for example --older-than 90d or --older-than 12h."
         )
-        raise UsageError(msg)
     number, unit = int(match[1]), match[2]
     return timedelta(days=number) if unit == "d" else timedelta(hours=number)
 

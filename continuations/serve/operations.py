@@ -321,7 +321,6 @@ _SENDERS = (
         "Publish an event for all runs that wait for its name and key",
         *("published_event", "The event is published."),
         command="publish",
-        positional=("name",),
         sender=_BY,
         body="event_request",
         problems=_ONLY_STORE,
