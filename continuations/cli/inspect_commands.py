@@ -26,7 +26,9 @@ from continuations.cli.output import (
     write_lines,
     write_note,
 )
+from continuations.cli.shown_wait import page_lines
 from continuations.cli.stack_tree import Line
+from continuations.cli.terminal import print_folded, print_inbox
 from continuations.core.rows.attachments import attachments_of
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.wait_rules import COUNTED_KINDS
@@ -34,6 +36,7 @@ from continuations.core.visible_text import escape_invisible, shorten
 from continuations.engine.sync import portal
 from continuations.errors import ContinuationsError
 from continuations.ledger.arrivals.arrival_logs import MESSAGES
+from continuations.ledger.arrivals.thread_keys import newest_generation
 from continuations.ledger.decisions.worklist import MAX_PAGE
 from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, gather_all
@@ -41,6 +44,7 @@ from continuations.present.json_forms import listed_wait_json, run_json, wait_js
 from continuations.present.times import counted
 from continuations.present.wait_words import agent_state, awaiting_models_line
 from continuations.serve.pages import inbox_view
+from continuations.serve.pages.run_log import message_text
 from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json, utc_text
 
@@ -181,11 +185,9 @@ def inbox(
     if not sys.stdout.isatty():
         write_lines(_plain_lines(rows, person, others))
         return
-    from continuations.cli import terminal  # noqa: PLC0415 - a pipe needs no rich
-
     now = datetime.now(UTC)
     views = [inbox_view.inbox_row(row, now) for row in rows]
-    terminal.print_inbox(_inbox_title(len(rows), person), views, others)
+    print_inbox(_inbox_title(len(rows), person), views, others)
 
 
 def _inbox_title(count: int, person: str | None) -> str:
@@ -347,9 +349,6 @@ def _show_wait(command: Command, runner: Runner, wait_id: str) -> None:
         write_json(wait_json(wait, now=datetime.now(UTC), agent_state=state))
         return
     if sys.stdout.isatty():
-        from continuations.cli.shown_wait import page_lines  # noqa: PLC0415
-        from continuations.cli.terminal import print_folded  # noqa: PLC0415 - a pipe needs no rich
-
         options = command.given_options
         print_folded(page_lines(wait, options, datetime.now(UTC), state))
         return
@@ -373,9 +372,6 @@ def _show_run(
     *,
     everything: bool,
 ) -> None:
-    # Imported here: deciding needs no rich.
-    from continuations.cli.terminal import print_folded  # noqa: PLC0415
-
     run = runner.look(run_id, version=version)
     unread = _unread_messages(runner.store, run, version)
     decisions = recorded_decisions(runner.store, run)
@@ -424,9 +420,6 @@ def audit(command: Command, run: str) -> None:
 
 def _conversation_id(runner: Runner, agent: str, key: str) -> str:
     """Return the id of the newest run of a conversation; raise `UsageError`."""
-    # Imported here: most commands name a run by its id.
-    from continuations.ledger.arrivals.thread_keys import newest_generation  # noqa: PLC0415
-
     found = portal.run_until_complete(
         newest_generation(Objects(runner.store), agent, key)
     )
@@ -462,8 +455,6 @@ async def _read(objects: Objects, run: Continuation) -> list[InboxMessage]:
 
 def _unread_lines(run: Continuation, unread: Iterable[InboxMessage]) -> Iterator[Line]:
     """Yield each message with its sender, its time and its files."""
-    from continuations.serve.pages.run_log import message_text  # noqa: PLC0415 - rarely used
-
     has_ended = run.run_state.run.status in ENDED_STATUSES
     state = "never read" if has_ended else "not read yet"
     for each in unread:

@@ -13,6 +13,7 @@ import typer
 import continuations
 from continuations.cli import FAILED
 from continuations.cli.command import Command, as_command
+from continuations.cli.event_lines import difference_lines, event_line, version_lines
 from continuations.cli.options import (
     Natural,
     Positive,
@@ -24,9 +25,15 @@ from continuations.cli.options import (
     write_actor_note,
 )
 from continuations.cli.output import confirm, detail_of, write_json, write_note
-from continuations.core.reading.withheld_texts import shown_event
+from continuations.cli.terminal import print_folded, print_lines
+from continuations.core.reading.withheld_texts import (
+    shown_difference,
+    shown_event,
+    shown_version,
+)
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible, shorten
+from continuations.present import wait_words
 from continuations.present.json_forms import (
     difference_json,
     event_json,
@@ -62,10 +69,6 @@ def history(
         after (N): Only versions after this one.
         limit (N): List at most N versions.
     """
-    from continuations.cli.event_lines import version_lines  # noqa: PLC0415 - rarely used
-    from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
-    from continuations.core.reading.withheld_texts import shown_version  # noqa: PLC0415 - rarely used
-
     found = command.runner().history(run, after=after)
     detail = detail_of(transcript=transcript)
     versions = (shown_version(each, detail) for each in found)
@@ -95,10 +98,6 @@ def diff(
         before (A): The number of a version.
         after (B): The number of another version.
     """
-    from continuations.cli.event_lines import difference_lines  # noqa: PLC0415 - rarely used
-    from continuations.cli.terminal import print_lines  # noqa: PLC0415 - rarely used
-    from continuations.core.reading.withheld_texts import shown_difference  # noqa: PLC0415 - rarely used
-
     found = command.runner().diff(run, before, after)
     found = shown_difference(found, detail_of(transcript=transcript))
     if command.as_json:
@@ -286,8 +285,6 @@ def _not_undone_lines(
 
 def _wait_text(wait: Wait) -> str:
     """Return the effect that a wait asks about, and its id."""
-    from continuations.present import wait_words  # noqa: PLC0415 - only a plan needs it
-
     title = escape_invisible(shorten(wait_words.title(wait), _MAX_TEXT_CHARS))
     return f"{title} ({escape_invisible(wait.id)})"
 
@@ -320,7 +317,5 @@ def watch(
             write_json(event_json(event, "transcript"))
             sys.stdout.flush()  # a program that reads the lines waits for each
         return
-    from continuations.cli.event_lines import event_line  # noqa: PLC0415 - JSON needs no rich
-    from continuations.cli.terminal import print_folded  # noqa: PLC0415 - JSON needs no rich
 
     print_folded(map(event_line, events))

@@ -10,13 +10,13 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.text import Text
-
 from continuations.core.visible_text import escape_invisible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from rich.console import Console
+    from rich.text import Text
 
     from continuations.cli.stack_tree import Line
     from continuations.serve.pages.inbox_view import InboxRow
@@ -41,24 +41,43 @@ _BELOW = str.maketrans("├└─", "│  ")
 _ASCII_BRANCHES = str.maketrans("├└│─", "|`|-")
 
 
+# A pipe that gets JSON or plain text needs no rich, and it takes 40 ms to load.
+
+
+def _text(text: str = "", style: str = "") -> Text:
+    # A Text, because rich would interpret markup in a str that a model wrote.
+    from rich.text import Text  # noqa: PLC0415
+
+    return Text(text, style)
+
+
+def _console(width: int) -> Console:
+    from rich.console import Console  # noqa: PLC0415
+
+    # Without a height, rich takes 80 columns for TERM=dumb.
+    height = shutil.get_terminal_size().lines
+    return Console(
+        width=width, height=height, markup=False, highlight=False, emoji=False
+    )
+
+
+def _style(line: Line) -> str:
+    return _STYLES.get(line.style, "")
+
+
 def print_part(line: Line) -> None:
     """Print the beginning of a line, or more of it, at once."""
-    _console().print(Text(line.prefix + line.text, _STYLES.get(line.style, "")), end="")
+    text = _text(line.prefix + line.text, _style(line))
+    _console(_UNLIMITED_WIDTH).print(text, end="")
     sys.stdout.flush()
-
-
-def _console() -> Console:
-    return Console(width=_UNLIMITED_WIDTH, markup=False, highlight=False, emoji=False)
 
 
 def print_lines(lines: Iterable[Line]) -> None:
     """Print lines; with colors only if standard output is a terminal."""
-    console = _console()
+    console = _console(_UNLIMITED_WIDTH)
     for line in lines:
-        prefix = _branches(console, line.prefix)
-        # A Text, because rich would interpret markup in a str that a model wrote.
-        text = Text.assemble((prefix, "dim"), (line.text, _STYLES.get(line.style, "")))
-        console.print(text)
+        text = _text().append(_branches(console, line.prefix), "dim")
+        console.print(text.append(line.text, _style(line)))
 
 
 def print_folded(lines: Iterable[Line]) -> None:
@@ -70,36 +89,32 @@ def print_folded(lines: Iterable[Line]) -> None:
     if not sys.stdout.isatty():
         print_lines(lines)
         return
-    console = folding_console()
+    console = _folding_console()
     for line in lines:
         _print_folded(console, line)
 
 
-def folding_console() -> Console:
-    """Return a console with the width of the terminal, also of a dumb one."""
-    console = Console(markup=False, highlight=False, emoji=False)
-    # rich takes 80 columns for TERM=dumb.
-    console.width = max(shutil.get_terminal_size().columns, _MIN_WIDTH)
-    return console
+def _folding_console() -> Console:
+    return _console(max(shutil.get_terminal_size().columns, _MIN_WIDTH))
 
 
 def _print_folded(console: Console, line: Line) -> None:
-    style = _STYLES.get(line.style, "")
+    style = _style(line)
     for text in line.text.split("\n"):
         if line.style == "copy":
-            copied = Text.assemble((_branches(console, line.prefix), "dim"))
+            copied = _text().append(_branches(console, line.prefix), "dim")
             console.print(copied.append(text, style), soft_wrap=True)
             continue
         words = text.lstrip(" ")
         lead = line.prefix + " " * (len(text) - len(words))
         below = _below(lead)
         if len(lead) > console.width // 2:
-            console.print(Text(_branches(console, lead.rstrip()), "dim"))
+            console.print(_text(_branches(console, lead.rstrip()), "dim"))
             lead = below = _FAR_INDENT
         width = console.width - len(below)
-        for row in Text(words, style).wrap(console, width) or [Text()]:
+        for row in _text(words, style).wrap(console, width) or [_text()]:
             row.rstrip()
-            start = Text(_branches(console, lead), "dim")
+            start = _text(_branches(console, lead), "dim")
             console.print(start.append_text(row), soft_wrap=True)
             lead = below
 
@@ -125,32 +140,32 @@ def print_inbox(title: str, rows: Iterable[InboxRow], others: Sequence[str]) -> 
     Texts of models and people are escaped, and never read as markup. The second line of
     a text is indented, so that it cannot pass for a row. An id is never folded.
     """
-    console = folding_console()
-    console.print(_text(title, "bold"))
+    console = _folding_console()
+    console.print(_escaped(title, "bold"))
     for row in rows:
         console.print()
         tone = _TONES.get(row.kind.tone, "cyan")
-        console.print(Text(row.kind.word, tone))
-        _print_indented(console, _text(row.title, "bold"))
-        due = Text(row.due, "bold red" if row.is_soon else "")
+        console.print(_text(row.kind.word, tone))
+        _print_indented(console, _escaped(row.title, "bold"))
+        due = _text(row.due, "bold red" if row.is_soon else "")
         if row.then:
             due.append(f", {escape_invisible(row.then)}", "dim")
         _print_indented(console, due)
         for fact in row.facts:
-            _print_indented(console, _text(fact, "dim"))
+            _print_indented(console, _escaped(fact, "dim"))
         # The terminal breaks an id by itself, so that it can be copied whole.
-        console.print(_text(f"{_INDENT}{row.wait_id}", "cyan"), soft_wrap=True)
+        console.print(_escaped(f"{_INDENT}{row.wait_id}", "cyan"), soft_wrap=True)
     if others:
         console.print()
         for line in others:
-            console.print(_text(line, "dim"))
+            console.print(_escaped(line, "dim"))
 
 
 def _print_indented(console: Console, text: Text) -> None:
     for line in text.wrap(console, console.width - len(_INDENT)):
         line.rstrip()
-        console.print(Text(_INDENT).append_text(line))
+        console.print(_text(_INDENT).append_text(line))
 
 
-def _text(text: str, style: str) -> Text:
-    return Text(escape_invisible(text), style)
+def _escaped(text: str, style: str) -> Text:
+    return _text(escape_invisible(text), style)
