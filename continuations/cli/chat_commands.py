@@ -8,6 +8,8 @@ from typing import Literal
 import typer
 
 from continuations.cli.application import load_context
+from continuations.cli.chat_session import ChatPipe, ChatSession, next_command
+from continuations.cli.chat_terminal import ChatTerminal
 from continuations.cli.command import Command, as_command
 from continuations.cli.options import (
     Natural,
@@ -63,10 +65,6 @@ def chat(  # noqa: PLR0913 - one parameter for each option
             "--file belongs to the --message. Add --message TEXT, or attach the file "
             "in the chat with /file PATH."
         )
-    # Imported here: no other command needs the modules of a conversation.
-    from continuations.cli.chat_session import ChatPipe, ChatSession, next_command  # noqa: PLC0415
-    from continuations.cli.chat_terminal import ChatTerminal  # noqa: PLC0415
-
     runner = command.runner("needed", may_be_first=True)
     thread = runner.thread(agent, key=key)
     actor = resolve_actor(by)

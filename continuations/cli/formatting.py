@@ -13,6 +13,7 @@ from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import escape_invisible, indent_escaped
 from continuations.engine.outcomes import Failed, Finished, Suspended
+from continuations.present import wait_view
 from continuations.present.json_forms import indented_json
 from continuations.present.times import counted
 from continuations.present.wait_words import (
@@ -153,8 +154,6 @@ def _fact_lines(facts: Mapping[str, str], indent: str) -> Iterator[str]:
 
 def _display_lines(wait: Wait, indent: str) -> Iterator[str]:
     """Yield the readings of the arguments, the evidence and the agent's words."""
-    from continuations.present import wait_view  # noqa: PLC0415 - most waits have no display
-
     arguments = wait_view.argument_views(wait)
     readings = {
         place: text for argument in arguments for place, text in argument.places.items()

@@ -18,6 +18,7 @@ import continuations
 from continuations.cli import FAILED, LIBRARY_ERROR, formatting
 from continuations.cli.application import load_context
 from continuations.cli.command import Command, as_command
+from continuations.cli.event_lines import EventPrinter
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import (
     PositiveOrNone,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations import Outcome, Runner, Wait
-    from continuations.cli.event_lines import EventPrinter
     from continuations.cli.interruption import Attempt, StopSwitch
     from continuations.interop.snaplogic import PausedRun
     from continuations.results import DriftRow, SweepResult
@@ -93,7 +93,11 @@ def start(  # noqa: PLR0913 - one parameter for each option
         setting (NAME=JSON): A model setting of the run, for example temperature=0. It
             is stored. Repeat it for more settings.
     """
-    _check_stream(stream=stream, no_work=no_work)
+    if stream and no_work:
+        raise UsageError(
+            "--stream prints the work on the run, and --no-work leaves it out. Leave "
+            "one of them out."
+        )
     runner = command.runner("needed", may_be_first=True)
     ports = Ports()
     # The id is chosen here, so that every note can name the run.
@@ -109,7 +113,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "title": title,
         "by": requester,
         "settings": parse_settings(setting or []),
-        "on_event": _printer(command, is_wanted=stream),
+        "on_event": EventPrinter(as_json=command.as_json) if stream else None,
     }
 
     def attempt(should_pause: Any) -> Any:
@@ -133,14 +137,6 @@ def _parse_input(text: str, args: str | None, files: list[str]) -> Any:
             "--args has the arguments of a workflow. Leave INPUT and --file out."
         )
     return parse_object(args, name="--args")
-
-
-def _check_stream(*, stream: bool, no_work: bool) -> None:
-    if stream and no_work:
-        raise UsageError(
-            "--stream prints the work on the run, and --no-work leaves it out. Leave "
-            "one of them out."
-        )
 
 
 def _parse_budget(
@@ -170,7 +166,7 @@ def resume(
     """
     runner = command.runner("needed")
     given = load_context(context)
-    printer = _printer(command, is_wanted=stream)
+    printer = EventPrinter(as_json=command.as_json) if stream else None
     advance = _Advance(command, runner, run, given, printer, reopen)
     advance.run(advance.resume, wait_if_busy=wait_if_busy, timeout=timeout)
 
@@ -287,7 +283,10 @@ def adopt(
     if as_ is FileFormat.SNAPLOGIC:
         named = command._replace(name="adopt --as snaplogic")
         runner = named.runner("needed", may_be_first=True)
-        paused = _read_snaplogic(Path(file), runner, agent)
+        # No other command needs the reader.
+        from continuations.interop import snaplogic  # noqa: PLC0415
+
+        paused = snaplogic.read(Path(file), runner.root_agent(agent))
         outcome = runner.adopt(paused.continuation, run_id=run_id, by=requester)
     elif decisions or agent is not None:
         option = "--decisions" if decisions else "--agent"
@@ -303,13 +302,6 @@ def adopt(
         _approve(runner, paused, outcome.continuation.waits, approved_by)
     if isinstance(outcome, continuations.Failed):
         raise typer.Exit(FAILED)
-
-
-def _read_snaplogic(file: Path, runner: Runner, agent: str | None) -> PausedRun:
-    # A process that only decides does not need the reader.
-    from continuations.interop import snaplogic  # noqa: PLC0415
-
-    return snaplogic.read(file, runner.root_agent(agent))
 
 
 def _read_bytes(file: Path) -> bytes:
@@ -337,14 +329,6 @@ def _approve(
 
 
 # The work on one run --------------------------------------------------------
-
-
-def _printer(command: Command, *, is_wanted: bool) -> EventPrinter | None:
-    if not is_wanted:
-        return None
-    from continuations.cli.event_lines import EventPrinter  # noqa: PLC0415 - only --stream needs it
-
-    return EventPrinter(as_json=command.as_json)
 
 
 # Seconds between two attempts. An attempt on a busy run costs one listing and one read.

@@ -24,6 +24,7 @@ from continuations.cli.options import Limits, Positive, UsageError
 from continuations.engine.sweep.stop_signals import stop_signals_handled
 from continuations.errors import StoreUnavailable
 from continuations.ledger.objects import check_folder_exists
+from continuations.serve.lifespan import worker_lifespan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -78,25 +79,13 @@ def serve(
     server = None
     if http is not None:
         server = _make_server(runner, _parse_address(http), verify, links, options)
-    else:
-        _refuse_http_options(verify, links)
+    elif verify is not None or links is not None:
+        raise UsageError("--verify and --links need --http. Add it, or leave them out.")
     _log_to_stderr(runner, as_json=json)
     if server is None:
         runner.serve_forever(**options)
     else:
         run_server(server)
-
-
-def _refuse_http_options(verify: str | None, links: str | None) -> None:
-    if verify is not None or links is not None:
-        raise UsageError("--verify and --links need --http. Add it, or leave them out.")
-
-
-def _warn_of_missing_folder(runner: Runner) -> None:
-    try:
-        check_folder_exists(runner.store)
-    except StoreUnavailable as error:
-        _log.warning("%s", error)
 
 
 def _make_server(
@@ -112,14 +101,12 @@ def _make_server(
         # Imported here: only --http needs them.
         from continuations.serve.http import asgi  # noqa: PLC0415
     from continuations.serve.http.api import HttpApi  # noqa: PLC0415
-    from continuations.serve.lifespan import worker_lifespan  # noqa: PLC0415
 
     api = HttpApi(
         runner.async_runner,
         verify=load_option("--verify", verify),
         links=load_option("--links", links),
     )
-
     lifespan = worker_lifespan(runner.async_runner, **options)
     return make_server(asgi.app(api, lifespan=lifespan), *address)
 
@@ -171,7 +158,10 @@ def _log_to_stderr(runner: Runner, *, as_json: bool) -> None:
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(_JsonFormatter() if as_json else plain)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    _warn_of_missing_folder(runner)
+    try:
+        check_folder_exists(runner.store)
+    except StoreUnavailable as error:
+        _log.warning("%s", error)
 
 
 _LOOPBACK_NAMES = {"localhost": "127.0.0.1"}
@@ -218,9 +208,17 @@ def ui(
         runner.async_runner,
         verify=identity,
         can=load_option("--can", can),
-        lifespan=_lifespan(runner, context, work=work and command.app is not None),
+        lifespan=(
+            worker_lifespan(runner.async_runner, context=load_context(context))
+            if work and command.app is not None
+            else _no_worker
+        ),
     )
     _serve(application, address, port, sign_in_path)
+
+
+def _no_worker(_application: object) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
 
 
 def _serve(application: Any, address: str, port: int, sign_in_path: str) -> None:
@@ -232,19 +230,6 @@ def _serve(application: Any, address: str, port: int, sign_in_path: str) -> None
         server = make_server(application, address, real_port)
         live = application.state.live
         run_server(server, sockets=[bound], on_stop=live.close)
-
-
-def _lifespan(runner: Runner, context: str | None, *, work: bool) -> Any:
-    """Return the lifespan of the application, with a worker loop if it works too."""
-    if not work:
-        return _no_worker
-    from continuations.serve.lifespan import worker_lifespan  # noqa: PLC0415 - see _console_module
-
-    return worker_lifespan(runner.async_runner, context=load_context(context))
-
-
-def _no_worker(_application: object) -> AbstractAsyncContextManager[None]:
-    return nullcontext()
 
 
 def _console_module() -> Any:
