@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,8 +27,8 @@ def chat(  # noqa: PLR0913 - one parameter for each option
     agent: str | None = None,
     *,
     key: str,
-    message: str | None = None,
-    message_id: str | None = None,
+    message: Annotated[str | None, "--message", "-m"] = None,
+    message_id: Annotated[str | None, "--id"] = None,
     file: list[str] | None = None,
     when_busy: Literal["queue", "merge", "interrupt"] = "queue",
     history: Natural = 10,
@@ -47,8 +47,8 @@ def chat(  # noqa: PLR0913 - one parameter for each option
         agent (AGENT): The agent, if the runner has more than one.
         key (KEY): Names the conversation. The same agent and key are the same
             conversation, in every process.
-        message (--message -m TEXT): Send one message and exit.
-        message_id (--id ID): Your id of the --message: a repeated command sends one
+        message (TEXT): Send one message and exit.
+        message_id (ID): Your id of the --message: a repeated command sends one
             message, and prints its reply.
         when_busy: What happens to a message while an earlier one is answered: it waits
             its turn, the agent reads it in the same reply, or the earlier reply is
@@ -91,7 +91,7 @@ def post(
     *,
     key: str,
     file: list[str] | None = None,
-    message_id: str | None = None,
+    message_id: Annotated[str | None, "--id"] = None,
     by: str | None = None,
 ) -> None:
     """Post a message to a conversation, and do not wait. Needs no agent code.
@@ -101,7 +101,7 @@ def post(
     Arguments and options:
         agent (AGENT): The agent of the conversation.
         key (KEY): Names the conversation, as for `chat`.
-        message_id (--id ID): Your id of the message: a repeated command sends one
+        message_id (ID): Your id of the message: a repeated command sends one
             message.
     """
     actor = resolve_actor(by)

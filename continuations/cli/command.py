@@ -4,9 +4,10 @@ A command is a function whose first argument is a `Command`. The command line fo
 from the function:
 
 - its name is the name of the command
-- a parameter is an argument of the command, and a keyword-only parameter an option
-- its docstring is the help. The section "Arguments and options" has the names, the
-  metavar and the words of a parameter: `event_id (--id ID): Your id of the event.`
+- a parameter is an argument of the command, and a keyword-only parameter an option.
+  Its type may have other names or limits: `Annotated[bool, "--follow", "-f"]`
+- its docstring is the help. The section "Arguments and options" has the metavar and the
+  words of a parameter: `extend (SECONDS): Seconds from now to the new deadline.`
 
 Words that several commands share stand in `continuations.cli.options.SHARED_WORDS`.
 
@@ -37,7 +38,7 @@ import typer
 
 import continuations
 from continuations.cli.application import groups_of, load_runner
-from continuations.cli.options import SHARED_WORDS, UsageError, check_run_id
+from continuations.cli.options import SHARED_WORDS, Limits, UsageError, check_run_id
 from continuations.cli.output import write_json, write_lines
 from continuations.ledger.objects import check_folder_exists
 
@@ -142,7 +143,7 @@ class Command(NamedTuple):
 # Words of the help --------------------------------------------------------------
 
 _SECTION = "\n\nArguments and options:\n"
-# A parameter with its names and metavar in brackets, if any, and its words.
+# A parameter with its metavar in brackets, if any, and its words.
 _ENTRY = re.compile(r"^ {4}(\w+)(?: \((.*?)\))?: (.*(?:\n {8}.*)*)", re.MULTILINE)
 # The options that an environment variable sets too, by their parameters.
 _VARIABLES: Mapping[str, str] = {
@@ -158,14 +159,12 @@ class Words(NamedTuple):
     """The words of the help about a parameter.
 
     Attributes:
-        names: The names of the option, if they are not that of the parameter.
         metavar: The word for its value; `None` for the name of its type.
         text: The description.
     """
 
-    names: tuple[str, ...]
-    metavar: str | None
-    text: str
+    metavar: str | None = None
+    text: str = ""
 
 
 def help_and_words(docstring: str | None) -> tuple[str, str]:
@@ -176,29 +175,33 @@ def help_and_words(docstring: str | None) -> tuple[str, str]:
 
 def words_of(text: str) -> dict[str, Words]:
     """Return the words about each parameter in a section of a docstring."""
-    found: dict[str, Words] = {}
-    for name, brackets, words in _ENTRY.findall(text):
-        parts = brackets.split()
-        names = tuple(each for each in parts if each.startswith("-"))
-        metavar = " ".join(each for each in parts if each not in names) or None
-        found[name] = Words(names, metavar, " ".join(words.split()))
-    return found
+    return {
+        name: Words(metavar or None, " ".join(words.split()))
+        for name, metavar, words in _ENTRY.findall(text)
+    }
 
 
-def described(parameter: Parameter, words: Words) -> Parameter:
-    """Return a parameter whose annotation has the argument or option of typer."""
+def described(parameter: Parameter, words: Mapping[str, Words]) -> Parameter:
+    """Return a parameter whose annotation has the argument or option of typer.
+
+    Python may have removed the docstrings, and then the words are missing.
+    """
     kind, default = parameter.annotation, parameter.default
-    given: dict[str, Any] = {"metavar": words.metavar, "help": words.text}
+    metavar, text = words.get(parameter.name, Words())
+    given: dict[str, Any] = {"metavar": metavar, "help": text}
+    names: list[str] = []
     if get_origin(kind) is Annotated:
-        kind, limits = get_args(kind)
-        given |= limits._asdict()
+        kind, *extras = get_args(kind)
+        names = [each for each in extras if isinstance(each, str)]
+        for limits in (each for each in extras if isinstance(each, Limits)):
+            given |= limits._asdict()
     if parameter.kind is not Parameter.KEYWORD_ONLY:
         info = typer.Argument(**given, show_default=default != "")
     else:
         name = parameter.name.replace("_", "-")
         own_name = f"--{name}/--no-{name}" if default is True else f"--{name}"
         variable = _VARIABLES.get(parameter.name)
-        info = typer.Option(*(words.names or [own_name]), envvar=variable, **given)
+        info = typer.Option(*(names or [own_name]), envvar=variable, **given)
     return parameter.replace(annotation=Annotated[kind, info])
 
 
@@ -224,6 +227,9 @@ class CommandFunction:
 
     The signature is made when typer reads it. A process builds one command, and the
     annotations of all of them would take longer than its start.
+
+    Attributes:
+        run: The function that has the body of the command.
     """
 
     def __init__(
@@ -247,7 +253,7 @@ class CommandFunction:
         self.__name__ = name
         self.__doc__ = help_text
         self.__annotations__ = {}
-        self._run = run
+        self.run = run
         self._own_parameters = own_parameters
         self._common = common
 
@@ -261,7 +267,7 @@ class CommandFunction:
         parameters = dict(self._own)
         words = words_of(SHARED_WORDS)
         for name in self._common:
-            common = described(option(name, *_COMMON[name]), words[name])
+            common = described(option(name, *_COMMON[name]), words)
             parameters.setdefault(name, common)
         return Signature([*parameters.values()])
 
@@ -272,7 +278,7 @@ class CommandFunction:
             if name in own and own[name].kind is not Parameter.KEYWORD_ONLY:
                 check_run_id(values[name], command=self.__name__)
         command = Command(self.__name__, values["app"], values["store"], as_json)
-        self._run(command, **{name: values[name] for name in own})
+        self.run(command, **{name: values[name] for name in own})
 
 
 def as_command(
@@ -293,7 +299,7 @@ def as_command(
         words = words_of(f"{SHARED_WORDS}\n{section}")
         read = inspect.signature(function, eval_str=True).parameters
         for each in list(read.values())[1:]:
-            yield described(each, words[each.name])
+            yield described(each, words)
 
     name = function.__name__
     return CommandFunction(name, help_text, function, own_parameters, common)

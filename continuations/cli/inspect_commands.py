@@ -145,9 +145,9 @@ _MAX_COUNTED = 100
 def inbox(
     command: Command,
     *,
-    whose: str = "me",
+    whose: Annotated[str, "--for"] = "me",
     kind: str | None = None,
-    words: str = "",
+    words: Annotated[str, "--filter"] = "",
     limit: Annotated[int, Limits(1, MAX_PAGE)] = _PAGE_ROWS,
     by: str | None = None,
 ) -> None:
@@ -158,10 +158,10 @@ def inbox(
     times, and the output has no colors.
 
     Arguments and options:
-        whose (--for me|all): me: the waits that --by may decide now. all: all waits
+        whose (me|all): me: the waits that --by may decide now. all: all waits
             that ask a person.
         kind (KIND): Only waits of this kind, for example question.
-        words (--filter TEXT): Only waits that show each of these words: in the title,
+        words (TEXT): Only waits that show each of these words: in the title,
             the path, the run or a fact.
         limit (N): Show at most N waits.
     """
@@ -293,7 +293,7 @@ def show(
     *,
     key: str | None = None,
     version: PositiveOrNone = None,
-    everything: bool = False,
+    everything: Annotated[bool, "--all"] = False,
     transcript: bool = False,
 ) -> None:
     """Show the stack of a run as a tree, or one wait. Needs no agent code.
@@ -306,7 +306,7 @@ def show(
         name (RUN|WAIT|AGENT): The id of a run or of a wait. With --key, an agent.
         key (KEY): Show the conversation of the agent with this key.
         version (N): An earlier version of the run. Default: newest.
-        everything (--all): Show all levels of the tree. A terminal shows 3, and counts
+        everything: Show all levels of the tree. A terminal shows 3, and counts
             the calls below.
     """
     runner = command.runner()

@@ -19,6 +19,7 @@ from continuations.cli import FAILED
 from continuations.cli.command import (
     Command,
     CommandFunction,
+    Words,
     described,
     help_and_words,
     option,
@@ -288,15 +289,15 @@ def _parameters(operation: Operation, section: str) -> Iterator[Parameter]:
     method = inspect.getdoc(getattr(AsyncRunner, _method(operation)))
     words = words_of(f"{method}\n{_WORDS}\n{section}")
     for own in _own_parameters(operation):
-        about = words[own.name]
+        about = words.get(own.name, Words())
         if about.metavar is None and own.annotation != "bool":
             metavar = "JSON" if own.annotation == "Any" else own.name.upper()
             about = about._replace(metavar=metavar)
-        yield described(_command_parameter(own), about)
+        yield described(_command_parameter(own), {own.name: about})
         if own.annotation == _WITH_FILES:
-            yield described(option("file", list[str] | None), shared["file"])
+            yield described(option("file", list[str] | None), shared)
     if operation.sender:
-        yield described(option("by", str | None), shared["by"])
+        yield described(option("by", str | None), shared)
 
 
 def _command_parameter(own: Parameter) -> Parameter:

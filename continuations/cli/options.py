@@ -37,6 +37,7 @@ class Limits(NamedTuple):
     max: int | None = None
 
 
+Requester = Annotated[str | None, "--by"]
 Natural = Annotated[int, Limits(0)]
 Positive = Annotated[int, Limits(1)]
 PositiveOrNone = Annotated[int | None, Limits(1)]
@@ -48,12 +49,12 @@ SHARED_WORDS = """
     by (NAME): The name of the person. Default: the user of this process.
     context (MODULE:NAME): The object that the tools get as ctx.context. If NAME is a
         function, the object is its result.
-    file (--file PATH): An image, a sound or a file for the agent. Repeat it for more
+    file (PATH): An image, a sound or a file for the agent. Repeat it for more
         files.
     ids: Print only the ids, one per line.
     json: Print JSON.
     reason (TEXT): Why. It is recorded; the model sees the reason of a denial.
-    requester (--by NAME): The person who asks for the run.
+    requester (NAME): The person who asks for the run.
     run (RUN): The id of a run.
     shown (DIGEST): The digest that `show` printed. If the wait has another one, nothing
         is recorded.

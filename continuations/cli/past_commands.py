@@ -6,7 +6,7 @@ import shlex
 import sys
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -295,7 +295,7 @@ def watch(
     run: str,
     *,
     after: str = "",
-    follow: bool = False,
+    follow: Annotated[bool, "--follow", "-f"] = False,
     transcript: bool = False,
 ) -> None:
     """Print what happened in a run, one event per line. Needs no agent code.
@@ -305,7 +305,7 @@ def watch(
 
     Arguments and options:
         after (CURSOR): Print only the events after this cursor, for example 3.2.
-        follow (--follow -f): Wait for the next events until the run ends or the thread
+        follow: Wait for the next events until the run ends or the thread
             rests. Ctrl-C stops it, and never the run.
     """
     runner = command.runner()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from continuations.cli.event_lines import EventPrinter
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import (
     PositiveOrNone,
+    Requester,
     SecondsOrNone,
     UsageError,
     input_with_files,
@@ -63,7 +64,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
     args: str | None = None,
     label: list[str] | None = None,
     title: str | None = None,
-    requester: str | None = None,
+    requester: Requester = None,
     no_work: bool = False,
     max_requests: PositiveOrNone = None,
     max_tokens: PositiveOrNone = None,
@@ -260,10 +261,10 @@ def adopt(
     command: Command,
     file: str,
     *,
-    as_: FileFormat = FileFormat.CONTINUATION,
+    as_: Annotated[FileFormat, "--as"] = FileFormat.CONTINUATION,
     run_id: str | None = None,
     agent: str | None = None,
-    requester: str | None = None,
+    requester: Requester = None,
     decisions: bool = False,
     approved_by: str | None = None,
 ) -> None:
@@ -271,7 +272,7 @@ def adopt(
 
     Arguments and options:
         file (FILE): The file of a paused agent.
-        as_ (--as): The format: `continuation` for the bytes of Continuation.to_bytes(),
+        as_: The format: `continuation` for the bytes of Continuation.to_bytes(),
             `snaplogic` for the JSON of SnapLogic's agent-continuations.
         run_id (ID): The id of the new run. A repeat with the same id and file does
             nothing. Default: an id that follows from the file.
