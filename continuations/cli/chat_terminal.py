@@ -113,13 +113,16 @@ class ChatTerminal:
             return
         messages = state.root.messages
         print_lines(history_lines(messages, self._session.agent, history))
-        self._progress_safely()
+        self._obey_safely("")
 
     def _turn(self) -> bool:
         """Read one line and do what it says; return whether to go on."""
         if self._session.stop_signal is signal.SIGTERM:
             return False
-        text = self._read(_PROMPT, "").strip()
+        return self._obey_safely(self._read(_PROMPT, "").strip())
+
+    def _obey_safely(self, text: str) -> bool:
+        """Do what a line says; write an error, and go on."""
         try:
             return self._obey(text)
         except ContinuationsError as error:
@@ -172,12 +175,6 @@ class ChatTerminal:
             write_note("The conversation is closed after the replies that wait.")
             self._progress()
         return not self._is_closed
-
-    def _progress_safely(self) -> None:
-        try:
-            self._progress()
-        except ContinuationsError as error:
-            write_note(f"{type(error).__name__}: {error}")
 
     def _progress(self) -> None:
         """Work on all messages without a reply, and ask about what they wait for."""

@@ -36,7 +36,6 @@ from continuations.wire.report import to_json, utc_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations import Runner, Wait
     from continuations.core.rows.decisions import Decision, Verdict
     from continuations.results import Vote
     from continuations.serve.http.decision_bodies import PostedDecision
@@ -166,19 +165,15 @@ def _decide(
     runner = command.runner()
     actor = resolve_actor(by)
     check_wait_id(runner, wait_id)
-    wait = None if command.as_json else _open_wait(runner, wait_id)
+    wait = None
+    if not command.as_json:
+        with suppress(ContinuationsError):  # a wait that is decided has no title
+            wait = runner.wait(wait_id)
     result = runner.decide(
         wait_id, make_verdict(by=actor.name), shown=shown, door=actor.door
     )
     write_actor_note(actor)
     command.write(partial(to_json, result), formatting.decided_lines(wait, result))
-
-
-def _open_wait(runner: Runner, wait_id: str) -> Wait | None:
-    """Return the wait that is decided now, for its title; `None` if it is not open."""
-    with suppress(ContinuationsError):
-        return runner.wait(wait_id)
-    return None
 
 
 @as_command

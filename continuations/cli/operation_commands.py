@@ -45,7 +45,7 @@ from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from continuations import Runner
     from continuations.results import KeptGrant, UntakenSignal
@@ -75,20 +75,18 @@ class Done(NamedTuple):
 
 def grants(done: Done) -> Iterator[str]:
     """List the grants of a run that have not ended. Needs no agent code."""
-    if not done.result:
+    kept: Sequence[KeptGrant] = done.result
+    if not kept:
         write_note(f"{done.run} has no grants.")
-    for grant in done.result:
-        yield from _grant_lines(grant)
-
-
-def _grant_lines(grant: KeptGrant) -> Iterator[str]:
-    until = "the end of the run" if grant.until is None else readable_time(grant.until)
-    by = "" if grant.by is None else f" by {escape_invisible(grant.by)}"
-    revoked = ", revoked" if grant.revoked else ""
-    yield f"{grant.id}{revoked}"
-    yield f"  path: {escape_invisible(' > '.join(grant.path))}"
-    yield f"  arguments: {escape_invisible(grant.arguments_json or 'any')}"
-    yield f"  given{by} at {readable_time(grant.at)}, until {until}"
+    for grant in kept:
+        until = (
+            "the end of the run" if grant.until is None else readable_time(grant.until)
+        )
+        by = "" if grant.by is None else f" by {escape_invisible(grant.by)}"
+        yield f"{grant.id}{', revoked' if grant.revoked else ''}"
+        yield f"  path: {escape_invisible(' > '.join(grant.path))}"
+        yield f"  arguments: {escape_invisible(grant.arguments_json or 'any')}"
+        yield f"  given{by} at {readable_time(grant.at)}, until {until}"
 
 
 def revoke(done: Done) -> Iterator[str]:
@@ -103,22 +101,19 @@ def revoke(done: Done) -> Iterator[str]:
 
 def signals(done: Done) -> Iterator[str]:
     """List the signals that no wait of a run has taken. Needs no agent code."""
-    if not done.result:
+    untaken: Sequence[UntakenSignal] = done.result
+    if not untaken:
         write_note(f"{done.run} has no signal that no wait has taken.")
         return
-    for signal in done.result:
-        yield from _signal_lines(signal)
+    for each in untaken:
+        by = "" if each.by is None else f" by {escape_invisible(each.by)}"
+        data = each.data_json
+        if len(data) > _MAX_DATA_CHARS:
+            data = f"{data[:_MAX_DATA_CHARS]}… ({len(data)} characters; --json has all)"
+        yield f"{each.number}  {escape_invisible(each.name)}"
+        yield f"  sent{by} at {readable_time(each.at)}"
+        yield f"  data: {escape_invisible(data)}"
     yield f"next: continuations drop-signals {done.run} --name NAME"
-
-
-def _signal_lines(signal: UntakenSignal) -> Iterator[str]:
-    by = "" if signal.by is None else f" by {escape_invisible(signal.by)}"
-    data = signal.data_json
-    if len(data) > _MAX_DATA_CHARS:
-        data = f"{data[:_MAX_DATA_CHARS]}… ({len(data)} characters; --json has all)"
-    yield f"{signal.number}  {escape_invisible(signal.name)}"
-    yield f"  sent{by} at {readable_time(signal.at)}"
-    yield f"  data: {escape_invisible(data)}"
 
 
 def drop_signals(done: Done) -> Iterator[str]:
