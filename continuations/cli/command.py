@@ -116,15 +116,11 @@ class Command(NamedTuple):
     @property
     def given_options(self) -> list[str]:
         """`--app` and `--store` as they were given, without the environment's."""
-        given = {
-            "--app": (self.app, "CONTINUATIONS_APP"),
-            "--store": (self.store, "CONTINUATIONS_STORE"),
-        }
         return [
             word
-            for option, (value, variable) in given.items()
-            if value is not None and value != environ.get(variable)
-            for word in (option, value)
+            for name, value in (("app", self.app), ("store", self.store))
+            if value is not None and value != environ.get(_VARIABLES[name])
+            for word in (f"--{name}", value)
         ]
 
     def write(self, form: Callable[[], object], lines: Iterable[str]) -> None:
