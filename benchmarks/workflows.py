@@ -18,9 +18,8 @@ from benchmarks.rounds import interleaved_medians
 from continuations import AsyncRunner, Flow, ask, tool, workflow
 from continuations.authoring.registry import AgentRegistry
 from continuations.core.messages import Message
-from continuations.core.rows.frames import MessageLog
 from continuations.core.rows.state import ROOT_FRAME_ID
-from continuations.core.rows.workflow_history import find_violation
+from continuations.core.rows.workflow_history import entries_of, find_violation
 from continuations.engine.ports import Ports
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.workflow.flow_drives import FlowDrives
@@ -173,7 +172,7 @@ def _read(messages: tuple[Message, ...]) -> None:
         Message(each.text, None, metadata_json=each.metadata_json) for each in messages
     ]
     # The last call is the question.
-    violation = find_violation(MessageLog(1, tuple(unread)), unread[-1].tool_call_ids)
+    violation = find_violation(entries_of(unread), unread[-1].tool_call_ids)
     if violation is not None:
         raise AssertionError(violation)
 

@@ -1,5 +1,8 @@
 """JSON texts: a value comes back equal or is rejected with a typed error."""
 
+# The test without the C part of `json` makes a private writer.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import datetime as dt
@@ -58,6 +61,19 @@ def test_any_json_value_comes_back_equal(value: Any) -> None:
     assert jsontext.canonical(value) == jsontext.canonical(
         jsontext.parse(jsontext.canonical(value))
     )
+
+
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
+@given(JSON, st.text(" \t\r\n", max_size=2), st.text(" \t\r\n", max_size=2))
+def test_texts_and_values_are_those_of_the_json_module(
+    value: Any, before: str, after: str
+) -> None:
+    """The settings and the white space are those of `json`."""
+    options: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
+
+    assert jsontext.dump(value) == json.dumps(value, **options)
+    assert jsontext.canonical(value) == json.dumps(value, sort_keys=True, **options)
+    assert jsontext.parse(f"{before}{json.dumps(value)}{after}") == value
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -137,7 +153,7 @@ def test_dump_rejects_a_cyclic_value() -> None:
     cycle: list[object] = []
     cycle.append({"again": cycle})
 
-    with pytest.raises(NotJson):
+    with pytest.raises(NotJson, match="Circular reference detected"):
         jsontext.dump(cycle)
 
 
@@ -347,3 +363,14 @@ def test_lossless_parse_accepts_a_number_that_is_kept(digits: str) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_lossless_parse_accepts_each_float(number: float) -> None:
     assert number == jsontext.parse(jsontext.dump(number), lossless=True)
+
+
+@pytest.mark.parametrize("sort_keys", [True, False])
+def test_json_is_the_same_without_the_c_part_of_its_module(
+    *, sort_keys: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = {"b": [1, True, None, 1.5], "a": {"\u00e9": "\n"}}
+    usual = jsontext._make_writer(sort_keys=sort_keys)
+    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
+
+    assert usual(value) == jsontext._make_writer(sort_keys=sort_keys)(value)

@@ -139,7 +139,10 @@ def _history_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
         yield f"frame {frame.id}: a workflow that never ran has a history"
     is_open = state.run.status not in ENDED_STATUSES
     calls = frame.open_call_ids if is_open else ()
-    violation = workflow_history.find_violation(log, calls)
+    try:
+        violation = workflow_history.find_violation(log.entries, calls)
+    except workflow_history.InvalidEntry as error:
+        violation = str(error)
     if violation is not None:
         yield f"frame {frame.id}: {violation}"
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.frames import MessageLog
 
 # The reason of a call that the code of its workflow cancelled.
 CANCELLED_BY_WORKFLOW = "The workflow cancelled it."
@@ -267,16 +266,14 @@ def last_time(messages: Sequence[Message]) -> int:
     return 0
 
 
-def find_violation(log: MessageLog, open_call_ids: Collection[str]) -> str | None:
+def find_violation(
+    entries: Sequence[Entry], open_call_ids: Collection[str]
+) -> str | None:
     """Return what is wrong with a history, or `None`.
 
     Each outcome has a command before it, and one at most. The calls that are open have
     a command and no outcome.
     """
-    try:
-        entries = log.entries
-    except InvalidEntry as error:
-        return str(error)
     if not entries or not isinstance(entries[0], StartEntry):
         return "a history has no start"
     if any(isinstance(entry, StartEntry) for entry in entries[1:]):
