@@ -1,8 +1,5 @@
 """JSON texts: a value comes back equal or is rejected with a typed error."""
 
-# The test without the C part of `json` makes a private writer.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 import datetime as dt
@@ -363,14 +360,3 @@ def test_lossless_parse_accepts_a_number_that_is_kept(digits: str) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_lossless_parse_accepts_each_float(number: float) -> None:
     assert number == jsontext.parse(jsontext.dump(number), lossless=True)
-
-
-@pytest.mark.parametrize("sort_keys", [True, False])
-def test_json_is_the_same_without_the_c_part_of_its_module(
-    *, sort_keys: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    value = {"b": [1, True, None, 1.5], "a": {"\u00e9": "\n"}}
-    usual = jsontext._make_writer(sort_keys=sort_keys)
-    monkeypatch.setattr(json.encoder, "c_make_encoder", None)
-
-    assert usual(value) == jsontext._make_writer(sort_keys=sort_keys)(value)
