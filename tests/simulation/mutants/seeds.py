@@ -417,13 +417,15 @@ SEEDS: dict[str, tuple[int, str]] = {
         "only_code_that_nothing_wakes_is_stuck",
     ),
     "no_alarm_is_stored": (17000000, "suspended_code_has_nothing_to_do"),
-    "an_old_alarm_is_not_replaced": (17000000, "suspended_code_has_nothing_to_do"),
+    "an_old_alarm_is_not_replaced": (17000003, "suspended_code_has_nothing_to_do"),
     "alarms_do_not_ring_beside_calls": (17000117, "alarms_ring_beside_calls"),
     "timers_fire_before_their_time": (
         17000000,
         "no_time_of_a_workflow_is_in_the_future",
     ),
     "a_restart_has_the_first_time": (17000000, "time_of_a_workflow_never_goes_back"),
+    "lost_attempts_are_forgotten": (17001905, "begun_call_keeps_its_outcome"),
+    "a_rewind_keeps_the_newest_history": (19000004, "no_run_stranded"),
     "handoffs_are_lost": (
         18000001,
         "each_turn_is_of_the_agent_that_has_the_conversation",
@@ -445,6 +447,4 @@ SEEDS: dict[str, tuple[int, str]] = {
         18000005,
         "the_next_agent_reads_what_the_filter_left",
     ),
-    "lost_attempts_are_forgotten": (17001905, "begun_call_keeps_its_outcome"),
-    "a_rewind_keeps_the_newest_history": (19000004, "no_run_stranded"),
 }
