@@ -27,11 +27,12 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
     from continuations.core.rows.state import RunState
 
 _STEPS, _BRANCHES, _ROUNDS = 1000, 1000, 25
+_RUNS, _DRIFTS = 300, 3
 _RUN = "run"
 
 
@@ -58,7 +59,7 @@ async def at_once(flow: Flow, branches: int) -> str:
 
 
 def rows() -> Iterator[Row]:
-    """Replay and read a step; count versions and bytes of steps, and of a gather."""
+    """Replay and read steps; count versions and bytes; look for drift in many runs."""
     few, many = (
         asyncio.run(_run(in_sequence.bind(1))),
         asyncio.run(_run(in_sequence.bind(1 + _STEPS))),
@@ -93,6 +94,7 @@ def rows() -> Iterator[Row]:
         unit="B",
         max_ratio=1,
     )
+    yield _drift_row()
 
 
 class _Done:
@@ -143,6 +145,49 @@ def _time_rows(state: RunState) -> Iterator[Row]:
         theirs=parsing,
         unit="µs",
     )
+
+
+def _drift_row() -> Row:
+    """Measure the drift of many waiting workflows, beside a look at each of them."""
+    runner = asyncio.run(_waiting_runs())
+    drift, looks = interleaved_medians(
+        _DRIFTS,
+        lambda: _run_ms(_drift(runner)),
+        lambda: _run_ms(_look_at_each(runner)),
+    )
+    return Row(
+        what=f"drift of a waiting workflow of five steps, of {_RUNS:,}",
+        ours=drift,
+        compared_with="a look at the run",
+        theirs=looks,
+        unit="ms",
+    )
+
+
+async def _waiting_runs() -> AsyncRunner[Any]:
+    runner = AsyncRunner([in_sequence], store="memory:")
+    for _ in range(_RUNS):
+        await runner.start(in_sequence.bind(5))
+    # Another process has nothing in memory.
+    return AsyncRunner([in_sequence], store=runner.store)
+
+
+async def _drift(runner: AsyncRunner[Any]) -> None:
+    verdicts = {row.verdict async for row in runner.drift()}
+    if verdicts != {"accept"}:
+        raise AssertionError(verdicts)
+
+
+async def _look_at_each(runner: AsyncRunner[Any]) -> None:
+    async for run in runner.runs():
+        await runner.look(run.run_id)
+
+
+def _run_ms(work: Coroutine[Any, Any, None]) -> float:
+    """Return the time of some work for one of the runs, in milliseconds."""
+    started = time.thread_time()
+    asyncio.run(work)
+    return (time.thread_time() - started) * 1e3 / _RUNS
 
 
 def _step_us(work: Callable[[], object]) -> float:

@@ -76,6 +76,13 @@ def test_program_runs_all_steps_in_memory(
     assert len(effects) == len(set(effects))
 
 
+def test_all_steps_of_the_customer_service_run_in_memory(tmp_path: Path) -> None:
+    lines = example_output("ported/customer_service.py", folder=tmp_path).splitlines()
+
+    assert "triage hands over to seats" in lines
+    assert "triage: How can I help you?" == lines[-1]
+
+
 def is_effect(line: str) -> bool:
     """Return whether a tool or a model printed a line."""
     words = "created registered paid model: reserved released payment wrote email"

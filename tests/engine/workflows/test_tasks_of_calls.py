@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 from continuations import Agent, Approve, AsyncRunner, Flow, Runner, Suspended, workflow
@@ -11,6 +12,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import RUN, add, clerk, make_runner, pay
+from tests.present.schema_check import assert_matches_schema
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_run_pages import show
 
@@ -65,6 +67,20 @@ def test_a_call_has_the_names_of_its_tasks() -> None:
         ("both 1", "buy 3"),
         ("both 1", "buy 4"),
     ] == [each.tasks for each in proposed[:5]]
+
+
+def test_json_of_the_run_has_its_history_and_the_tasks() -> None:
+    runner = make_runner(shop)
+    runner.start(shop.bind(), run_id=RUN)
+
+    report = json.loads(runner.look(RUN).to_json())
+
+    assert_matches_schema("continuation", report)
+    tasks = [tuple(each["tasks"]) for each in report["calls"]]
+    assert sorted(EXPECTED.values()) == sorted(tasks)
+    [frame] = report["frames"]
+    assert ["user", "assistant"] == [each["role"] for each in frame["messages"][:2]]
+    assert "returned" in {facts.get("end") for facts in frame["metadata"].values()}
 
 
 def test_names_are_the_same_in_every_process() -> None:
