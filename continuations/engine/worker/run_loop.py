@@ -296,14 +296,11 @@ class RunLoop:
         self._performer.drives.applied(before, self.state, frame_id)
         assert isinstance(event, WorkflowStepped)  # noqa: S101 - for the type checkers
         # A call whose start is recorded, and whose tool was not called, begins no more.
-        for call_id in event.cancelled:
-            call = self.state.calls.get(call_id)
-            if call is None or not isinstance(call.state, Started):
-                continue
-            if not self._actions.has_begun_or_closes(RunTool(call_id)):
-                taken_back = RepeatAllowed(call_id=call_id, never_began=True)
-                self.state = advance(self.state, taken_back)
-                await self._actions.drop([RunTool(call_id)])
+        # The same holds for the calls of the agents below.
+        cancelled = [each for each in event.cancelled if each in self.state.calls]
+        not_begun = self._operator.not_begun_below(self.state, cancelled)
+        self.state = _with_starts_taken_back(self.state, not_begun)
+        await self._actions.drop([RunTool(each) for each in sorted(not_begun)])
 
     async def _cancel_call(self, action: CancelCall) -> bool:
         """End a call that its workflow cancelled; return whether it could end now.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from continuations import (
+    Agent,
     Answer,
     Approve,
     Deny,
@@ -25,7 +26,9 @@ from continuations import (
 from continuations.authoring.workflow.drive import FlowDrive
 from continuations.errors import CallError, InvalidInput, WorkflowChanged
 from continuations.events import CallEnded, CallStarted
+from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import (
     RUN,
@@ -38,6 +41,8 @@ from tests.engine.workflows.flow_tools import (
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tests.run_environment import RunEnvironment
 
 
@@ -191,6 +196,41 @@ def test_call_that_is_given_up_in_its_own_step_never_begins(
 
     assert ["add 3+3"] == environment.effect_names()
     assert not [each for each in caplog.messages if "never awaited" in each]
+
+
+def test_call_below_an_agent_that_is_given_up_never_begins(
+    environment: RunEnvironment,
+) -> None:
+    """The limit of time passes while the worker writes that it works on the run."""
+    clock = ManualClock()
+
+    class SlowStore(ForwardingStore):
+        """A version takes two minutes."""
+
+        async def create(self, key: str, body: bytes) -> datetime | None:
+            done = await self.inner.create(key, body)
+            clock.seconds += 120 if "/v/" in key else 0
+            return done
+
+    model = ScriptedModel([ToolCall("pay", {"cents": 5}), "done"])
+    boss = Agent("boss", tools=[pay], model=model)
+
+    @workflow(agents=[boss])
+    async def limited(flow: Flow) -> str:
+        try:
+            async with asyncio.timeout(100):
+                return str(await flow.call(boss, "go"))
+        except TimeoutError:
+            return "too late"
+
+    store = MemoryStore(clock.now)
+    runner = make_runner(limited, store=store, clock=clock)
+    waiting = runner.start(limited.bind(), run_id=RUN)
+    runner.decide(the_wait(waiting), Approve(by="kim"))
+
+    slow = make_runner(limited, store=SlowStore(store), clock=clock, lease=3600)
+    assert "too late" == slow.resume(RUN).result()
+    assert [] == environment.effect_names()
 
 
 def test_operator_cancels_one_branch_and_the_other_goes_on(

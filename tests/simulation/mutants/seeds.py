@@ -425,6 +425,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     ),
     "a_restart_has_the_first_time": (17000000, "time_of_a_workflow_never_goes_back"),
     "lost_attempts_are_forgotten": (17001905, "begun_call_keeps_its_outcome"),
+    "starts_below_agents_are_not_taken_back": (19000896, "marked_call_never_begins"),
     "a_rewind_keeps_the_newest_history": (19000004, "no_run_stranded"),
     "handoffs_are_lost": (
         18000001,

@@ -21,7 +21,11 @@ from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import MessageLog
 from continuations.core.rows.workflow_history import StartEntry, entry_of, message_of
 from continuations.engine.past import rewinding
-from continuations.engine.worker.run_loop import ActionTasks, RunLoop
+from continuations.engine.worker.run_loop import (
+    ActionTasks,
+    OperatorEffects,
+    RunLoop,
+)
 from continuations.engine.workflow import flow_drives
 from continuations.engine.workflow.flow_drives import FlowDrives
 from continuations.value_class import replace
@@ -55,7 +59,7 @@ from tests.simulation.workflows.laws import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from continuations.core.changes.events import WorkflowStepped
@@ -478,6 +482,23 @@ def a_restart_has_the_first_time() -> Patches:
 )
 def lost_attempts_are_forgotten() -> Patches:
     yield gives_back(call_cancellation._reason_of, "reason")
+
+
+@mutant(
+    "A call below an agent that its workflow gives up begins after its start.",
+    breaks=(marked_call_never_begins,),
+    family=PASTS_OF_WORKFLOWS,
+)
+def starts_below_agents_are_not_taken_back() -> Patches:
+    original = OperatorEffects.not_begun_below
+
+    def not_begun_below(
+        self: OperatorEffects, state: RunState, cancelled: Iterable[str]
+    ) -> frozenset[str]:
+        given = [*cancelled]
+        return original(self, state, given) & frozenset(given)
+
+    yield patch(original, not_begun_below)
 
 
 @mutant(
