@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
 from continuations.present import json_forms
@@ -17,7 +17,8 @@ from continuations.present.json_forms import difference_json, rewind_json
 from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+    from datetime import datetime
 
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
@@ -136,99 +137,53 @@ Render: TypeAlias = "Callable[[Viewer, str, Any], Coroutine[Any, Any, dict[str, 
 """Returns the JSON form of a result; the text is the id of the run."""
 
 
-# A version may contain waits that are decided since, so each report of a run with waits
-# costs one listing of its decisions.
+# Each of these returns a form with the texts that the reader may read, and without the
+# waits that are decided. They raise `StoreError` if the decisions cannot be read.
+
+
+class _Report(TypedDict):
+    decided: Collection[str]
+    now: datetime
+    detail: Detail
+
+
+async def _report(viewer: Viewer, run_id: str, run: Continuation | None) -> _Report:
+    """Return what the form of a run says beside its version.
+
+    A version may contain waits that are decided since, so the report of a run with
+    waits costs one listing of its decisions.
+    """
+    store = viewer.runner.store
+    return {
+        "decided": () if run is None else await decided_wait_ids(store, run),
+        "now": viewer.clock.now(),
+        "detail": await viewer.detail(run_id),
+    }
 
 
 async def run_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
-    """Return a run as JSON values (`run`).
-
-    Args:
-        viewer: The reader, who may lack the right to its texts.
-        run: The run.
-
-    Returns:
-        The form, with the waits that are not decided yet.
-
-    Raises:
-        StoreError: The decisions of the run cannot be read.
-    """
-    return json_forms.run_json(
-        run,
-        decided=await decided_wait_ids(viewer.runner.store, run),
-        now=viewer.clock.now(),
-        detail=await viewer.detail(run.run_id),
-    )
+    """Return a run as JSON values (`run`)."""
+    return json_forms.run_json(run, **await _report(viewer, run.run_id, run))
 
 
 async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome of a start or resume as JSON values (`outcome`).
-
-    Args:
-        viewer: The reader, who may lack the right to its texts.
-        outcome: The outcome.
-
-    Returns:
-        The form, with the waits that are not decided yet.
-
-    Raises:
-        StoreError: The decisions of the run cannot be read.
-    """
-    return json_forms.outcome_json(
-        outcome,
-        decided=await decided_wait_ids(viewer.runner.store, outcome.continuation),
-        now=viewer.clock.now(),
-        detail=await viewer.detail(outcome.run_id),
-    )
+    """Return the outcome of a start or resume as JSON values (`outcome`)."""
+    report = await _report(viewer, outcome.run_id, outcome.continuation)
+    return json_forms.outcome_json(outcome, **report)
 
 
 async def reply_response(
     viewer: Viewer, result: SendResult[Any], number: int
 ) -> dict[str, Any]:
-    """Return the result of a message as JSON values (`thread_reply`).
-
-    Args:
-        viewer: The reader, who may lack the right to its texts.
-        result: The result of the message.
-        number: The number of the message.
-
-    Returns:
-        The form.
-
-    Raises:
-        StoreError: The decisions of the run cannot be read.
-    """
+    """Return the result of a message as JSON values (`thread_reply`)."""
     run: Continuation | None = getattr(result, "continuation", None)
-    store = viewer.runner.store
-    return json_forms.reply_json(
-        result,
-        run_id=result.run_id,
-        number=number,
-        now=viewer.clock.now(),
-        decided=() if run is None else await decided_wait_ids(store, run),
-        detail=await viewer.detail(result.run_id),
-    )
+    report = await _report(viewer, result.run_id, run)
+    return json_forms.reply_json(result, run_id=result.run_id, number=number, **report)
 
 
 async def thread_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
-    """Return a thread as JSON values (`thread`).
-
-    Args:
-        viewer: The reader, who may lack the right to its texts.
-        run: The newest run of the thread.
-
-    Returns:
-        The form, with the waits that are not decided yet.
-
-    Raises:
-        StoreError: The decisions of the run cannot be read.
-    """
-    return json_forms.thread_json(
-        run,
-        decided=await decided_wait_ids(viewer.runner.store, run),
-        now=viewer.clock.now(),
-        detail=await viewer.detail(run.run_id),
-    )
+    """Return the newest run of a thread as JSON values (`thread`)."""
+    return json_forms.thread_json(run, **await _report(viewer, run.run_id, run))
 
 
 def sweep_response(result: SweepResult) -> dict[str, Any]:
@@ -236,12 +191,6 @@ def sweep_response(result: SweepResult) -> dict[str, Any]:
 
     The form has only the name of each problem. The text of an error may name keys,
     buckets and machines, so it goes to the log.
-
-    Args:
-        result: The result.
-
-    Returns:
-        The form.
     """
     for run_id, error in result.errors.items():
         _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)

@@ -172,10 +172,7 @@ _REASONS: dict[str, str] = {
         serve/http/reading_handlers.py show_wait
         serve/http/thread_handlers.py post_message
         serve/http/event_stream.py _WorkStream._result
-        serve/operation_calls.py run_response
-        serve/operation_calls.py outcome_response
-        serve/operation_calls.py reply_response
-        serve/operation_calls.py thread_response
+        serve/operation_calls.py _report
     """,
     """The time of a file is from the clock of the file system, and is compared with
     another time of this clock, or shown.""": """
