@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import gather
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.thread_ids import is_thread_id
@@ -15,7 +15,6 @@ from continuations.serve.http import problems
 from continuations.serve.http.cursors import ListPage
 from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_view import StatePill, status_pill
-from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,27 +96,6 @@ _CHANGES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftRowView:
-    """One waiting run.
-
-    Attributes:
-        row: The effect of the code on it, with the reasons.
-        here: Makes the addresses of its pages.
-        thread: Its key, if it is a thread; or "".
-        state: Its status.
-        verdict: The effect in words.
-        changes: The differences of the code that stop nothing, in words.
-    """
-
-    row: DriftRow
-    here: RunAddresses
-    thread: str
-    state: StatePill
-    verdict: StatePill
-    changes: tuple[str, ...]
-
-
 def counts_text(rows: Sequence[DriftRow]) -> str:
     """Return how many runs are refused, asked about again, and accepted."""
     counts = Counter(row.verdict for row in rows)
@@ -125,20 +103,20 @@ def counts_text(rows: Sequence[DriftRow]) -> str:
     return ", ".join(parts)
 
 
-def drift_row(row: DriftRow, thread: str, root: str) -> DriftRowView:
-    """Return the view of a waiting run.
+def drift_row(row: DriftRow, thread: str, root: str) -> dict[str, Any]:
+    """Return a waiting run, and the words that the page shows.
 
     Args:
-        row: The run.
-        thread: Its key, if it is a thread.
+        row: The run, with the effect of the code on it.
+        thread: Its key, if it is a thread; or "".
         root: The mount point of the console.
     """
     changes, more = allowed_changes(row)
-    return DriftRowView(
-        row=row,
-        here=RunAddresses(root=root, run_id=row.run_id),
-        thread=thread,
-        state=status_pill(row.status),
-        verdict=_VERDICTS[row.verdict][0],
-        changes=(*changes, f"{more} more") if more else changes,
-    )
+    return {
+        "row": row,
+        "here": RunAddresses(root=root, run_id=row.run_id),
+        "thread": thread,
+        "state": status_pill(row.status),
+        "verdict": _VERDICTS[row.verdict][0],
+        "changes": (*changes, f"{more} more") if more else changes,
+    }

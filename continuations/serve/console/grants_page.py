@@ -29,7 +29,7 @@ from continuations.serve.console.wait_pages import (
 from continuations.serve.http import decision_bodies, problems
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.form_view import FieldView, OptionView
-from continuations.value_class import dataclass, replace
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ async def show(page: Page) -> Response:
     )
 
 
-async def _grants(page: Page, run: RunSummary) -> list[GrantRow]:
+async def _grants(page: Page, run: RunSummary) -> list[dict[str, Any]]:
     try:
         grants = await page.runner.grants(run.run_id)
     except ContinuationsError:
@@ -71,44 +71,23 @@ async def _grants(page: Page, run: RunSummary) -> list[GrantRow]:
         return []
     may_revoke = await page.can("decide", run.run_id)
     now = page.clock.now()
-    title = run.title or run.thread or run.run_id
-    return [grant_row(each, run.run_id, title, now, may_revoke) for each in grants]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantRow:
-    """One grant.
-
-    Attributes:
-        grant: The grant.
-        run_id: Id of its run.
-        title: Title of its run.
-        given: The giver and the time.
-        until: When it ends, or "" if it ends with the run.
-        may_revoke: Whether the person may revoke it.
-    """
-
-    grant: KeptGrant
-    run_id: str
-    title: str
-    given: str
-    until: str
-    may_revoke: bool
+    return [grant_row(each, run, now, may_revoke=may_revoke) for each in grants]
 
 
 def grant_row(
-    grant: KeptGrant, run_id: str, title: str, now: datetime, may_revoke: bool
-) -> GrantRow:
-    """Return the row of a grant."""
+    grant: KeptGrant, run: RunSummary, now: datetime, *, may_revoke: bool
+) -> dict[str, Any]:
+    """Return a grant of a run, and the words that the page shows."""
     at = moment_text(grant.at, now)
-    return GrantRow(
-        grant=grant,
-        run_id=run_id,
-        title=title,
-        given=f"{grant.by}, {at}" if grant.by else at,
-        until="" if grant.until is None else moment_text(grant.until, now),
-        may_revoke=may_revoke and not grant.revoked,
-    )
+    return {
+        "grant": grant,
+        "run_id": run.run_id,
+        "title": run.title or run.thread or run.run_id,
+        "given": f"{grant.by}, {at}" if grant.by else at,
+        # Without a time, it ends with the run.
+        "until": "" if grant.until is None else moment_text(grant.until, now),
+        "may_revoke": may_revoke and not grant.revoked,
+    }
 
 
 # Giving a grant ------------------------------------------------------------------

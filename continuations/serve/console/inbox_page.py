@@ -67,15 +67,6 @@ Runner(agent, store="file:.runs").start("Pay Jane 5 euros", run_id="jane-1")"""
 
 
 @dataclass(frozen=True, slots=True)
-class Tab:
-    """One entry of the tabs of the inbox."""
-
-    words: str
-    path: str
-    is_current: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Rest:
     icon: str
     words: str
@@ -135,7 +126,7 @@ async def show_rows(page: Page) -> Response:
 
 async def show_keys(page: Page) -> Response:
     """Show the keys, and the switch that turns them off."""
-    return page.render("keys.html", title="Keys", keys=_KEYS)
+    return page.render("keys.html", keys=_KEYS)
 
 
 async def inbox_context(page: Page, cursor: str) -> dict[str, Any]:
@@ -169,7 +160,6 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, Any]:
         "kind": chosen.kind,
         "q": chosen.q,
         "kinds": {kind: WAIT_RULES[kind].words.word for kind in kinds},
-        "notice": "",
     }
 
 
@@ -206,12 +196,12 @@ async def find_waits(
     return ListPage(rows=tuple(rows), next=following)
 
 
-def tabs(current: str) -> list[Tab]:
-    """Return the tabs of the inbox."""
+def tabs(current: str) -> list[tuple[str, str, bool]]:
+    """Return the tabs of the inbox: words, path, and whether it is the current one."""
     return [
-        Tab("For you", "/inbox", current == "me"),
-        Tab("Everybody", "/inbox?for=all", current == "all"),
-        Tab("Decided", "/inbox/decided", current == "decided"),
+        ("For you", "/inbox", current == "me"),
+        ("Everybody", "/inbox?for=all", current == "all"),
+        ("Decided", "/inbox/decided", current == "decided"),
     ]
 
 
@@ -305,35 +295,6 @@ _OTHER_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecidedLine:
-    """One line of the table.
-
-    Attributes:
-        at: The time for people.
-        at_iso: The time for programs.
-        icon: The icon of the verdict.
-        tone: The class of the verdict.
-        verdict: The verdict as a word.
-        what: The subject of the decision.
-        path: The page of the wait or the run.
-        who: The person or rule.
-        how: The door, and how it knew the person.
-        reason: The reason, or an empty text.
-    """
-
-    at: str
-    at_iso: str
-    icon: str
-    tone: str
-    verdict: str
-    what: str
-    path: str
-    who: str
-    how: str
-    reason: str
-
-
 async def show_decided(page: Page) -> Response:
     """Show the decisions of some runs, the newest first."""
     after = page.cursors.open(page.query.get("after", ""))
@@ -351,10 +312,8 @@ async def show_decided(page: Page) -> Response:
     lines.sort(key=lambda line: line.at, reverse=True)
     return page.render(
         "decided.html",
-        title="What was decided",
         tabs=tabs("decided"),
         lines=[_decided_line(line) for line in lines],
-        empty="Nothing was decided in these runs.",
         next=page.next_page("/inbox/decided", runs.next),
     )
 
@@ -372,24 +331,26 @@ async def _audit(page: Page, run_id: str) -> list[AuditLine]:
         return []  # erased since it was listed
 
 
-def _decided_line(line: AuditLine) -> DecidedLine:
+def _decided_line(line: AuditLine) -> dict[str, str]:
+    """Return one line of the table, in words."""
     icon, tone = _VERDICT_ICONS.get(line.verdict, ("ring", ""))
+    # The door, and how it knew the person.
     how = line.door or "not recorded"
     if line.authentication:
         how = f"{how}, by {line.authentication}"
     word = _WORDS_OF_KINDS.get(line.kind) or line.kind.capitalize()
-    return DecidedLine(
-        at=readable_time(line.at),
-        at_iso=utc_text(line.at),
-        icon=icon,
-        tone=tone,
-        verdict=DECISION_WORDS.get(line.verdict) or _OTHER_WORDS[line.verdict],
-        what=f"{word} of {line.run}",
-        path=f"/runs/{line.run}" if line.wait is None else f"/waits/{line.wait}",
-        who=line.by or line.rule or "no person",
-        how=f"{how}; {line.rule}" if line.by and line.rule else how,
-        reason=line.reason or "",
-    )
+    return {
+        "at": readable_time(line.at),
+        "at_iso": utc_text(line.at),
+        "icon": icon,
+        "tone": tone,
+        "verdict": DECISION_WORDS.get(line.verdict) or _OTHER_WORDS[line.verdict],
+        "what": f"{word} of {line.run}",
+        "path": f"/runs/{line.run}" if line.wait is None else f"/waits/{line.wait}",
+        "who": line.by or line.rule or "no person",
+        "how": f"{how}; {line.rule}" if line.by and line.rule else how,
+        "reason": line.reason or "",
+    }
 
 
 ROUTES = (

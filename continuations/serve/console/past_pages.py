@@ -33,7 +33,6 @@ from continuations.serve.http import problems
 from continuations.serve.http.run_handlers import new_fork_id
 from continuations.serve.pages.run_log import arguments_text
 from continuations.serve.pages.run_view import (
-    StatePill,
     run_title,
     status_pill,
     usage_text,
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from continuations.core.rows.decisions import Verdict
     from continuations.core.rows.waits import Wait
     from continuations.errors import StaleRun
-    from continuations.present.wait_view import ArgumentView
     from continuations.serve.console.run_acts_page import Fields
     from continuations.serve.http.request_response import Response
 
@@ -95,7 +93,7 @@ async def show_versions(page: Page) -> Response:
     run = await page.runner.look(run_id)
     last = min(number_of(query.get("before"), "before") or run.version, run.version)
     begin = max(last - VERSIONS_PER_PAGE, 0)
-    rows: list[VersionRow] = []
+    rows: list[dict[str, object]] = []
     async for version in page.runner.history(run_id, after=begin):
         if version.number > last:
             break
@@ -113,56 +111,16 @@ async def show_versions(page: Page) -> Response:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionRow:
-    """One version.
-
-    Attributes:
-        number: Its number.
-        at: When it was written.
-        state: The status of the run in it.
-        words: Its first events, each on one line.
-        more: How many more events it has.
-    """
-
-    number: int
-    at: str
-    state: StatePill
-    words: tuple[str, ...]
-    more: int
-
-
-def version_row(version: RunVersion, now: datetime) -> VersionRow:
-    """Return the row of a version."""
+def version_row(version: RunVersion, now: datetime) -> dict[str, object]:
+    """Return a version, with its first events, each on one line."""
     words = version.words
-    return VersionRow(
-        number=version.number,
-        at=moment_text(version.at, now),
-        state=status_pill(version.status),
-        words=tuple(shorten(each, _TEXT_CHARS) for each in words[:_SHOWN_WORDS]),
-        more=max(len(words) - _SHOWN_WORDS, 0),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DifferenceLine:
-    """One difference.
-
-    Attributes:
-        icon: Name of an icon.
-        tone: The class of its color.
-        change: `added`, `changed` or `removed`.
-        subject: The kind of the part that differs.
-        path: Names from the root agent down to the part.
-        text: The difference in words.
-    """
-
-    icon: str
-    tone: str
-    change: str
-    subject: str
-    path: str
-    text: str
+    return {
+        "number": version.number,
+        "at": moment_text(version.at, now),
+        "state": status_pill(version.status),
+        "words": [shorten(each, _TEXT_CHARS) for each in words[:_SHOWN_WORDS]],
+        "more": max(len(words) - _SHOWN_WORDS, 0),
+    }
 
 
 _ICONS = {"added": ("plus", "ok"), "removed": ("warn", "dg"), "changed": ("ring", "wt")}
@@ -170,19 +128,20 @@ _ICONS = {"added": ("plus", "ok"), "removed": ("warn", "dg"), "changed": ("ring"
 
 def _line(
     change: str, subject: str, path: tuple[str, ...], text: str
-) -> DifferenceLine:
+) -> dict[str, str]:
+    """Return one difference: the kind of the part, its place, and the words."""
     icon, tone = _ICONS[change]
-    return DifferenceLine(
-        icon=icon,
-        tone=tone,
-        change=change,
-        subject=subject,
-        path=" > ".join(path),
-        text=shorten(text, _TEXT_CHARS),
-    )
+    return {
+        "icon": icon,
+        "tone": tone,
+        "change": change,
+        "subject": subject,
+        "path": " > ".join(path),
+        "text": shorten(text, _TEXT_CHARS),
+    }
 
 
-def _lines(found: RunDifference) -> Iterator[DifferenceLine]:
+def _lines(found: RunDifference) -> Iterator[dict[str, str]]:
     for frame in found.frames:
         yield _line(frame.change, "agent", frame.path, "")
     for message in found.messages:
@@ -298,39 +257,19 @@ def _takes_text(wait: Wait) -> bool:
     return wait.answer_type_name in (None, "string")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkWait:
-    """One open wait of the version.
-
-    Attributes:
-        wait_id: Its id.
-        title: Its title.
-        arguments: The arguments, whole, as on the page of the wait.
-        verdicts: The verdicts that the form offers: value and words.
-        answer: The type of an answer, in words.
-    """
-
-    wait_id: str
-    title: str
-    arguments: tuple[ArgumentView, ...]
-    verdicts: tuple[tuple[str, str], ...]
-    answer: str
-
-
 _VERDICTS = (("deny", "Deny"), ("answer", "Answer"))
 
 
-def fork_wait(wait: Wait) -> ForkWait:
-    """Return an open wait of the version that is forked."""
-    return ForkWait(
-        wait_id=wait.id,
-        title=wait_words.title(wait),
-        arguments=argument_views(wait),
-        verdicts=tuple(each for each in _VERDICTS if each[0] in wait.rules.verdicts),
-        answer="a text"
-        if _takes_text(wait)
-        else f"JSON of type {wait.answer_type_name}",
-    )
+def fork_wait(wait: Wait) -> dict[str, object]:
+    """Return an open wait of the version that is forked, and what the form offers."""
+    is_text = _takes_text(wait)
+    return {
+        "wait_id": wait.id,
+        "title": wait_words.title(wait),
+        "arguments": argument_views(wait),
+        "verdicts": [each for each in _VERDICTS if each[0] in wait.rules.verdicts],
+        "answer": "a text" if is_text else f"JSON of type {wait.answer_type_name}",
+    }
 
 
 # Rewind ---------------------------------------------------------------------------
@@ -464,21 +403,12 @@ class RewindView:
         return [(each, shorten(each.text, _TEXT_CHARS)) for each in self.plan.messages]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedOn:
-    """The change of a run since the page of a rewind was shown.
+def moved_on(shown: str, now: RewindView) -> dict[str, object]:
+    """Return what changed since a page with the digest `shown`.
 
-    Attributes:
-        shown: Number of the newest version of that page.
-        text: The change, in words.
+    Returns:
+        `shown`: the number of the newest version of that page. `text`: the change.
     """
-
-    shown: int
-    text: str
-
-
-def moved_on(shown: str, now: RewindView) -> MovedOn:
-    """Return what changed since a page with the digest `shown`."""
     # A digest begins with the number of the newest version.
     number, newest = int(shown.partition("-")[0]), now.plan.newest
     decided = [wait.title for wait in now.waits if wait.is_decided]
@@ -489,7 +419,7 @@ def moved_on(shown: str, now: RewindView) -> MovedOn:
         text = f"meanwhile, this was decided: {titles}."
     else:
         text = "meanwhile, something was decided for the run, or a grant was revoked."
-    return MovedOn(shown=number, text=text)
+    return {"shown": number, "text": text}
 
 
 _REWIND = RunAct(

@@ -23,7 +23,6 @@ from continuations.serve.http import problems
 from continuations.serve.operation_calls import Sender, arguments_of, goes_on
 from continuations.serve.operations import OPERATIONS
 from continuations.serve.pages.run_view import run_title, wait_title
-from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
@@ -231,10 +230,15 @@ async def ask_cancel(page: Page) -> Response:
             "The run has no open call with this id. Choose it on the page of the run."
         )
     may_view = await page.can("view", page.run_id)
-    tool = row.tool if row and may_view else ""
-    effect = _effect(run, call) if may_view else ""
-    form = cancel_form(await _title(page, run), call, tool, effect)
-    return page.render("confirm.html", form=form, here=page.addresses(), error="")
+    return page.render(
+        "cancel.html",
+        here=page.addresses(),
+        run=await _title(page, run),
+        call=call,
+        tool=row.tool if row and may_view else "",
+        effect=_effect(run, call) if may_view else "",
+        error="",
+    )
 
 
 async def _title(page: Page, run: Continuation) -> str:
@@ -253,10 +257,13 @@ def _effect(run: Continuation, call: str) -> str:
 async def ask_erase(page: Page, error: str = "") -> Response:
     """Ask whether to erase the run."""
     run = await page.runner.look(page.run_id)
-    form = erase_form(await _title(page, run), page.run_id)
-    status = 400 if error else 200
-    here = page.addresses()
-    return page.render("confirm.html", status=status, form=form, here=here, error=error)
+    return page.render(
+        "erase.html",
+        status=400 if error else 200,
+        here=page.addresses(),
+        run=await _title(page, run),
+        error=error,
+    )
 
 
 ROUTES = (
@@ -267,73 +274,3 @@ ROUTES = (
     PageRoute("/runs/{run}/cancel", ask_cancel, rights=("cancel",)),
     PageRoute("/runs/{run}/erase", ask_erase, rights=("erase",)),
 )
-
-
-# Questions ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmForm:
-    """One question, and the form that answers yes.
-
-    Attributes:
-        act: The last part of the address of the form.
-        title: The question.
-        text: The consequences.
-        button: The words of the button.
-        field: Name of the text field.
-        label: Label of the text field.
-        is_required: Whether the field must be filled in.
-        call: Id of the call, for a hidden field; or "".
-        effect: The effect of the call in one sentence; or "".
-    """
-
-    act: str
-    title: str
-    text: str
-    button: str
-    field: str
-    label: str
-    is_required: bool = False
-    call: str = ""
-    effect: str = ""
-
-
-def cancel_form(title: str, call: str, tool: str, effect: str = "") -> ConfirmForm:
-    """Return the question before a run, or one of its calls, is cancelled."""
-    if call:
-        return ConfirmForm(
-            act="cancel",
-            title=f"Cancel the call of {tool}?" if tool else f"Cancel the call {call}?",
-            text="A call that has begun is not stopped: it returns, and its result is "
-            "kept. A call that has not begun never begins. The run goes on, and the "
-            "model reads your reason.",
-            button="Cancel the call",
-            field="reason",
-            label="Reason",
-            call=call,
-            effect=effect,
-        )
-    return ConfirmForm(
-        act="cancel",
-        title=f"Cancel the run: {title}?",
-        text="The run ends, and its open waits are closed. "
-        "Effects of its calls remain.",
-        button="Cancel the run",
-        field="reason",
-        label="Reason, for the record",
-    )
-
-
-def erase_form(title: str, run_id: str) -> ConfirmForm:
-    """Return the question before a run is erased."""
-    return ConfirmForm(
-        act="erase",
-        title=f"Erase the run: {title}?",
-        text="Everything that the store holds of the run is deleted: messages, "
-        "decisions and its past. This cannot be taken back.",
-        button="Erase the run",
-        field="typed",
-        label=f"Type the id of the run: {run_id}",
-        is_required=True,
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.reading.version_window import VersionEvents, VersionWindow
 from continuations.core.rows.calls import Ready
@@ -35,23 +35,6 @@ if TYPE_CHECKING:
 
 
 _MAX_DIGITS = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunActs:
-    """The acts that the page offers to the person.
-
-    Attributes:
-        message: Whether the person may send messages, and the run reads them.
-        fork: Whether to fork the run.
-        cancel: Whether to cancel open calls of the run.
-        buttons: Paths and words of the buttons that need no second page.
-    """
-
-    message: bool
-    fork: bool
-    cancel: bool
-    buttons: tuple[tuple[str, str], ...]
 
 
 async def show(page: Page) -> Response:
@@ -156,10 +139,11 @@ async def snapshot_of(
         return await page.live.run_snapshot(run_id, page.request.headers)
     objects = Objects(page.runner.store)
     window = await read_window(objects, run_id, version=version)
-    return RunSnapshot(cursor="", window=window, votes={})
+    return RunSnapshot(window=window)
 
 
-async def _acts(page: Page, run: RunView) -> RunActs:
+async def _acts(page: Page, run: RunView) -> dict[str, Any]:
+    """Return the acts that the page offers: rights, and buttons with their paths."""
     buttons: list[tuple[str, str]] = []
     message = await page.can("message", run.run_id)
     cancel = not run.has_ended and await page.can("cancel", run.run_id)
@@ -173,13 +157,12 @@ async def _acts(page: Page, run: RunView) -> RunActs:
                 ("unpause", "End the pause") if run.is_paused else ("pause", "Pause")
             )
             buttons.append(pause)
-    fork = await page.can("fork", run.run_id)
-    return RunActs(
-        message=message and not (run.has_ended or run.is_workflow),
-        fork=fork,
-        cancel=cancel,
-        buttons=tuple(buttons),
-    )
+    return {
+        "message": message and not (run.has_ended or run.is_workflow),
+        "fork": await page.can("fork", run.run_id),
+        "cancel": cancel,
+        "buttons": buttons,
+    }
 
 
 def number_of(text: str | None, name: str) -> int | None:
@@ -488,9 +471,9 @@ async def readable_snapshot(
             window = await read_window(objects, run_id, version=version, limit=limit)
         except FormatError:
             continue
-        return RunSnapshot(cursor="", window=window, votes={})
+        return RunSnapshot(window=window)
     window = await _single_version(objects, run_id, version)
-    return RunSnapshot(cursor="", window=window, votes={})
+    return RunSnapshot(window=window)
 
 
 async def _single_version(

@@ -7,6 +7,7 @@ same in each process, and another cursor means that something has changed.
 from __future__ import annotations
 
 from asyncio import gather
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.core.messages import Message, shown_message
@@ -68,17 +69,17 @@ class RunSnapshot:
     """The data of the pages of a run.
 
     Attributes:
-        cursor: The cursor of its place.
+        cursor: The cursor of its place; "" for an older version.
         window: Its last versions.
         decided: Ids of waits whose decision is recorded.
         votes: The votes of open waits, in words, by wait id.
         unread: Messages that the run has not read yet.
     """
 
-    cursor: str
+    cursor: str = ""
     window: VersionWindow
     decided: Collection[str] = ()
-    votes: Mapping[str, str]
+    votes: Mapping[str, str] = field(default_factory=dict[str, str])
     unread: tuple[InboxMessage, ...] = ()
 
     def shown(self, detail: Detail) -> RunSnapshot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import gather
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.visible_text import shorten
 from continuations.errors import ContinuationsError
@@ -11,8 +11,7 @@ from continuations.present.times import counted, moment_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import read_page
-from continuations.serve.pages.run_view import StatePill, status_pill
-from continuations.value_class import dataclass
+from continuations.serve.pages.run_view import status_pill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +47,7 @@ async def show(page: Page) -> Response:
 
 async def list_page(
     page: Page, chosen: dict[str, str], after: str, *, threads: bool = False
-) -> tuple[tuple[RunListRow, ...], str]:
+) -> tuple[list[dict[str, Any]], str]:
     """Return the rows of one page that the person may see, and the next cursor.
 
     Only the runs of the page are read, and for each that waits its newest version.
@@ -69,7 +68,7 @@ async def list_page(
     now = page.clock.now()
     awaited = await gather(*(_awaited(page, each) for each in found.rows))
     rows = zip(found.rows, awaited, strict=True)
-    return tuple(list_row(each, words, now) for each, words in rows), found.next or ""
+    return [list_row(each, words, now) for each, words in rows], found.next or ""
 
 
 async def _awaited(page: Page, summary: RunSummary) -> tuple[str, ...]:
@@ -98,43 +97,14 @@ STATUS_CHOICES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunListRow:
-    """One run of the listing.
-
-    Attributes:
-        run_id: Its id.
-        title: Its title, or its id.
-        state: Its state in words.
-        agent: Its root agent, or "".
-        requester: Its requester, or "".
-        labels: Its labels, as `team=finance`.
-        started: When it was started.
-        changed: When its newest version was written.
-        awaits: The first of its waits, in words.
-        more_waits: How many waits `awaits` leaves out.
-        messages: Number of messages that a thread has read, in words; or "".
-    """
-
-    run_id: str
-    title: str
-    state: StatePill
-    agent: str
-    requester: str
-    labels: tuple[str, ...]
-    started: str
-    changed: str
-    awaits: tuple[str, ...]
-    more_waits: int
-    messages: str
-
-
-def list_row(summary: RunSummary, awaits: Sequence[str], now: datetime) -> RunListRow:
-    """Return the row of a run.
+def list_row(
+    summary: RunSummary, awaits: Sequence[str], now: datetime
+) -> dict[str, Any]:
+    """Return the row of a run: its summary, and the words that the page shows.
 
     Args:
         summary: The run.
-        awaits: All its waits, in words.
+        awaits: All its waits, in words. The row has the first ones.
         now: The time of the report.
     """
     started, changed = summary.created_at, summary.updated_at
@@ -142,16 +112,13 @@ def list_row(summary: RunSummary, awaits: Sequence[str], now: datetime) -> RunLi
     messages = ""
     if summary.thread is not None:
         messages = counted(summary.messages, "message")
-    return RunListRow(
-        run_id=summary.run_id,
-        title=shorten(title, _TITLE_CHARS),
-        state=status_pill(summary.status),
-        agent=summary.agent,
-        requester=summary.requester or "",
-        labels=tuple(f"{name}={value}" for name, value in summary.labels.items()),
-        started="" if started is None else moment_text(started, now),
-        changed="" if changed is None else moment_text(changed, now),
-        awaits=tuple(awaits[:_SHOWN_WAITS]),
-        more_waits=max(len(awaits) - _SHOWN_WAITS, 0),
-        messages=messages,
-    )
+    return {
+        "run": summary,
+        "title": shorten(title, _TITLE_CHARS),
+        "state": status_pill(summary.status),
+        "started": "" if started is None else moment_text(started, now),
+        "changed": "" if changed is None else moment_text(changed, now),
+        "awaits": awaits[:_SHOWN_WAITS],
+        "more_waits": max(len(awaits) - _SHOWN_WAITS, 0),
+        "messages": messages,
+    }

@@ -351,25 +351,6 @@ async def closing_facts(runner: AsyncRunner, wait_id: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crumbs:
-    """The way back to the list, and the neighbours of a wait.
-
-    Attributes:
-        list: The address of the list.
-        name: Its name.
-        place: The place of the wait in it, or an empty text.
-        previous: The address of the wait before, or an empty text.
-        next: The address of the wait after, or an empty text.
-    """
-
-    list: str
-    name: str
-    place: str
-    previous: str
-    next: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitList:
     """The waits of one filter, in the order of the inbox.
 
@@ -391,19 +372,22 @@ class WaitList:
         """The filter as a query with a question mark; empty for the default."""
         return self.chosen.query_text()
 
-    async def crumbs(self, wait_id: str) -> Crumbs:
-        """Return the neighbours of a wait on the first page of the list."""
+    async def crumbs(self, wait_id: str) -> dict[str, str]:
+        """Return the way back to the list, and the neighbours on its first page.
+
+        `place`, `previous` and `next` are empty texts without such a place.
+        """
         ids = await self._ids(max_pages=1)
         place = ids.index(wait_id) if wait_id in ids else None
         before = "" if not place else ids[place - 1]
         after = "" if place is None else next(iter(ids[place + 1 :]), "")
-        return Crumbs(
-            list=self.page.url(f"/inbox{self.query}"),
-            name="Inbox",
-            place="" if place is None else f"{place + 1} of {len(ids)}",
-            previous=before and self._address(before),
-            next=after and self._address(after),
-        )
+        return {
+            "list": self.page.url(f"/inbox{self.query}"),
+            "name": "Inbox",
+            "place": "" if place is None else f"{place + 1} of {len(ids)}",
+            "previous": before and self._address(before),
+            "next": after and self._address(after),
+        }
 
     async def following(self, wait_id: str) -> str:
         """Return the address of the next wait, or an empty text.

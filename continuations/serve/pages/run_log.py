@@ -13,7 +13,7 @@ from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.present.times import clock_text, counted, day_text
 from continuations.serve.pages.workflow_texts import result_text, workflow_frames
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,37 +51,37 @@ _TEXT_CHARS = 200
 _ENDED_WELL = ("returned", "answered", "not_executed", None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LogLine:
     """One event in a sentence: who (or what), what happened, and its details.
 
     Attributes:
-        cursor: The cursor of the event.
-        day: The day, if the line above has another one; otherwise "".
-        clock: The time of day.
-        moment: The time as ISO 8601 text.
         icon: Name of an icon.
         tone: The class of its color.
         before: Words before the name.
         name: The name that the line is about.
         after: Words after the name.
         quote: A text of a model, tool or person, shortened; or "".
-        call: Id of the call, for a link; or "".
+        call: Id of the call, for a link; or `None`.
         wait: Id of the wait, for a link; or "".
+        cursor: The cursor of the event.
+        day: The day, if the line above has another one; otherwise "".
+        clock: The time of day.
+        moment: The time as ISO 8601 text.
     """
 
-    cursor: str
-    day: str
-    clock: str
-    moment: str
     icon: str
     tone: str
-    before: str = ""
+    before: str
     name: str = ""
     after: str = ""
     quote: str = ""
-    call: str = ""
+    call: str | None = None
     wait: str = ""
+    cursor: str = ""
+    day: str = ""
+    clock: str = ""
+    moment: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,20 +99,6 @@ class RunLog:
     earlier: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """An event, in parts of a sentence."""
-
-    icon: str
-    tone: str
-    before: str
-    name: str = ""
-    after: str = ""
-    quote: str = ""
-    call: str | None = None
-    wait: str = ""
-
-
 def run_log(
     window: VersionWindow,
     *,
@@ -128,7 +114,7 @@ def run_log(
     """
     numbers: dict[str, int] = {}
     agents, workflows = _agent_calls(window), workflow_frames(window)
-    found: list[tuple[str, datetime, _Said]] = []
+    found: list[tuple[str, datetime, LogLine]] = []
     claim = None if window.before is None else window.before.run.claim
     for version in window.versions:
         for event in version.events:
@@ -142,7 +128,7 @@ def run_log(
             found.append((cursor, version.at, _released(version, claim)))
         claim = version.run.claim
     found.reverse()
-    waiting: list[tuple[str, datetime, _Said]] = []
+    waiting: list[tuple[str, datetime, LogLine]] = []
     if before:
         place = _place(before)
         found = [each for each in found if _place(each[0]) < place]
@@ -180,25 +166,19 @@ def _repeats(event: run_stream.StreamEvent, agents: set[str]) -> bool:
     return False
 
 
-def _lines(found: list[tuple[str, datetime, _Said]]) -> tuple[LogLine, ...]:
+def _lines(found: list[tuple[str, datetime, LogLine]]) -> tuple[LogLine, ...]:
     lines: list[LogLine] = []
     day = ""
     for cursor, at, said in found:
         this_day = day_text(at)
         lines.append(
-            LogLine(
+            replace(
+                said,
+                quote=shorten(said.quote.replace("\n", " "), _TEXT_CHARS),
                 cursor=cursor,
                 day="" if this_day == day else this_day,
                 clock=clock_text(at),
                 moment=at.isoformat(timespec="milliseconds"),
-                icon=said.icon,
-                tone=said.tone,
-                before=said.before,
-                name=said.name,
-                after=said.after,
-                quote=shorten(said.quote.replace("\n", " "), _TEXT_CHARS),
-                call=said.call or "",
-                wait=said.wait,
             )
         )
         day = this_day
@@ -213,14 +193,14 @@ def _place(cursor: str) -> tuple[int, int]:
         return 0, 0
 
 
-def _released(version: VersionEvents, claim: Claim) -> _Said:
+def _released(version: VersionEvents, claim: Claim) -> LogLine:
     if version.at > claim.until:
-        return _Said("warn", "od", "The worker was gone: its claim was over.")
+        return LogLine("warn", "od", "The worker was gone: its claim was over.")
     if version.run.status in ENDED_STATUSES:
-        return _Said("clock", "id", "The worker released the run.")
+        return LogLine("clock", "id", "The worker released the run.")
     if version.run.rests:
-        return _Said("clock", "id", "The thread rests: no process works on it.")
-    return _Said("clock", "id", "Suspended: nothing runs, nothing is paid for.")
+        return LogLine("clock", "id", "The thread rests: no process works on it.")
+    return LogLine("clock", "id", "Suspended: nothing runs, nothing is paid for.")
 
 
 def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
@@ -228,24 +208,24 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
     numbers: dict[str, int],
     version: int,
     workflows: frozenset[str],
-) -> _Said | None:
+) -> LogLine | None:
     name = event.path[-1] if event.path else ""
     match event:
         case run_stream.RunRepaired():
             text = "The run was repaired: it goes on from an earlier state."
-            return _Said("warn", "dg", text)
+            return LogLine("warn", "dg", text)
         case run_stream.RunRewound():
             text = f"The run was rewound: it goes on from version {event.version}."
-            return _Said("warn", "dg", text)
+            return LogLine("warn", "dg", text)
         case run_stream.Attempt():
             number, attempt = numbers[event.worker], event.number
             again = f", attempt {attempt}" if attempt > 1 else ""
             text = f"Worker {number} claimed the run, version {version}{again}"
-            return _Said("clock", "id", text)
+            return LogLine("clock", "id", text)
         case run_stream.FrameStarted():
-            return _Said("agent", "id", "", name, "began", call=event.call)
+            return LogLine("agent", "id", "", name, "began", call=event.call)
         case run_stream.FrameEnded(output=output, call=call):
-            return _Said("agent", "ok", "", name, "ended", output or "", call=call)
+            return LogLine("agent", "ok", "", name, "ended", output or "", call=call)
         case run_stream.MessageAdded():
             return _message(event, name, is_workflow=event.frame in workflows)
         case (
@@ -259,15 +239,15 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)
             agent = event.path[-2] if event.path[1:] else "The model"
             text = f"{agent} asks for"
-            return _Said("tool", "id", text, _name(event), "", quote, call=event.call)
+            return LogLine("tool", "id", text, _name(event), "", quote, call=event.call)
         case run_stream.CallStarted():
-            return _Said("tool", "id", "", _name(event), "started", call=event.call)
+            return LogLine("tool", "id", "", _name(event), "started", call=event.call)
         case run_stream.CallEnded():
             quote = event.result or ""
             if event.frame in workflows:
                 quote = result_text(quote)
             tone = "ok" if event.end in _ENDED_WELL else "dg"
-            return _Said(
+            return LogLine(
                 "tool", tone, "", _name(event), "ended", quote, call=event.call
             )
         case run_stream.WaitOpened():
@@ -276,7 +256,7 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             return _decision(event, name)
         case run_stream.GuardrailTripped():
             text = f"tripped ({event.stage})"
-            return _Said(
+            return LogLine(
                 "shield", "dg", "Guardrail", event.guardrail, text, event.reason
             )
         case run_stream.ReplyGiven() | run_stream.RunEnded():
@@ -289,30 +269,30 @@ def _change(
     | run_stream.Handoff
     | run_stream.CallsLeftOpen,
     name: str,
-) -> _Said:
+) -> LogLine:
     """Return what changed about an agent."""
     match event:
         case run_stream.StateChanged(changes_json=quote):
-            return _Said("agent", "id", "State of", name, "changed", quote)
+            return LogLine("agent", "id", "State of", name, "changed", quote)
         case run_stream.Compacted():
             after = counted(event.tokens_after, "token")
             text = f"shortened: {event.tokens_before:,} to {after}"
-            return _Said("agent", "id", "History of", name, text)
+            return LogLine("agent", "id", "History of", name, text)
         case run_stream.Handoff():
             words = f"{event.previous} hands over to"
             unread = unread_words(event).removeprefix(", ")
-            return _Said("agent", "id", words, event.agent, unread)
+            return LogLine("agent", "id", words, event.agent, unread)
         case run_stream.CallsLeftOpen(calls=calls):
             text = f"ended before {counted(len(calls), 'call')}"
             quote = ", ".join(calls)
-            return _Said("agent", "id", "The function of", name, text, quote)
+            return LogLine("agent", "id", "The function of", name, text, quote)
 
 
-def _unread(message: InboxMessage) -> _Said:
+def _unread(message: InboxMessage) -> LogLine:
     who = message.by or "Somebody"
     text = "sent a message, which the run has not read yet"
     quote = message_text(message.message.data.get("content"), "user")
-    return _Said("person", "wt", "", who, text, quote)
+    return LogLine("person", "wt", "", who, text, quote)
 
 
 def _name(
@@ -324,17 +304,17 @@ def _name(
 
 def _message(
     event: run_stream.MessageAdded, name: str, *, is_workflow: bool
-) -> _Said | None:
+) -> LogLine | None:
     message = jsontext.as_object(jsontext.parse(event.message_json)) or {}
     content = message_text(message.get("content"), message.get("role"))
     match message.get("role"):
         case "user" if is_workflow:
             quote = arguments_text(content, _TEXT_CHARS)
-            return _Said("agent", "id", "Arguments of", name, "", quote)
+            return LogLine("agent", "id", "Arguments of", name, "", quote)
         case "user" if len(event.path) <= 1:
-            return _Said("person", "id", "Message to", name, "", content)
+            return LogLine("person", "id", "Message to", name, "", content)
         case "assistant" if content:
-            return _Said("agent", "id", "", name, "wrote", content)
+            return LogLine("agent", "id", "", name, "wrote", content)
         case _:
             # Other lines tell of calls, results and inputs of sub-agents.
             return None
@@ -357,7 +337,7 @@ def message_text(content: object, role: object = None) -> str:
     return "\n".join(texts)
 
 
-def _wait(event: run_stream.WaitOpened) -> _Said:
+def _wait(event: run_stream.WaitOpened) -> LogLine:
     wait, rules = event.wait, event.wait.rules
     tone = "id"
     if rules.asks_person:
@@ -366,7 +346,7 @@ def _wait(event: run_stream.WaitOpened) -> _Said:
     quote = wait.title or wait.question or wait.event or wait.policy or ""
     text = f"waits for {rules.awaited}"
     link = wait.id if rules.has_object else ""
-    return _Said(icon, tone, "", wait.tool, text, quote, wait.call_id, link)
+    return LogLine(icon, tone, "", wait.tool, text, quote, wait.call_id, link)
 
 
 _VERBS = {
@@ -378,23 +358,23 @@ _VERBS = {
 }
 
 
-def _decision(event: run_stream.WaitDecided, name: str) -> _Said:
+def _decision(event: run_stream.WaitDecided, name: str) -> LogLine:
     link = event.wait_id if event.kind is not None else ""
     tone = "ok" if event.kind in ("approve", "answer", None) else "dg"
     if event.kind is None:
-        return _Said("clock", tone, "The wait of", name, "is over")
+        return LogLine("clock", tone, "The wait of", name, "is over")
     if event.kind == "expire":
-        return _Said("clock", tone, "The deadline of", name, "passed", wait=link)
+        return LogLine("clock", tone, "The deadline of", name, "passed", wait=link)
     verb = _VERBS[event.kind]
-    return _Said("person", tone, f"{event.by or 'Somebody'} {verb}", name, wait=link)
+    return LogLine("person", tone, f"{event.by or 'Somebody'} {verb}", name, wait=link)
 
 
-def _end(event: run_stream.ReplyGiven | run_stream.RunEnded) -> _Said:
+def _end(event: run_stream.ReplyGiven | run_stream.RunEnded) -> LogLine:
     failure = event.failure
     quote = event.output or "" if failure is None else failure.message
     icon, tone = ("ok", "ok") if failure is None else ("warn", "dg")
     if isinstance(event, run_stream.ReplyGiven):
         what = "was answered" if failure is None else "failed"
         text = f"Message {event.message_number} {what}"
-        return _Said(icon, tone, text, quote=quote)
-    return _Said(icon, tone, f"The run is {event.status}", quote=quote)
+        return LogLine(icon, tone, text, quote=quote)
+    return LogLine(icon, tone, f"The run is {event.status}", quote=quote)

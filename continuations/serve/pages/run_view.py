@@ -309,9 +309,7 @@ class CallView:
     """The selected row of a run.
 
     Attributes:
-        key: Names the row in addresses.
         name: Name of the tool or agent.
-        is_agent: Whether it is an agent.
         state: Its state.
         path: Names from the root down to it.
         arguments: Its arguments: name and value, whole.
@@ -325,9 +323,7 @@ class CallView:
         facts: Ids, times and the internal state.
     """
 
-    key: str
     name: str
-    is_agent: bool
     state: RowState
     path: tuple[str, ...]
     arguments: tuple[tuple[str, str], ...]
@@ -350,9 +346,7 @@ def call_view(
     wait, call_id = row.wait, row.call_id or ""
     is_open = wait is not None and wait.id in state.waits and wait.rules.has_object
     return CallView(
-        key=row.key,
         name=row.name,
-        is_agent=row.is_agent,
         state=row_state,
         path=_path(row),
         arguments=tuple((name, _text(value)) for name, value in (fields or {}).items()),

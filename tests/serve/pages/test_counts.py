@@ -33,4 +33,4 @@ def test_row_of_a_thread_counts_messages_in_words(count: int, expected: str) -> 
     summary = RunSummary(
         run_id="r1", status="running", thread="k", messages=count, cursor="c"
     )
-    assert expected == list_row(summary, (), ManualClock().now()).messages
+    assert expected == list_row(summary, (), ManualClock().now())["messages"]
