@@ -249,7 +249,7 @@ FORBIDDEN_IMPORTS = {
         "openai",
         "boto3",
         "starlette",
-        "continuations.serve.http.pages",
+        "continuations.serve.http.link_pages",
     ),
     "import continuations.serve.aws_lambda": (
         "pydantic",

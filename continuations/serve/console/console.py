@@ -47,7 +47,7 @@ from continuations.serve.console import (
     wait_pages,
 )
 from continuations.serve.console.identities import LocalIdentity
-from continuations.serve.console.live_pages import LIVE_MODES, LivePages
+from continuations.serve.console.live import LIVE_MODES, LivePages
 from continuations.serve.console.page import Page
 from continuations.serve.http import problems
 from continuations.serve.http.api import identify
@@ -55,7 +55,7 @@ from continuations.serve.http.request_fields import JSON_TYPE
 from continuations.serve.http.request_response import Response
 from continuations.serve.http.routes import find_route, match_path
 from continuations.serve.option_checks import check_type
-from continuations.serve.pages import asset_files
+from continuations.serve.pages import environment
 from continuations.serve.pages.environment import Shell
 from continuations.serve.rights import Rights
 from continuations.value_class import dataclass, replace
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
-    from continuations.serve.console.live_pages import LiveMode
+    from continuations.serve.console.live import LiveMode
     from continuations.serve.console.page import PageRoute
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import HttpApi, Verifier
@@ -579,16 +579,16 @@ class Console:
 def _asset(path: str, shell: Shell) -> Response:
     name = path.rpartition("/")[2]
     try:
-        is_current = asset_files.asset_path(name) == path
+        is_current = environment.asset_path(name) == path
     except OSError:
         is_current = False
     if not is_current:
         return error_pages.problem_page(problems.no_such_path(), shell=shell)
     headers = {
-        "content-type": asset_files.media_type(name),
+        "content-type": environment.media_type(name),
         "cache-control": IMMUTABLE,
     }
-    body = asset_files.read_asset(name).decode()
+    body = environment.read_asset(name).decode()
     return Response(status=200, headers=headers, body=body)
 
 

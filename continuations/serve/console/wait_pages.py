@@ -27,7 +27,7 @@ from continuations.serve.console.inbox_page import Filter, find_waits
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.answer_forms import field_errors
-from continuations.serve.http.pages import decision_facts, decision_values
+from continuations.serve.http.link_pages import decision_facts, decision_values
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.decision_view import (
     Decider,

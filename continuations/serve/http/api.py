@@ -295,9 +295,9 @@ def _without_body_for_head(request: Request, response: Response) -> Response:
 def _problem_response(problem: problems.Problem, route: Route) -> Response:
     if not route.is_html_page:
         return problem.response()
-    from continuations.serve.http import pages  # noqa: PLC0415 - only pages need it
+    from continuations.serve.http import link_pages  # noqa: PLC0415 - only of links
 
-    return pages.problem_page(problem)
+    return link_pages.problem_page(problem)
 
 
 # Rights --------------------------------------------------------------------------

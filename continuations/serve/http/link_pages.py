@@ -1,11 +1,18 @@
-"""The two actions of a signed link: show the wait, and decide it.
+"""The two actions of a signed link, show the wait and decide it, and their pages.
 
 Link scanners, previews, reloads and the back button send GET or HEAD, which never
 decide. After the decision, every request shows the recorded decision.
+
+The answer to a posted decision is the last request of many cold processes. So the short
+pages are made without Jinja2: a recorded decision, an ended link, an error. They have
+the markup of the template `message.html`, and contain their style. All text is
+HTML-escaped, and invisible characters are shown as escapes, so a call cannot forge the
+page that shows it.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from continuations.core.rows.decisions import (
@@ -14,6 +21,7 @@ from continuations.core.rows.decisions import (
     Decision,
     Door,
 )
+from continuations.core.visible_text import escape_invisible
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -23,9 +31,13 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import layout
-from continuations.serve.http import decision_bodies, pages, problems, request_fields
+from continuations.present.json_forms import indented_json
+from continuations.present.wait_words import DECISION_WORDS, votes_text
+from continuations.serve.http import decision_bodies, problems, request_fields
 from continuations.serve.http.links import LinkInvalid
-from continuations.serve.http.request_response import Response
+from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
+from continuations.serve.pages.environment import style_text
+from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +47,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.waits import Wait
     from continuations.serve.http.links import LinkPayload, VerdictKind
+    from continuations.serve.http.problems import Problem
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.pages.decision_view import Decider
 
@@ -57,9 +70,9 @@ async def show(context: RequestContext) -> Response:
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=200)
     if isinstance(subject, Decision):
-        return pages.already_decided(subject)
+        return already_decided(subject)
     if subject.deadline is not None and context.clock.now() > subject.deadline:
-        return pages.wait_ended(*_EXPIRED_TEXT)
+        return wait_ended(*_EXPIRED_TEXT)
     return _open_page(context, subject, link)
 
 
@@ -105,7 +118,7 @@ def wait_page(
         others={},
         links={},
     )
-    return Response(status=status, headers=pages.page_headers(), body=html)
+    return Response(status=status, headers=page_headers(), body=html)
 
 
 def _bar(decider: Decider) -> tuple[str, ...]:
@@ -115,7 +128,7 @@ def _bar(decider: Decider) -> tuple[str, ...]:
     rule = "Your vote cannot be changed."
     if decider.verdicts:
         rule += " You can still end the wait, so that nothing runs."
-    return ("Your vote is recorded.", pages.vote_sentence(vote), rule)
+    return ("Your vote is recorded.", vote_sentence(vote), rule)
 
 
 async def decide(context: RequestContext) -> Response:
@@ -144,13 +157,13 @@ async def decide(context: RequestContext) -> Response:
     except DecisionRefused as error:
         return await _form_again(context, link, error, status=422)
     except AlreadyDecided as error:
-        return pages.already_decided(error.decision, status=409)
+        return already_decided(error.decision, status=409)
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=410)
     if not isinstance(result, Decision):
         return await _vote_page(context, link, result)
     woken = await context.wake(layout.parse_wait_id(result.wait_id).run_id)
-    return pages.decision_recorded(result, woken=woken)
+    return decision_recorded(result, woken=woken)
 
 
 async def _form_again(
@@ -179,9 +192,9 @@ async def _vote_page(
     try:
         subject = await _wait_or_decision(context, link)
     except ContinuationsError:
-        return pages.vote_recorded(vote)
+        return vote_recorded(vote)
     if isinstance(subject, Decision):
-        return pages.vote_recorded(vote)
+        return vote_recorded(vote)
     return _open_page(context, subject, link)
 
 
@@ -215,4 +228,135 @@ def _verdict_kind(verdict: Verdict) -> VerdictKind:
 
 def _ended_page(error: WaitExpired | Cancelled, *, status: int) -> Response:
     title, text = _EXPIRED_TEXT if isinstance(error, WaitExpired) else _CANCELLED_TEXT
-    return pages.wait_ended(title, text, status=status)
+    return wait_ended(title, text, status=status)
+
+
+# Short pages --------------------------------------------------------------------
+
+# As `html.escape`: the import of `html` takes 2 % of a cold decision.
+_HTML_ESCAPES = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
+)
+
+
+def decision_recorded(decision: Decision, *, woken: bool) -> Response:
+    """Return the page after a decision, also after the same decision again."""
+    text = "The run continues." if woken else "The run continues with the next sweep."
+    html = _decision_html(decision)
+    return _titled_page(200, "Your decision is recorded", text, html)
+
+
+def vote_recorded(vote: Vote) -> Response:
+    """Return the page after a vote whose wait cannot be shown any more."""
+    text = vote_sentence(vote)
+    html = f"{_decision_html(vote)}<p>Your vote cannot be changed.</p>"
+    return _titled_page(200, "Your vote is recorded", text, html)
+
+
+def vote_sentence(vote: Vote) -> str:
+    """Return how far a wait is after a vote that did not end it."""
+    return (
+        f"This wait has {votes_text(vote)} for this decision. It is open until the "
+        "others have voted, and nothing runs before."
+    )
+
+
+def already_decided(decision: Decision, *, status: int = 200) -> Response:
+    """Return the page that shows an earlier decision."""
+    text = (
+        "This call was decided before. The decision below is recorded and cannot be "
+        "changed."
+    )
+    return _titled_page(status, "Already decided", text, _decision_html(decision))
+
+
+def wait_ended(title: str, text: str, *, status: int = 200) -> Response:
+    """Return the page of a wait that ended without a person's decision."""
+    return _titled_page(status, title, text)
+
+
+def problem_page(problem: Problem) -> Response:
+    """Return a problem as a page."""
+    text = problem.detail or "Nothing was changed."
+    page = wait_ended(problem.type.title, text, status=problem.type.status)
+    headers = {**page.headers, **problem.headers}
+    return Response(status=page.status, headers=headers, body=page.body)
+
+
+@cache
+def page_headers() -> Mapping[str, str]:
+    """Return the headers of a page that contains its style and has no script."""
+    from base64 import b64encode  # noqa: PLC0415 - HTML only
+    from hashlib import sha256  # noqa: PLC0415 - HTML only
+
+    style_hash = b64encode(sha256(style_text().encode()).digest()).decode()
+    return {
+        **NO_STORE_HEADERS,
+        "content-type": "text/html; charset=utf-8",
+        # default-src does not cover base-uri, form-action and frame-ancestors.
+        "content-security-policy": (
+            f"default-src 'none'; style-src 'sha256-{style_hash}'; "
+            "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        ),
+        "x-frame-options": "DENY",
+        "x-robots-tag": "noindex, nofollow",
+    }
+
+
+def decision_facts(decision: Decision | Vote) -> dict[str, str]:
+    """Return a recorded decision as labels and texts."""
+    facts = {
+        "Decision": DECISION_WORDS[decision.kind],
+        "By": ", ".join(getattr(decision, "voters", ())) or decision.by,
+        "At": readable_time(decision.at),
+        "Reason": decision.reason,
+        "Wait": decision.wait_id,
+    }
+    return {label: fact for label, fact in facts.items() if fact is not None}
+
+
+def decision_values(decision: Decision | Vote) -> dict[str, str]:
+    """Return the JSON of a recorded decision by its labels."""
+    values = {
+        "Edited arguments": decision.arguments,
+        "Answer": decision.value,
+        "Form": decision.form,
+    }
+    return {k: indented_json(text) for k, text in values.items() if text is not None}
+
+
+def _decision_html(decision: Decision | Vote) -> str:
+    rows = "".join(
+        f"<dt>{label}</dt><dd>{_html_text(fact)}</dd>\n"
+        for label, fact in decision_facts(decision).items()
+    )
+    values = "".join(
+        f'<section class="card"><header><h2>{label}</h2></header>'
+        f"<pre>{_lines(text)}</pre></section>\n"
+        for label, text in decision_values(decision).items()
+    )
+    return f'<section class="card"><dl class="facts">\n{rows}</dl></section>\n{values}'
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(_html_text, text.split("\n")))
+
+
+def _html_text(text: str) -> str:
+    return escape_invisible(text).translate(_HTML_ESCAPES)
+
+
+def _titled_page(status: int, title: str, text: str, body: str = "") -> Response:
+    html = (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{_html_text(title)} · continuations</title>\n"
+        f"<style>{style_text()}</style>\n</head>\n<body>\n"
+        '<a class="skip" href="#main">Skip to content</a>\n'
+        '<header class="top"><div>\n<span class="brand"><span>continuations</span>'
+        '</span>\n</div></header>\n<main id="main">\n'
+        f'<header class="lead"><h1>{_html_text(title)}</h1><p>{_html_text(text)}</p>'
+        f"</header>\n{body}</main>\n</body>\n</html>\n"
+    )
+    return Response(status=status, headers=page_headers(), body=html)

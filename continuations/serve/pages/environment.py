@@ -1,4 +1,7 @@
-"""Render HTML pages from templates. Jinja2 is loaded by the first page.
+"""Render HTML pages from templates, and read the files that they load.
+
+Jinja2 is loaded by the first page. The style sheet and scripts have addresses with
+their hashes.
 
 A template gets typed views, and makes no decisions beyond loops and conditions.
 `base.html` needs `shell`, a `Shell` or `None`, in the context of every template.
@@ -10,15 +13,58 @@ print a text of several lines with the filter `lines`, in an element that keeps 
 
 from __future__ import annotations
 
+import os
 from functools import cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.visible_text import escape_invisible
-from continuations.serve.pages.asset_files import asset_path
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+# The loader reads from a wheel too. `pkgutil` would load three more modules.
+_LOADER: Any = globals()["__loader__"]
+_FOLDER = os.path.join(os.path.dirname(__file__), "assets")  # noqa: PTH118, PTH120 - pathlib is 2 ms cold
+STYLE_SHEET = "console.css"
+_MEDIA_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+}
+
+
+@cache
+def read_asset(name: str) -> bytes:
+    """Return the bytes of an asset; raise `OSError` if there is no such file."""
+    extension = name.rpartition(".")[2]
+    if "/" in name or "\\" in name or extension not in _MEDIA_TYPES:
+        msg = f"{name!r} is not an asset"
+        raise FileNotFoundError(msg)
+    data: bytes = _LOADER.get_data(os.path.join(_FOLDER, name))  # noqa: PTH118 - as above
+    return data
+
+
+@cache
+def asset_path(name: str) -> str:
+    """Return the path of an asset below the root of the console.
+
+    The path contains a hash of the bytes, so clients may keep the file forever.
+    """
+    digest = sha256(read_asset(name)).hexdigest()
+    return f"/assets/{digest[:16]}/{name}"
+
+
+def media_type(name: str) -> str:
+    """Return the media type of an asset."""
+    return _MEDIA_TYPES[name.rpartition(".")[2]]
+
+
+def style_text() -> str:
+    """Return the style sheet, for pages that contain it."""
+    return read_asset(STYLE_SHEET).decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +118,6 @@ def environment() -> Environment:
     """Return the environment of the templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - HTML only
     from markupsafe import Markup  # noqa: PLC0415 - a part of Jinja2
-
-    from continuations.serve.pages.asset_files import read_asset  # noqa: PLC0415 - HTML only
 
     def printable(value: object) -> Any:
         """Return what is printed for the value of an expression."""

@@ -12,12 +12,12 @@ from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
 from continuations.serve.console import console
 from continuations.serve.console import live as live_module
-from continuations.serve.console.event_streams import open_stream
+from continuations.serve.console.console_app import open_stream
 from continuations.serve.console.live import LiveWaits
 from continuations.serve.http.api import HttpApi
 from continuations.serve.http.problems import RequestRefused
 from continuations.serve.http.request_response import Request
-from continuations.serve.pages.asset_files import read_asset
+from continuations.serve.pages.environment import read_asset
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.runs import make_wait

@@ -12,7 +12,7 @@ from continuations import Agent, AsyncRunner, Identity
 from continuations.core.reading.run_stream import Attempt, MessageAdded
 from continuations.events import TextDelta
 from continuations.models.scripted import ScriptedModel
-from continuations.serve.console import console_app, event_streams, live_runs
+from continuations.serve.console import console_app, live_runs
 from continuations.serve.console.live_runs import (
     Changed,
     Gone,
@@ -403,7 +403,7 @@ def test_stream_ends_when_the_right_is_withdrawn() -> None:
 def test_idle_stream_is_kept_alive_and_ends_with_its_identity(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_streams, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(console_app, "IDLE_SECONDS", 0.1)
     monkeypatch.setattr(console_app, "_PING_SECONDS", 0.02)
     answers = iter(["kim", "kim", "kim", None])
 

@@ -923,7 +923,7 @@ def test_deciding_imports_no_heavy_modules() -> None:
         "jsonschema_rs",
         "continuations.authoring",
         "continuations.engine.worker.worker",
-        "continuations.serve.http.pages",
+        "continuations.serve.http.link_pages",
         "continuations.serve.http.openapi",
         "continuations.present.schemas",
         "continuations.core.rows.calls",

@@ -18,7 +18,7 @@ from continuations.core.rows.decisions import Decision, DecisionKind
 from continuations.core.rows.wait_rules import WaitKind
 from continuations.core.visible_text import escape_invisible
 from continuations.present.problems import INTERNAL_ERROR
-from continuations.serve.http import pages, problems
+from continuations.serve.http import link_pages, problems
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import make_wait
 from tests.serve.pages.wait_html import page_of, shown_json, wait_html
@@ -43,7 +43,7 @@ def test_text_of_a_short_page_is_escaped_as_by_the_standard_library(text: str) -
         id="x", wait_id="w", kind="deny", at=MOMENT, digest="d", reason=text
     )
 
-    page = pages.already_decided(decision).body
+    page = link_pages.already_decided(decision).body
 
     assert f"<dd>{html.escape(escape_invisible(text))}</dd>" in page
 
@@ -163,8 +163,8 @@ def test_hostile_decision_text_is_escaped(hostile_text: str) -> None:
     )
 
     for page in (
-        pages.already_decided(decision),
-        pages.decision_recorded(decision, woken=True),
+        link_pages.already_decided(decision),
+        link_pages.decision_recorded(decision, woken=True),
     ):
         assert "<form" not in page.body
         assert "<script" not in page.body
@@ -184,7 +184,7 @@ def test_recorded_answer_is_shown_and_escaped(hostile_text: str) -> None:
         value=dump({"a": hostile_text}),
     )
 
-    page = pages.already_decided(decision)
+    page = link_pages.already_decided(decision)
 
     assert "<h2>Answer</h2>" in page.body
     assert {"a": hostile_text} == shown_json(page.body, "Answer")
@@ -196,7 +196,7 @@ def test_problem_page_has_the_status_and_headers() -> None:
         type=INTERNAL_ERROR, detail="<b>", headers={"retry-after": "5"}
     )
 
-    page = pages.problem_page(problem)
+    page = link_pages.problem_page(problem)
 
     assert (500, "5") == (page.status, page.headers["retry-after"])
     assert "&lt;b&gt;" in page.body
@@ -212,7 +212,7 @@ def test_every_wait_kind_and_decision_kind_has_a_page() -> None:
     ends: tuple[DecisionKind, ...] = get_args(DecisionKind)
     for end in ends:
         decision = Decision(id="x", wait_id="w", kind=end, at=MOMENT, digest="d")
-        assert "Decision</dt>" in pages.already_decided(decision).body
+        assert "Decision</dt>" in link_pages.already_decided(decision).body
 
 
 def test_path_of_a_thousand_levels_is_shown_whole() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from continuations.serve import pages
-from continuations.serve.pages import asset_files, environment
+from continuations.serve.pages import environment
 from continuations.serve.pages.environment import Shell
 from tests.run_environment import ROOT
 
@@ -82,7 +82,7 @@ def test_templates_never_switch_the_escaping_off() -> None:
 def test_page_of_a_link_contains_its_style_and_loads_nothing() -> None:
     page = message()
 
-    assert f"<style>{asset_files.style_text()}</style>" in page
+    assert f"<style>{environment.style_text()}</style>" in page
     assert "<nav" not in page
     for word in ("<script", "src=", "<link", "http:", "https:", "url(", "@import"):
         assert word not in page
@@ -95,7 +95,7 @@ def test_page_of_the_console_has_its_navigation_below_the_mount_prefix() -> None
 
     page = message(shell=shell)
 
-    address = re.escape(f"/agents{asset_files.asset_path('console.css')}")
+    address = re.escape(f"/agents{environment.asset_path('console.css')}")
     assert re.search(f'<link rel="stylesheet" href="{address}">', page)
     assert '<a href="/agents/runs" aria-current="page">Runs' in page
     assert 'aria-label="4 wait for you">4</span>' in page
@@ -104,11 +104,11 @@ def test_page_of_the_console_has_its_navigation_below_the_mount_prefix() -> None
 
 
 def test_assets_have_addresses_with_their_hashes() -> None:
-    path = asset_files.asset_path("console.css")
+    path = environment.asset_path("console.css")
 
     assert re.fullmatch(r"/assets/[0-9a-f]{16}/console\.css", path)
-    assert "text/css; charset=utf-8" == asset_files.media_type("console.css")
-    assert b"--accent" in asset_files.read_asset("console.css")
+    assert "text/css; charset=utf-8" == environment.media_type("console.css")
+    assert b"--accent" in environment.read_asset("console.css")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_assets_have_addresses_with_their_hashes() -> None:
 )
 def test_no_other_file_is_an_asset(name: str) -> None:
     with pytest.raises(OSError, match=r"."):
-        asset_files.read_asset(name)
+        environment.read_asset(name)
 
 
 def test_wheel_contains_the_templates_and_assets(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_wheel_contains_the_templates_and_assets(tmp_path: Path) -> None:
     code = (
         "import json, sys\n"
         "sys.path.insert(0, sys.argv[1])\n"
-        "from continuations.serve.pages import asset_files, environment\n"
+        "from continuations.serve.pages import environment\n"
         "page = environment.render('message.html', shell=None, title='T', text='t',\n"
         "    facts={}, values={}, links={})\n"
         "print(json.dumps([environment.__file__, page]))"
@@ -155,8 +155,8 @@ def test_wheel_contains_the_templates_and_assets(tmp_path: Path) -> None:
 def test_environment_loads_jinja_with_the_first_page_only() -> None:
     code = (
         "import sys\n"
-        "from continuations.serve.pages import asset_files, environment\n"
-        "asset_files.style_text()\n"
+        "from continuations.serve.pages import environment\n"
+        "environment.style_text()\n"
         "print('jinja2' in sys.modules)"
     )
     command = [sys.executable, "-c", code]
