@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from continuations.wire.continuation import Continuation
 
 _log = logging.getLogger("continuations")
-_PATH_NAME = re.compile(r"\{(\w+)\}")
+PATH_NAME = re.compile(r"\{(\w+)\}")
 
 
 class Sender(NamedTuple):
@@ -81,7 +81,7 @@ def arguments_of(
 
 def positional_names(operation: Operation) -> tuple[str, ...]:
     """Return what the method takes by position: first the parameters of the path."""
-    return (*_PATH_NAME.findall(operation.path), *operation.positional)
+    return (*PATH_NAME.findall(operation.path), *operation.positional)
 
 
 def goes_on(result: Any) -> bool:

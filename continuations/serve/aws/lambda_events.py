@@ -29,20 +29,6 @@ if TYPE_CHECKING:
 
     from continuations.serve.http.request_response import Response
 
-__all__ = [
-    "BadRequest",
-    "HttpEvent",
-    "LambdaEvent",
-    "OptionsEvent",
-    "QueueEvent",
-    "QueueMessage",
-    "ResumeEvent",
-    "SweepEvent",
-    "UnknownEvent",
-    "gateway_response",
-    "parse_event",
-]
-
 
 class UnknownEvent(InvalidInput):
     """The event has no known form. Nothing was done."""

@@ -42,13 +42,6 @@ if TYPE_CHECKING:
 
     Agents: TypeAlias = Agent | Sequence[Agent]
 
-__all__ = [
-    "LambdaContext",
-    "LambdaRunner",
-    "RunnerOptions",
-    "TimeLeft",
-]
-
 _log = logging.getLogger(__name__)
 
 

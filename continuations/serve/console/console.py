@@ -95,19 +95,6 @@ _HEADERS: Mapping[str, str] = {
 }
 
 
-def security_headers(own: Mapping[str, str], *, is_tls: bool) -> dict[str, str]:
-    """Return the headers of a response, with those that every response has.
-
-    Args:
-        own: The headers of the response itself, in lower case; they win.
-        is_tls: Whether the browser came over TLS.
-    """
-    headers = {**_HEADERS, **own}
-    if is_tls:
-        headers["strict-transport-security"] = f"max-age={_TWO_YEARS}"
-    return headers
-
-
 # Open streams --------------------------------------------------------------------
 
 
@@ -463,9 +450,14 @@ class Console:
         return replace(response, headers=self.headers(request, response.headers))
 
     def headers(self, request: Request, own: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of a response, with those of every response."""
-        is_tls = request.is_tls or (self.origin or "").startswith("https://")
-        return security_headers(own, is_tls=is_tls)
+        """Return the headers of a response, with those of every response.
+
+        The headers of the response itself, `own`, win; they are in lower case.
+        """
+        headers = {**_HEADERS, **own}
+        if request.is_tls or (self.origin or "").startswith("https://"):
+            headers["strict-transport-security"] = f"max-age={_TWO_YEARS}"
+        return headers
 
     async def identify(self, request: Request) -> Identity | None:
         """Return who sends a request, or `None`.

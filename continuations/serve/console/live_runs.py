@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
+from continuations.core.reading import run_stream
 from continuations.core.reading.live_events import (
     BaseLiveEvent,
     ReasoningDelta,
@@ -27,7 +28,6 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.ledger.versions import Versions
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
-from continuations.serve.pages.chat_view import replaces_words
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -154,6 +154,22 @@ class Writings:
         """Return the words of a run that a viewer does not have, or `None`."""
         found = self._runs.get(run_id)
         return None if found is None else found.after(place)
+
+
+def replaces_words(event: run_stream.StreamEvent) -> bool:
+    """Return whether an event of the root agent replaces the words before it."""
+    match event:
+        case run_stream.MessageAdded():
+            return event.message.get("role") == "assistant"
+        case (
+            run_stream.ReplyGiven()
+            | run_stream.RunEnded()
+            | run_stream.RunRepaired()
+            | run_stream.RunRewound()
+        ):
+            return True
+        case _:
+            return False
 
 
 def shown_text(text: str) -> str:

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
+from continuations.core import jsontext
+from continuations.core.attachment_parts import (
+    RASTER_TYPES,
+    InvalidReference,
+    is_reference,
+    read_part,
+)
 from continuations.core.changes.call_ends import agent_after
 from continuations.core.rows.calls import Nested
 from continuations.core.rows.run import ENDED_STATUSES
@@ -14,12 +22,6 @@ from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
 from continuations.serve.http.file_routes import file_response
-from continuations.serve.pages.chat_view import (
-    AttachmentView,
-    attachment_views,
-    without_attachments,
-)
-from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_log import arguments_text, message_text
 from continuations.serve.pages.run_view import run_title
 from continuations.serve.pages.workflow_texts import is_workflow, result_text
@@ -28,6 +30,7 @@ from continuations.value_class import dataclass, replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from continuations.core.attachment_parts import Attachment
     from continuations.core.messages import Message
     from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
@@ -110,57 +113,16 @@ _ROLES = {
 _WORKFLOW_ROLES = {**_ROLES, "developer": "Note", "user": "Arguments"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageView:
-    """One message.
-
-    Attributes:
-        number: Its place in the transcript, from 1.
-        role: Its role.
-        speaker: The role in words, or the name of the agent or tool.
-        text: Its text.
-        files: Its attachments.
-        calls: The tools that it calls. An open call has its arguments in words. A
-            transcript does not say which arguments of other calls are secret.
-    """
-
-    number: int
-    role: str
-    speaker: str
-    text: str
-    files: tuple[AttachmentView, ...]
-    calls: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranscriptView:
-    """The transcript of one agent.
-
-    Attributes:
-        frame: Id of its frame.
-        agent: Name of the agent.
-        messages: The messages of the page, in their order.
-        total: Number of all messages.
-        before: Number before which the page of older messages ends, or 0.
-        above: The agents above it, the root first; at most some of them.
-        left_out: How many agents above it are left out.
-        below: The agents that it called and that are open.
-    """
-
-    frame: str
-    agent: str
-    messages: tuple[MessageView, ...]
-    total: int
-    before: int
-    above: tuple[FrameRow, ...]
-    left_out: int
-    below: tuple[FrameRow, ...]
-
-
 def transcript_view(
     state: RunState, frame_id: str, here: RunAddresses, *, before: int | None = None
-) -> TranscriptView:
-    """Return the newest messages of an open agent, or those before a number."""
+) -> dict[str, Any]:
+    """Return the newest messages of an open agent, or those before a number.
+
+    `total` counts all messages, and `before` is the number before which the page of
+    older messages ends, or 0. `above` has the last agents above this one, the root
+    first, and `left_out` says how many more there are. `below` has the agents that it
+    called and that are open.
+    """
     messages = state.logs[frame_id].messages
     end = len(messages) if before is None else min(max(before - 1, 0), len(messages))
     begin = max(end - MESSAGES_PER_PAGE, 0)
@@ -169,10 +131,10 @@ def transcript_view(
     row = state.frames[frame_id]
     by_message = _speakers(messages[:end], row)
     above = _above(state, frame_id)
-    return TranscriptView(
-        frame=frame_id,
-        agent=row.agent,
-        messages=tuple(
+    return {
+        "frame": frame_id,
+        "agent": row.agent,
+        "messages": [
             _message(
                 number,
                 messages[number - 1],
@@ -182,13 +144,13 @@ def transcript_view(
                 shown,
             )
             for number in range(begin + 1, end + 1)
-        ),
-        total=len(messages),
-        before=begin + 1 if begin else 0,
-        above=tuple(above[-_MAX_CALLERS:]),
-        left_out=max(len(above) - _MAX_CALLERS, 0),
-        below=_below(state, frame_id),
-    )
+        ],
+        "total": len(messages),
+        "before": begin + 1 if begin else 0,
+        "above": above[-_MAX_CALLERS:],
+        "left_out": max(len(above) - _MAX_CALLERS, 0),
+        "below": _below(state, frame_id),
+    }
 
 
 def _speakers(messages: Sequence[Message], frame: FrameRow) -> list[str]:
@@ -207,7 +169,12 @@ def _message(
     here: RunAddresses,
     names: dict[str, str],
     shown: dict[str, str],
-) -> MessageView:
+) -> dict[str, Any]:
+    """Return one message: its speaker and its texts in words.
+
+    An open call has its arguments in words. A transcript does not say which arguments
+    of other calls are secret.
+    """
     role = message.role
     roles = _WORKFLOW_ROLES if frame.step else _ROLES
     speaker = frame.agent if role == "assistant" else roles.get(role, role)
@@ -217,19 +184,18 @@ def _message(
     text = message_text(without_attachments(role, content))
     if frame.step:
         text = _workflow_text(message, text)
-    return MessageView(
-        number=number,
-        role=role,
-        speaker=speaker,
-        text=text,
-        files=attachment_views(role, content, here),
-        calls=tuple(
+    calls = message.tool_calls if role == "assistant" else ()
+    return {
+        "number": number,
+        "role": role,
+        "speaker": speaker,
+        "text": text,
+        "files": attachment_views(role, content, here),
+        "calls": [
             (each.tool.removeprefix("."), shown.get(each.tool_call_id, ""))
-            for each in message.tool_calls
-        )
-        if role == "assistant"
-        else (),
-    )
+            for each in calls
+        ],
+    }
 
 
 def _workflow_text(message: Message, text: str) -> str:
@@ -281,3 +247,86 @@ def _below(state: RunState, frame_id: str) -> tuple[FrameRow, ...]:
     return tuple(
         state.frames[each.frame_id] for each in states if isinstance(each, Nested)
     )
+
+
+# Attachments ----------------------------------------------------------------------
+
+_UNITS = ("bytes", "kB", "MB")
+_STEP = 1000
+_NAMES = {"image": "Image", "audio": "Sound", "file": "File"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachmentView:
+    """One attachment.
+
+    Attributes:
+        name: The name of the file, or the kind of content.
+        media_type: The media type that the message has.
+        size: The size in words.
+        address: The address of the download.
+        image: The address of an image that the page shows, or "".
+    """
+
+    name: str
+    media_type: str
+    size: str
+    address: str
+    image: str
+
+
+def attachment_views(
+    role: object, content: object, here: RunAddresses
+) -> tuple[AttachmentView, ...]:
+    """Return the attachments of a message.
+
+    Args:
+        role: The role of the message. A model's message has no attachments.
+        content: Its content.
+        here: The addresses of the run.
+    """
+    parts = jsontext.as_array(content) or ()
+    found = [_attachment(role, part) for part in parts]
+    return tuple(_view(each, here) for each in found if each is not None)
+
+
+def without_attachments(role: object, content: object) -> object:
+    """Return the content of a message without its attachments."""
+    parts = jsontext.as_array(content)
+    if parts is None:
+        return content
+    return [part for part in parts if _attachment(role, part) is None]
+
+
+def _attachment(role: object, part: object) -> Attachment | None:
+    if role not in ("user", "tool") or not is_reference(part):
+        return None
+    try:
+        return read_part(part)
+    except InvalidReference:
+        return None
+
+
+def _view(attachment: Attachment, here: RunAddresses) -> AttachmentView:
+    is_shown = attachment.media_type in RASTER_TYPES
+    named = {} if attachment.name is None else {"name": attachment.name}
+    query = urlencode({**named, "media_type": attachment.media_type})
+    return AttachmentView(
+        name=attachment.name or _NAMES[attachment.kind],
+        media_type=attachment.media_type,
+        size=size_text(attachment.size),
+        address=f"{here.below(f'files/{attachment.digest}')}?{query}",
+        image=f"{here.below(f'images/{attachment.digest}')}?{query}"
+        if is_shown
+        else "",
+    )
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes in words, such as `2.4 MB`."""
+    value, unit = float(size), _UNITS[0]
+    for larger in _UNITS[1:]:
+        if value < _STEP:
+            break
+        value, unit = value / _STEP, larger
+    return f"{value:.1f} {unit}" if unit != _UNITS[0] else f"{size} {unit}"

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from continuations.serve.pages.environment import Shell
     from continuations.serve.rights import Act, Rights
 
-__all__ = ["Page", "PageHandler", "PageRoute", "html_page", "run_of_wait"]
-
 
 class OfRun(Protocol):
     """A row of a list that belongs to a run."""

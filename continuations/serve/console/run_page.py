@@ -179,29 +179,19 @@ def number_of(text: str | None, name: str) -> int | None:
 _SCRIPT = "live.js"
 
 
-@dataclass(frozen=True, slots=True)
-class Following:
-    """The stream and the cursor of an open page, for its script.
+def following(page: Page, snapshot: RunSnapshot) -> dict[str, str] | None:
+    """Return the stream and the cursor of an open page, for its script.
 
-    Attributes:
-        stream: The address of the events that the page follows.
-        cursor: The cursor of what the page shows.
+    `None` for a run that has ended.
     """
-
-    stream: str
-    cursor: str
-
-
-def following(page: Page, snapshot: RunSnapshot) -> Following | None:
-    """Return how the page follows its run; `None` for a run that has ended."""
     run = snapshot.window.state.run
     if run.status in ENDED_STATUSES:
         return None
     path = page.live.stream(snapshot.cursor, run.id)
-    return Following(page.url(path), snapshot.cursor)
+    return {"stream": page.url(path), "cursor": snapshot.cursor}
 
 
-def live_shell(page: Page, follow: Following | None) -> Shell:
+def live_shell(page: Page, follow: dict[str, str] | None) -> Shell:
     """Return the frame of a page that follows its run, if it does."""
     if follow is None:
         return page.shell

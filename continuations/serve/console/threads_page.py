@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from continuations.core.reading import run_stream
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import InvalidInput
 from continuations.ledger.arrivals import thread_keys
 from continuations.ledger.objects import Objects
+from continuations.present.times import moment_text
+from continuations.serve.console.live_runs import replaces_words
+from continuations.serve.console.messages_page import (
+    attachment_views,
+    without_attachments,
+)
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import (
     following,
@@ -17,10 +25,21 @@ from continuations.serve.console.run_page import (
 )
 from continuations.serve.console.runs_page import list_page
 from continuations.serve.http import problems
-from continuations.serve.pages.chat_view import chat_view
+from continuations.serve.pages.run_log import message_text
+from continuations.serve.pages.run_view import run_title, status_pill
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from datetime import datetime
+
+    from continuations.core.reading.version_window import VersionEvents, VersionWindow
+    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.state import RunState
+    from continuations.serve.console.messages_page import AttachmentView
     from continuations.serve.http.request_response import Response
+    from continuations.serve.pages.run_addresses import RunAddresses
+    from continuations.wire.arrivals import InboxMessage
 
 
 async def list_threads(page: Page) -> Response:
@@ -96,3 +115,146 @@ ROUTES = (
     PageRoute("/threads/{thread}", show, rights=("view",)),
     PageRoute("/threads/{thread}", send, ("POST",), ("message",)),
 )
+
+
+# The chat -------------------------------------------------------------------------
+
+LineKind: TypeAlias = Literal["user", "assistant", "wait", "note"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatLine:
+    """One message or card.
+
+    Attributes:
+        key: Names the line; the cursor of its event.
+        kind: `user`, `assistant`, `wait`, or `note` for a failed reply.
+        who: The writer, or the agent or tool that waits.
+        at: When, in words.
+        moment: When, as ISO 8601 text.
+        text: The text, or the title of the wait.
+        files: The attachments of a message.
+        wait_id: Id of the wait with a page, or "".
+        is_open: Whether the wait is open.
+    """
+
+    key: str
+    kind: LineKind
+    who: str
+    at: str
+    moment: str
+    text: str
+    files: tuple[AttachmentView, ...] = ()
+    wait_id: str = ""
+    is_open: bool = False
+
+
+def chat_view(
+    window: VersionWindow,
+    now: datetime,
+    here: RunAddresses,
+    decided: Collection[str] = (),
+    unread: Iterable[InboxMessage] = (),
+) -> dict[str, object]:
+    """Return a thread as a chat, for the template.
+
+    Args:
+        window: Its last versions.
+        now: The time of the report.
+        here: The addresses of the run.
+        decided: Ids of waits whose decision is recorded, but not yet applied.
+        unread: Messages that the agent has not read yet.
+    """
+    state = window.state
+    lines: list[ChatLine] = []
+    floor = 0
+    for version in window.versions:
+        for event in version.events:
+            if isinstance(event, run_stream.RunRepaired | run_stream.RunRewound):
+                lines.clear()  # the events after it describe the state anew
+            if len(event.path) <= 1 and replaces_words(event):
+                floor = version.number
+            line = _line(event, version, state, now, here, decided)
+            if line is not None:
+                lines.append(line)
+    run = state.run
+    return {
+        "title": run_title(state),
+        "agent": run.agent,
+        "key": run.thread_key or "",
+        "state": status_pill(run.status),
+        # The oldest one first.
+        "lines": lines,
+        "unread": [_unread_line(each, now) for each in unread if not each.closes],
+        "hint": _hint(run, now),
+        # Number of the last version that is left out, or 0.
+        "earlier": window.first_number - 1,
+        # The last stored reply replaces the words of every lower fence.
+        "floor": floor,
+    }
+
+
+def _unread_line(message: InboxMessage, now: datetime) -> ChatLine:
+    return ChatLine(
+        key=f"unread.{message.number}",
+        kind="user",
+        who=message.by or "user",
+        at=moment_text(message.at, now),
+        moment=message.at.isoformat(timespec="milliseconds"),
+        text=message_text(message.message.data.get("content")),
+    )
+
+
+def _line(
+    event: run_stream.StreamEvent,
+    version: VersionEvents,
+    state: RunState,
+    now: datetime,
+    here: RunAddresses,
+    decided: Collection[str],
+) -> ChatLine | None:
+    files: tuple[AttachmentView, ...] = ()
+    who, text, wait_id, is_open = "", "", "", False
+    kind: LineKind = "note"
+    match event:
+        case run_stream.MessageAdded() if len(event.path) == 1:
+            message = event.message
+            role, content = message.get("role"), message.get("content")
+            text = message_text(without_attachments(role, content))
+            files = attachment_views(role, content, here)
+            if role not in ("user", "assistant") or not (text or files):
+                return None
+            kind = "user" if role == "user" else "assistant"
+            who = event.path[0] if role == "assistant" else version.run.asker or "user"
+        case run_stream.WaitOpened() if event.wait.rules.asks_person:
+            wait = event.wait
+            kind, who, wait_id = "wait", wait.tool, wait.id
+            text = wait.title or wait.question or wait.rules.question
+            text = text.replace("{tool}", wait.tool)
+            is_open = wait.id in state.waits and wait.id not in decided
+        case run_stream.ReplyGiven() if event.failure is not None:
+            who = "This message has no reply"
+            text = event.failure.message
+        case _:
+            return None
+    return ChatLine(
+        key=event.cursor,
+        kind=kind,
+        who=who,
+        at=moment_text(version.at, now),
+        moment=version.at.isoformat(timespec="milliseconds"),
+        text=text,
+        files=files,
+        wait_id=wait_id,
+        is_open=is_open,
+    )
+
+
+def _hint(run: RunRow, now: datetime) -> str:
+    if run.status in ENDED_STATUSES:
+        return ""
+    if run.claim is not None and now < run.claim.until:
+        return "The agent is at work: your message is read next."
+    if run.status == "suspended":
+        return "The agent waits: your message is read after its present reply."
+    return "The agent rests: your message is read at once."

@@ -7,7 +7,6 @@ the document, and every response of the API against the document.
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from continuations import __version__
@@ -20,6 +19,7 @@ from continuations.serve.http.request_fields import (
     TEXT,
     Json,
 )
+from continuations.serve.operation_calls import PATH_NAME
 from continuations.serve.operations import OPERATIONS
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ _EVENT_STREAM: Json = {
         }
     }
 }
-_PATH_NAME = re.compile(r"\{(\w+)\}")
 
 
 # Bodies -------------------------------------------------------------------------
@@ -132,7 +131,7 @@ def _request_body(operation: Operation) -> Json:
 
 def _parameters(operation: Operation) -> list[Json]:
     room = f"/{operation.path.split('/')[1]}"
-    in_path = _PATH_NAME.findall(operation.path)
+    in_path = PATH_NAME.findall(operation.path)
     return [
         *(PATH_PARAMETERS.get(f"{room} {n}") or PATH_PARAMETERS[n] for n in in_path),
         *(QUERY_PARAMETERS[name] for name in operation.query),

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.waits import Wait
 
-__all__ = [
-    "NOTIFY_RETRY_POLICY",
-    "Delivery",
-    "DeliveryAttempt",
-    "DeliveryAttemptFailed",
-    "is_loopback",
-]
-
 # The run's worker waits for its notifier, so an early failure is better than a delay.
 NOTIFY_RETRY_POLICY = RetryPolicy(
     max_attempts=4, max_seconds=10.0, first_delay=0.2, max_delay=2.0

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from continuations.serve.notify.delivery import DeliveryAttempt
 
-__all__ = ["Mail", "Security", "Server"]
-
 Security = Literal["starttls", "tls", "none"]
 
 _ENHANCED_CODE = re.compile(rb"[245]\.\d{1,3}\.\d{1,3}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Decision
@@ -133,66 +133,32 @@ class FormView:
     errors: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionView:
-    """The part of a page where one person decides.
+def decision_view(wait: Wait, decider: Decider, now: datetime) -> dict[str, Any]:
+    """Return where and how a person decides a wait.
 
-    Attributes:
-        left: The time until the deadline; an empty text after it.
-        waits_for: The votes that are missing, in words.
-        objection: Why there is no form, or an empty text.
-        forms: The forms in their order.
-        answer: The form behind "Answer instead", or `None`.
-        may_deny: Whether a form says what a denial does.
+    `left` is the time until the deadline, "" after it; `waits_for` has the votes that
+    are missing, in words. `answer` is the form behind "Answer instead", or `None`.
     """
-
-    left: str
-    waits_for: str
-    objection: str
-    forms: tuple[FormView, ...]
-    answer: FormView | None
-    may_deny: bool
-
-
-def decision_view(wait: Wait, decider: Decider, now: datetime) -> DecisionView:
-    """Return where and how a person decides a wait."""
     offered = wait.rules.verdicts
     kinds: list[VerdictKind] = [kind for kind in offered if kind in decider.verdicts]
     is_folded = wait.rules.follows_policy and "answer" in kinds
-    forms = tuple(
-        form_view(wait, kind, decider, now)
-        for kind in kinds
-        if not (is_folded and kind == "answer")
-    )
-    return DecisionView(
-        left=time_left(wait.deadline, now),
-        waits_for=_waits_for(wait, decider),
-        objection=decider.objection,
-        forms=forms,
-        answer=form_view(wait, "answer", decider, now) if is_folded else None,
-        may_deny="deny" in decider.verdicts,
-    )
+    return {
+        "left": time_left(wait.deadline, now),
+        "waits_for": _waits_for(wait, decider),
+        "objection": decider.objection,
+        "forms": [
+            form_view(wait, kind, decider, now)
+            for kind in kinds
+            if not (is_folded and kind == "answer")
+        ],
+        "answer": form_view(wait, "answer", decider, now) if is_folded else None,
+        # Whether a form says what a denial does.
+        "may_deny": "deny" in decider.verdicts,
+    }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedView:
-    """A decision or a vote that a person has just recorded, in words.
-
-    Attributes:
-        title: The verdict, or how many votes there are.
-        effect: The effect in one sentence, or an empty text.
-        outcome: The consequence of the verdict.
-        by: The person, and the run.
-    """
-
-    title: str
-    effect: str
-    outcome: str
-    by: str
-
-
-def recorded_view(result: Decision | Vote, wait: Wait | None) -> RecordedView:
-    """Return a recorded decision or vote, in words.
+def recorded_view(result: Decision | Vote, wait: Wait | None) -> dict[str, str]:
+    """Return a recorded decision or vote in words, with its effect and consequence.
 
     Args:
         result: The recorded decision or vote.
@@ -210,7 +176,7 @@ def recorded_view(result: Decision | Vote, wait: Wait | None) -> RecordedView:
         missing = wait_words.more_votes(result.still_needed)
         outcome = f"{missing} needed. Nothing runs before that."
     effect = "" if wait is None else _effect(wait, result.arguments)
-    return RecordedView(title=title, effect=effect, outcome=outcome, by=by)
+    return {"title": title, "effect": effect, "outcome": outcome, "by": by}
 
 
 def _outcome(wait: Wait, verdict: DecisionKind) -> str:

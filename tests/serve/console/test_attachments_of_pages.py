@@ -13,7 +13,7 @@ from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.attachments import File, Image
 from continuations.core.attachment_parts import ATTACHMENT_TYPE
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.pages.chat_view import size_text
+from continuations.serve.console.messages_page import size_text
 from continuations_storage import MemoryStore
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_run_pages import show, text_of
