@@ -177,12 +177,7 @@ class _Endpoint:
             refused = console.error_response(request, root, error)
             return asgi.to_starlette(refused, request.method)
         return EventSourceResponse(
-            (
-                ServerSentEvent(each.data, event=each.name, id=each.id or None)
-                async for each in events
-            ),
-            headers=console.headers(request, {}),
-            ping=_PING_SECONDS,
+            events, headers=console.headers(request, {}), ping=_PING_SECONDS
         )
 
 
@@ -193,24 +188,9 @@ class _Endpoint:
 IDLE_SECONDS, WORDS_SECONDS = 15.0, 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class PageEvent:
-    """One server-sent event of a page.
-
-    Attributes:
-        name: The name of the event.
-        id: The cursor, "" for an event without one.
-        data: The content, as JSON text or "".
-    """
-
-    name: str
-    id: str = ""
-    data: str = ""
-
-
 async def open_stream(
     console: Console, request: PlainRequest, person: Identity
-) -> AsyncGenerator[PageEvent]:
+) -> AsyncGenerator[ServerSentEvent]:
     """Return the events of one viewer.
 
     Raises:
@@ -264,7 +244,7 @@ class _Viewer:
         )
 
 
-async def _events(viewer: _Viewer) -> AsyncGenerator[PageEvent]:
+async def _events(viewer: _Viewer) -> AsyncGenerator[ServerSentEvent]:
     streams = viewer.console.streams
     if streams.is_full(viewer.person):
         return  # others were opened since
@@ -274,7 +254,7 @@ async def _events(viewer: _Viewer) -> AsyncGenerator[PageEvent]:
                 yield event
 
 
-async def _checked_events(viewer: _Viewer) -> AsyncGenerator[PageEvent]:
+async def _checked_events(viewer: _Viewer) -> AsyncGenerator[ServerSentEvent]:
     loop = asyncio.get_running_loop()
     checked = loop.time()
     may_read: bool | None = None
@@ -291,14 +271,15 @@ async def _checked_events(viewer: _Viewer) -> AsyncGenerator[PageEvent]:
                 yield _event(news)
 
 
-def _event(news: str | RunNews) -> PageEvent:
+def _event(news: str | RunNews) -> ServerSentEvent:
+    """Return the event of some news. Its id is the cursor, if it has one."""
     if isinstance(news, str):
-        return PageEvent("waits", news)
+        return ServerSentEvent("", event="waits", id=news or None)
     if isinstance(news, Changed):
-        return PageEvent("run", news.cursor)
+        return ServerSentEvent("", event="run", id=news.cursor)
     if isinstance(news, Words):
-        return PageEvent("words", data=json.dumps(news.json()))
-    return PageEvent("gone")
+        return ServerSentEvent(json.dumps(news.json()), event="words")
+    return ServerSentEvent("", event="gone")
 
 
 async def with_ticks(

@@ -9,7 +9,7 @@ the fork's own wait, as everywhere.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.reading.event_words import message_words
@@ -349,21 +349,6 @@ async def _rewind_view(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndingWait:
-    """A wait that the rewind closes.
-
-    Attributes:
-        wait_id: Its id, for a link; or "".
-        title: Its title.
-        is_decided: Whether it has a decision that the run has not taken in.
-    """
-
-    wait_id: str
-    title: str
-    is_decided: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RewindView:
     """The consequences of a rewind.
 
@@ -378,14 +363,17 @@ class RewindView:
     has_ended: bool
 
     @property
-    def waits(self) -> list[EndingWait]:
-        """The waits that are closed."""
+    def waits(self) -> list[dict[str, Any]]:
+        """The waits that are closed; those that have a page, with their ids.
+
+        `is_decided`: the wait has a decision that the run has not taken in.
+        """
         return [
-            EndingWait(
-                wait_id=wait.id if wait.rules.has_object else "",
-                title=wait_title(wait) or f"Waits for {wait.rules.awaited}",
-                is_decided=wait.id in self.plan.decided,
-            )
+            {
+                "wait_id": wait.id if wait.rules.has_object else "",
+                "title": wait_title(wait) or f"Waits for {wait.rules.awaited}",
+                "is_decided": wait.id in self.plan.decided,
+            }
             for wait in self.plan.waits
         ]
 
@@ -411,7 +399,7 @@ def moved_on(shown: str, now: RewindView) -> dict[str, object]:
     """
     # A digest begins with the number of the newest version.
     number, newest = int(shown.partition("-")[0]), now.plan.newest
-    decided = [wait.title for wait in now.waits if wait.is_decided]
+    decided = [wait["title"] for wait in now.waits if wait["is_decided"]]
     if number != newest:
         text = f"the run moved on from version {number} to version {newest}."
     elif decided:

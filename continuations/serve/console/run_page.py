@@ -16,7 +16,7 @@ from continuations.ledger.versions import Versions
 from continuations.present.times import clock_text, length_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_snapshot import RunSnapshot
-from continuations.serve.http import problems
+from continuations.serve.http import problems, request_fields
 from continuations.serve.pages.run_log import arguments_text, run_log
 from continuations.serve.pages.run_rows import RowStates, rows_of
 from continuations.serve.pages.run_view import RunView, call_view, run_view
@@ -169,11 +169,11 @@ def number_of(text: str | None, name: str) -> int | None:
     """Return a number of the query, or `None`; refuse another text."""
     if text is None:
         return None
-    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
-        return int(text)
-    raise problems.malformed(
-        f'"{name}" must be a number. Use a link of the page "Versions".'
-    )
+    number = request_fields.digits(text, _MAX_DIGITS)
+    if number is None:
+        msg = f'"{name}" must be a number. Use a link of the page "Versions".'
+        raise problems.malformed(msg)
+    return number
 
 
 _SCRIPT = "live.js"

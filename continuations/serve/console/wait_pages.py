@@ -14,7 +14,6 @@ from continuations.core.rows.decisions import Decision
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
-    ContinuationsError,
     DecisionRefused,
     WaitExpired,
 )
@@ -22,12 +21,13 @@ from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.objects import Objects
 from continuations.present.wait_view import wait_view
-from continuations.present.wait_words import DECISION_WORDS, agent_state
+from continuations.present.wait_words import DECISION_WORDS
 from continuations.serve.console.inbox_page import Filter, find_waits
 from continuations.serve.console.page import PageRoute, run_of_wait
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.answer_forms import field_errors
 from continuations.serve.http.link_pages import decision_facts, decision_values
+from continuations.serve.http.reading_handlers import read_agent_state
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.decision_view import (
     Decider,
@@ -153,7 +153,7 @@ async def wait_page(
     return page.render(
         "wait.html",
         status=status,
-        wait=wait_view(wait, agent_state=await _agent_state(page, wait)),
+        wait=wait_view(wait, agent_state=await read_agent_state(page.runner, wait)),
         decision=decision_view(wait, person, page.clock.now()),
         bar=bar,
         crumbs=await here.crumbs(wait.id),
@@ -161,17 +161,6 @@ async def wait_page(
         others=_others(page, wait, person, here.query),
         links={"Run": page.url(f"/runs/{wait.run_id}")},
     )
-
-
-async def _agent_state(page: Page, wait: Wait) -> str:
-    """Return the stored state of the agent whose call waits; empty without one.
-
-    A person may decide a run whose newest version cannot be read.
-    """
-    try:
-        return agent_state(await page.runner.look(wait.run_id), wait)
-    except ContinuationsError:
-        return ""
 
 
 async def state(page: Page) -> Response:

@@ -45,7 +45,7 @@ from continuations.serve.rights import Rights
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from continuations.core.identity import Identity
     from continuations.engine.runner.async_runner import AsyncRunner
@@ -332,37 +332,24 @@ async def answer_by_rights(context: RequestContext, handler: RouteHandler) -> Re
     run_ids = await _require(context, operation.right)
     if not operation.hides_content:
         return await handler(context)
-    if context.request.wants_live_events and not await _may_read(context, run_ids):
+    # The words of a run while they are written are a part of its transcript.
+    if context.request.wants_live_events and not (
+        await context.may_all("view", run_ids)
+        and await context.may_all("read", run_ids)
+    ):
         request = replace(context.request, can_stream=False)
         context = replace(context, request=request)
     try:
         response = await handler(context)
     except AlreadyDecided:
-        if await _may_view(context, run_ids):
+        if await context.may_all("view", run_ids):
             raise
         raise problems.decided_already() from None
-    if response.chunks is not None or await _may_view(context, run_ids):
+    if response.chunks is not None or await context.may_all("view", run_ids):
         return response
     body = json.loads(response.body)
     own = {name: body[name] for name in _OWN_MEMBERS if name in body}
     return json_response({**own, "recorded": True}, _ACCEPTED)
-
-
-async def _may_read(context: RequestContext, run_ids: Sequence[str | None]) -> bool:
-    """Return whether a sender may get the words of runs while they are written."""
-    if not await _may_view(context, run_ids):
-        return False
-    for run_id in dict.fromkeys(run_ids):
-        if not await context.may("read", run_id):
-            return False
-    return True
-
-
-async def _may_view(context: RequestContext, run_ids: Iterable[str | None]) -> bool:
-    for run_id in dict.fromkeys(run_ids):
-        if not await context.may("view", run_id):
-            return False
-    return True
 
 
 async def _require(context: RequestContext, right: Act) -> list[str | None]:
@@ -375,16 +362,14 @@ async def _require(context: RequestContext, right: Act) -> list[str | None]:
     acts: Sequence[Act] = _READING_ACTS if right == "read" else (right,)
     for run_id in run_ids:
         for act in acts:
-            if not await context.may(act, run_id):
-                raise problems.forbidden(act)
+            await context.require(act, run_id)
     known = context.request.headers.get("last-event-id")
     if known is not None:
         # Stored events are sent, also those of an earlier run of a thread.
         earlier, _, _ = known.rpartition("/")
         run_ids = [*run_ids, *filter(None, [earlier])]
         for run_id in run_ids:
-            if not await context.may("view", run_id):
-                raise problems.forbidden("view")
+            await context.require("view", run_id)
     return run_ids
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from continuations.core.messages import Detail
+    from continuations.core.rows.waits import Wait
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.serve.http.cursors import ListPage
     from continuations.serve.http.request_context import RequestContext, RouteHandler
 
@@ -88,12 +90,19 @@ def _parse_after(after: str) -> str:
 async def show_wait(context: RequestContext) -> Response:
     """Show a wait with everything that its decider needs."""
     wait = await context.runner.wait(context.path_params["wait_id"])
-    state = ""
-    # A wait may be decided although the newest version of its run cannot be read.
-    with suppress(ContinuationsError):
-        state = agent_state(await context.runner.look(wait.run_id), wait)
+    state = await read_agent_state(context.runner, wait)
     form = json_forms.wait_json(wait, now=context.clock.now(), agent_state=state)
     return json_response(form)
+
+
+async def read_agent_state(runner: AsyncRunner, wait: Wait) -> str:
+    """Return the stored state of the agent whose call waits; empty without one.
+
+    A wait may be decided although the newest version of its run cannot be read.
+    """
+    with suppress(ContinuationsError):
+        return agent_state(await runner.look(wait.run_id), wait)
+    return ""
 
 
 # Runs ---------------------------------------------------------------------------
@@ -179,10 +188,10 @@ async def _page_of_run(
 
 async def show_version(context: RequestContext) -> Response:
     """Show a run as it was in a version, with its agents, messages and calls."""
-    text = context.path_params["number"]
-    if not (text.isascii() and text.isdigit() and len(text) <= _VERSION_DIGITS):
+    number = request_fields.digits(context.path_params["number"], _VERSION_DIGITS)
+    if number is None:
         raise problems.malformed('"number" must be the number of a version.')
-    run = await context.runner.look(context.path_params["run_id"], version=int(text))
+    run = await context.runner.look(context.path_params["run_id"], version=number)
     form = json_forms.run_json(
         run,
         decided=(),

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.rows.decisions import Door
 from continuations.errors import RunBusy, StaleRun
+from continuations.serve.http import problems
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
@@ -71,6 +72,18 @@ class RequestContext:
         if self.rights is None:
             return True
         return await self.rights.allow(self.identity, act, run_id)
+
+    async def may_all(self, act: Act, run_ids: Iterable[str | None]) -> bool:
+        """Return whether the identity may do something with each of some runs."""
+        for run_id in dict.fromkeys(run_ids):
+            if not await self.may(act, run_id):
+                return False
+        return True
+
+    async def require(self, act: Act, run_id: str | None) -> None:
+        """Refuse the request with status 403 unless the identity may do something."""
+        if not await self.may(act, run_id):
+            raise problems.forbidden(act)
 
     async def detail(self, run_id: str) -> Detail:
         """Return which texts of a run the identity may read."""

@@ -101,11 +101,17 @@ def _query_value(name: str, text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:
-    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
-    if not is_number or not least <= int(text) <= most:
+    number = digits(text, len(str(most)))
+    if number is None or not least <= number <= most:
         msg = f'"{name}" must be a number from {least} to {most}.'
         raise problems.malformed(msg)
-    return int(text)
+    return number
+
+
+def digits(text: str, most: int) -> int | None:
+    """Return the number that a text is, or `None`; it has at most so many digits."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= most
+    return int(text) if is_number else None
 
 
 def parse_json_object(request: Request) -> Mapping[str, Any]:

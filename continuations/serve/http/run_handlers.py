@@ -89,12 +89,11 @@ async def fork(context: RequestContext) -> Response:
     posted = decision_bodies.posted_decisions(
         fields.get("decisions", ()), context.identity
     )
-    if posted and not await context.may("decide", source):
-        raise problems.forbidden("decide")
+    if posted:
+        await context.require("decide", source)
     new_id = fields["run_id"] if "run_id" in fields else new_fork_id(source)
     # The right to fork one run gives none to write under the id of another.
-    if not await context.may("fork", new_id):
-        raise problems.forbidden("fork")
+    await context.require("fork", new_id)
     run_id = await context.runner.fork(
         source,
         fields.get("version"),

@@ -78,12 +78,11 @@ async def _worked_form(
 
 async def show_message(context: RequestContext) -> Response:
     """Return the reply to a message, or 202 while it is missing; nothing runs."""
-    text = context.path_params["number"]
-    is_number = text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS
-    if not is_number or not int(text):
+    number = request_fields.digits(context.path_params["number"], _NUMBER_DIGITS)
+    if not number:
         raise problems.malformed("The number of a message is 1 or greater.")
     query = request_fields.query(context)
-    ticket = await _thread(context).ticket(int(text), run_id=query.get("run_id"))
+    ticket = await _thread(context).ticket(number, run_id=query.get("run_id"))
     result = None if ticket is None else await ticket.look()
     if ticket is None or result is None:
         raise problems.no_such_message()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.changes.operator_waits import operator_waits
@@ -304,60 +304,35 @@ def _note(state: RunState, decided: Collection[str], now: datetime) -> str:
 # One call ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallView:
-    """The selected row of a run.
-
-    Attributes:
-        name: Name of the tool or agent.
-        state: Its state.
-        path: Names from the root down to it.
-        arguments: Its arguments: name and value, whole.
-        raw_arguments: The arguments as one text, if they are no object; or "".
-        result: The text that the calling agent reads; or "".
-        result_goes_to: Name of the agent that reads the result; or "".
-        wait_id: Its open wait with a page; or "".
-        open_call: Id of the call, if it can be cancelled; or "".
-        evidence: The results of earlier calls that its open wait shows, and the names
-            of their rows.
-        facts: Ids, times and the internal state.
-    """
-
-    name: str
-    state: RowState
-    path: tuple[str, ...]
-    arguments: tuple[tuple[str, str], ...]
-    raw_arguments: str
-    result: str
-    result_goes_to: str
-    wait_id: str
-    open_call: str
-    evidence: tuple[tuple[FactView, str], ...]
-    facts: tuple[Fact, ...]
-
-
 def call_view(
     row: RunRow, row_state: RowState, state: RunState, now: datetime
-) -> CallView:
-    """Return the selected row of a run."""
+) -> dict[str, Any]:
+    """Return the selected row of a run, for the template.
+
+    `arguments` are whole; `raw_arguments` is one text, if they are no object.
+    `result_goes_to` names the agent that reads the result. `wait_id` is the open wait
+    with a page, and `open_call` the id of the call if it can be cancelled. `evidence`
+    has the results that the open wait shows, and the names of their rows. Without such
+    a thing, a text is empty.
+    """
     fields = None
     if row.arguments_json is not None:
         fields = jsontext.as_object(jsontext.parse(row.arguments_json))
     wait, call_id = row.wait, row.call_id or ""
     is_open = wait is not None and wait.id in state.waits and wait.rules.has_object
-    return CallView(
-        name=row.name,
-        state=row_state,
-        path=_path(row),
-        arguments=tuple((name, _text(value)) for name, value in (fields or {}).items()),
-        raw_arguments=row.arguments_json or "" if fields is None else "",
-        result=row.result or "",
-        result_goes_to=row.agent.name if row.agent and not row.is_task else "",
-        wait_id=wait.id if wait is not None and is_open else "",
-        open_call=call_id if call_id in state.calls and row.ended is None else "",
-        evidence=evidence_lines(row, wait) if wait is not None and is_open else (),
-        facts=_call_facts(row, state, now),
-    )
+    return {
+        "name": row.name,
+        "state": row_state,
+        "path": _path(row),
+        "arguments": [(name, _text(value)) for name, value in (fields or {}).items()],
+        "raw_arguments": row.arguments_json or "" if fields is None else "",
+        "result": row.result or "",
+        "result_goes_to": row.agent.name if row.agent and not row.is_task else "",
+        "wait_id": wait.id if wait is not None and is_open else "",
+        "open_call": call_id if call_id in state.calls and row.ended is None else "",
+        "evidence": evidence_lines(row, wait) if wait is not None and is_open else (),
+        "facts": _call_facts(row, state, now),
+    }
 
 
 def _path(row: RunRow) -> tuple[str, ...]:
