@@ -296,6 +296,11 @@ def _page_of_run(text: str, name: str, items: str) -> Json:
     return object_form(text, {"run_id": TEXT, **page["properties"]})
 
 
+def _of_run(text: str, name: str, schema: Json, optional: Json | None = None) -> Json:
+    """Return the schema of a result that has only the id of its run beside it."""
+    return object_form(text, {"run_id": TEXT, name: schema}, optional)
+
+
 # Waits and decisions --------------------------------------------------------------
 
 _WAIT = value_schema(
@@ -458,14 +463,12 @@ _IDENTITY: Json = {
 def _audit_definitions() -> Json:
     return {
         "audit_line": value_schema(AuditLine, identity=_IDENTITY),
-        "audit": object_form(
-            "The recorded acts on a run.",
-            {"run_id": TEXT, "lines": array(ref("audit_line"))},
+        "audit": _of_run(
+            "The recorded acts on a run.", "lines", array(ref("audit_line"))
         ),
         "kept_grant": value_schema(KeptGrant, arguments=GRANT_ARGUMENTS),
-        "grant_list": object_form(
-            "The grants of a run.",
-            {"run_id": TEXT, "grants": array(ref("kept_grant"))},
+        "grant_list": _of_run(
+            "The grants of a run.", "grants", array(ref("kept_grant"))
         ),
         "revoked_grant": object_form(
             "A grant was revoked.",
@@ -713,9 +716,10 @@ def _thread_definitions() -> Json:
             },
             _WOKEN,
         ),
-        "sent_message": object_form(
+        "sent_message": _of_run(
             "A message was sent to a run.",
-            {"run_id": TEXT, "number": described(COUNT, "Its number, from 1.")},
+            "number",
+            described(COUNT, "Its number, from 1."),
             _WOKEN,
         ),
         "changed_thread": object_form(
@@ -725,14 +729,10 @@ def _thread_definitions() -> Json:
             "The run was given to the dispatcher.",
             {"run_id": TEXT, "woken": {"const": True}},
         ),
-        "woken_waits": object_form(
+        "woken_waits": _of_run(
             "The waits of a run for its models have ended.",
-            {
-                "run_id": TEXT,
-                "waits": described(
-                    COUNT, "How many ended, now or by an earlier request."
-                ),
-            },
+            "waits",
+            described(COUNT, "How many ended, now or by an earlier request."),
             _WOKEN,
         ),
     }
@@ -749,18 +749,19 @@ def _signal_definitions() -> Json:
     )
     return {
         "untaken_signal": {**signal, "required": ["number", "name", "at", "by"]},
-        "signal_list": object_form(
+        "signal_list": _of_run(
             "The signals that no wait of the run has taken.",
-            {"run_id": TEXT, "signals": array(ref("untaken_signal"))},
+            "signals",
+            array(ref("untaken_signal")),
         ),
-        "sent_signal": object_form(
+        "sent_signal": _of_run(
             "A signal was sent to a run.",
-            {"run_id": TEXT, "number": described(COUNT, "Its number, from 1.")},
+            "number",
+            described(COUNT, "Its number, from 1."),
             _WOKEN,
         ),
-        "dropped_signals": object_form(
-            "Signals were dropped.",
-            {"run_id": TEXT, "dropped": described(COUNT, "How many.")},
+        "dropped_signals": _of_run(
+            "Signals were dropped.", "dropped", described(COUNT, "How many.")
         ),
         "published_event": object_form(
             "An event was published.",

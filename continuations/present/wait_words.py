@@ -230,7 +230,7 @@ def consequence_facts(wait: Wait) -> dict[str, str]:
             wait.rules.deadline_label: None
             if wait.deadline is None
             else readable_time(wait.deadline),
-            "Then": _then(wait),
+            "Then": None if wait.deadline is None else at_deadline(wait),
             "Approve after": None
             if wait.approve_after is None
             else readable_time(wait.approve_after),
@@ -246,13 +246,6 @@ def consequence_facts(wait: Wait) -> dict[str, str]:
             "Answer": _answer_type(wait),
         }
     )
-
-
-def _then(wait: Wait) -> str | None:
-    """Return the consequence of the deadline; `None` without one."""
-    if wait.deadline is None:
-        return None
-    return at_deadline(wait)
 
 
 def _known(facts: Mapping[str, str | None]) -> dict[str, str]:

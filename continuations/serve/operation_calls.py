@@ -64,9 +64,6 @@ def arguments_of(
         operation: A row with a `call`.
         given: The parameters of the path, and the fields of the body or query.
         sender: The sender, of whom the row says what the method takes.
-
-    Returns:
-        The arguments by position and by name.
     """
     names = dict.fromkeys(positional_names(operation))
     facts: dict[Actor, tuple[str, object]] = {

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.present.drift_words import allowed_changes
-from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.page import Page, PageRoute, RunAddresses
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import ListPage
-from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.serve.pages.run_view import StatePill, status_pill
 
 if TYPE_CHECKING:

@@ -67,13 +67,6 @@ Runner(agent, store="file:.runs").start("Pay Jane 5 euros", run_id="jane-1")"""
 
 
 @dataclass(frozen=True, slots=True)
-class _Rest:
-    icon: str
-    words: str
-    path: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Filter:
     """The choice of waits that a person makes.
 
@@ -232,9 +225,12 @@ async def _is_new(page: Page) -> bool:
     return True
 
 
-async def _count_others(page: Page) -> list[_Rest]:
-    """Return how many waits need no person, from keys; timers are not counted."""
-    rest: list[_Rest] = []
+async def _count_others(page: Page) -> list[tuple[str, str, str]]:
+    """Return how many waits need no person, from keys; timers are not counted.
+
+    Each has an icon, words, and a path or "".
+    """
+    rest: list[tuple[str, str, str]] = []
     for kind, noun in COUNTED_KINDS.items():
         count = 0
         async for summary in page.runner.waiting(kinds=[kind]):
@@ -244,13 +240,13 @@ async def _count_others(page: Page) -> list[_Rest]:
         if count:
             shown = f"{count}+" if count == _MAX_COUNTED else str(count)
             nouns = noun if count == 1 else f"{noun}s"
-            rest.append(_Rest(WAIT_RULES[kind].words.icon, f"{shown} {nouns}"))
+            rest.append((WAIT_RULES[kind].words.icon, f"{shown} {nouns}", ""))
     found = await find_runs_awaiting_models(Objects(page.runner.store))
     run_ids = tuple([each for each in found.run_ids if await page.can("view", each)])
     words = awaiting_models_words(replace(found, run_ids=run_ids))
     if words:
         path = f"/runs/{run_ids[0]}" if len(run_ids) == 1 else "/inbox/others"
-        rest.append(_Rest(_MODEL_ICON, words, path))
+        rest.append((_MODEL_ICON, words, path))
     return rest
 
 

@@ -25,7 +25,7 @@ from continuations.serve.http.file_routes import file_response
 from continuations.serve.pages.run_log import arguments_text, message_text
 from continuations.serve.pages.run_view import run_title
 from continuations.serve.pages.workflow_texts import is_workflow, result_text
-from continuations.value_class import dataclass, replace
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from continuations.core.messages import Message
     from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
+    from continuations.serve.console.page import RunAddresses
     from continuations.serve.http.request_response import Response
-    from continuations.serve.pages.run_addresses import RunAddresses
     from continuations.serve.rights import Act
 
 
@@ -256,29 +256,10 @@ _STEP = 1000
 _NAMES = {"image": "Image", "audio": "Sound", "file": "File"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachmentView:
-    """One attachment.
-
-    Attributes:
-        name: The name of the file, or the kind of content.
-        media_type: The media type that the message has.
-        size: The size in words.
-        address: The address of the download.
-        image: The address of an image that the page shows, or "".
-    """
-
-    name: str
-    media_type: str
-    size: str
-    address: str
-    image: str
-
-
 def attachment_views(
     role: object, content: object, here: RunAddresses
-) -> tuple[AttachmentView, ...]:
-    """Return the attachments of a message.
+) -> list[dict[str, str]]:
+    """Return the attachments of a message, with their names, sizes and addresses.
 
     Args:
         role: The role of the message. A model's message has no attachments.
@@ -287,7 +268,7 @@ def attachment_views(
     """
     parts = jsontext.as_array(content) or ()
     found = [_attachment(role, part) for part in parts]
-    return tuple(_view(each, here) for each in found if each is not None)
+    return [_view(each, here) for each in found if each is not None]
 
 
 def without_attachments(role: object, content: object) -> object:
@@ -307,19 +288,19 @@ def _attachment(role: object, part: object) -> Attachment | None:
         return None
 
 
-def _view(attachment: Attachment, here: RunAddresses) -> AttachmentView:
-    is_shown = attachment.media_type in RASTER_TYPES
+def _view(attachment: Attachment, here: RunAddresses) -> dict[str, str]:
     named = {} if attachment.name is None else {"name": attachment.name}
     query = urlencode({**named, "media_type": attachment.media_type})
-    return AttachmentView(
-        name=attachment.name or _NAMES[attachment.kind],
-        media_type=attachment.media_type,
-        size=size_text(attachment.size),
-        address=f"{here.below(f'files/{attachment.digest}')}?{query}",
-        image=f"{here.below(f'images/{attachment.digest}')}?{query}"
-        if is_shown
-        else "",
-    )
+    image = ""
+    if attachment.media_type in RASTER_TYPES:
+        image = f"{here.below(f'images/{attachment.digest}')}?{query}"
+    return {
+        "name": attachment.name or _NAMES[attachment.kind],
+        "media_type": attachment.media_type,
+        "size": size_text(attachment.size),
+        "address": f"{here.below(f'files/{attachment.digest}')}?{query}",
+        "image": image,
+    }
 
 
 def size_text(size: int) -> str:

@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from continuations.ledger import layout
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.cursors import read_page
 from continuations.serve.http.request_context import wake_run
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
-from continuations.serve.pages.run_addresses import RunAddresses
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -154,16 +153,7 @@ class Page:
     def render(
         self, template: str, *, status: int = 200, **context: object
     ) -> Response:
-        """Return a page; its template gets `shell` and the context.
-
-        Args:
-            template: The name of a template of `serve.pages`.
-            status: The status code.
-            **context: The views that the template names.
-
-        Returns:
-            The response.
-        """
+        """Return a page; its template gets `shell` and the context."""
         return html_page(template, {"shell": self.shell, **context}, status=status)
 
     def unchanged(self) -> Response:
@@ -187,9 +177,6 @@ class Page:
             links: Words by addresses.
             facts: Texts by labels.
             values: JSON texts by headings.
-
-        Returns:
-            The response, with status 200.
         """
         return self.render(
             "message.html",
@@ -207,28 +194,22 @@ class Page:
         limit: int,
         max_read: int,
         cursor_of: Callable[[Row], str],
+        is_wanted: Callable[[Row], bool] = lambda _: True,
     ) -> ListPage[Row]:
         """Read a page of a list whose rows have a run that the person may view.
 
-        Args:
-            items: The rows after the cursor of the page.
-            limit: The largest number of rows of the page.
-            max_read: The largest number of rows that are read; at least `limit` are.
-            cursor_of: Returns the cursor of a row.
-
-        Returns:
-            The rows that the person may view, and the cursor of the next page. The
-            cursor of a hidden row is sealed.
-
-        Raises:
-            ContinuationsError: The rows cannot be read.
+        The arguments are those of `read_page`. `is_wanted` leaves other rows out.
         """
+
+        async def is_shown(row: Row) -> bool:
+            return is_wanted(row) and await self.can("view", row.run_id)
+
         return await read_page(
             items,
             limit=limit,
             max_read=max_read,
             cursor_of=cursor_of,
-            is_shown=lambda row: self.can("view", row.run_id),
+            is_shown=is_shown,
             seal=self.cursors.seal,
         )
 
@@ -307,3 +288,93 @@ def html_page(
 def run_of_wait(wait_id: str) -> str:
     """Return the id of a wait's run; raises `WaitNotFound` for other texts."""
     return layout.parse_wait_id(wait_id).run_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAddresses:
+    """Makes the addresses of one run, below the mount point of the console.
+
+    Attributes:
+        root: The mount point, without a slash at its end.
+        run_id: Id of the run.
+        version: The older version that the page shows, or `None` for the newest.
+    """
+
+    root: str
+    run_id: str
+    version: int | None = None
+
+    @property
+    def run(self) -> str:
+        """The page of the run, in the shown version."""
+        return self._query()
+
+    @property
+    def newest(self) -> str:
+        """The page of the run in its newest version."""
+        return self.below("")
+
+    def below(self, part: str) -> str:
+        """Return the address of a page about the run, such as `messages`."""
+        path = f"{self.root}/runs/{quote(self.run_id, safe='')}"
+        return f"{path}/{part}" if part else path
+
+    def call(self, key: str) -> str:
+        """Return the page with a selected row."""
+        return f"{self._query(call=key)}#call"
+
+    def open(self, key: str) -> str:
+        """Return the page with an opened row."""
+        return f"{self._query(open=key)}#tree"
+
+    def rows(self, opened: str, offset: int) -> str:
+        """Return the page with the rows that follow."""
+        return f"{self._query(open=opened, rows=str(offset))}#tree"
+
+    def log(self, before: str) -> str:
+        """Return the page with older lines of the log."""
+        return f"{self._query(before=before)}#log"
+
+    def at(self, version: int, part: str = "") -> str:
+        """Return the page of a version; its `part` may be `fork` or `rewind`."""
+        return f"{self.below(part)}?version={version}"
+
+    def version_of(self, run_id: str, version: str) -> str:
+        """Return the page of another run in a version."""
+        run = RunAddresses(root=self.root, run_id=run_id)
+        return f"{run.newest}?{urlencode({'version': version})}"
+
+    def cancel(self, call_id: str) -> str:
+        """Return the question whether to cancel a call."""
+        return f"{self.below('cancel')}?{urlencode({'call': call_id})}"
+
+    def messages(self, frame: str, before: int = 0) -> str:
+        """Return the transcript of an agent."""
+        fields = {"frame": frame} | ({"before": str(before)} if before else {})
+        if self.version is not None:
+            fields["version"] = str(self.version)
+        return f"{self.below('messages')}?{urlencode(fields)}"
+
+    def versions(self, before: int) -> str:
+        """Return the page of the versions before a number."""
+        return f"{self.below('versions')}?before={before}"
+
+    def difference(self, first: int, second: int) -> str:
+        """Return the page that compares two versions."""
+        return f"{self.below('versions')}?from={first}&to={second}"
+
+    def wait(self, wait_id: str) -> str:
+        """Return the page of a wait."""
+        return f"{self.root}/waits/{quote(wait_id, safe='@')}"
+
+    @property
+    def thread(self) -> str:
+        """The conversation, if the run is a thread."""
+        return f"{self.root}/threads/{quote(self.run_id, safe='')}"
+
+    def _query(self, **fields: str) -> str:
+        known = {name: text for name, text in fields.items() if text}
+        if self.version is not None:
+            known["version"] = str(self.version)
+        query = f"?{urlencode(known)}" if known else ""
+        return self.below("") + query

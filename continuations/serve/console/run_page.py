@@ -112,7 +112,7 @@ async def _with_missing_code(page: Page, run: RunView, state: RunState) -> RunVi
                 text = f"The code of this process does not continue it: {first.text}"
                 return replace(
                     run,
-                    banner=replace(run.banner, note=text),
+                    banner={**run.banner, "note": text},
                     may_reopen=_is_about_an_approval(state, first.wait_id),
                 )
     return run

@@ -10,7 +10,6 @@ from continuations.errors import ContinuationsError
 from continuations.present.times import counted, moment_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
-from continuations.serve.http.cursors import read_page
 from continuations.serve.pages.run_view import status_pill
 
 if TYPE_CHECKING:
@@ -52,18 +51,12 @@ async def list_page(
 
     Only the runs of the page are read, and for each that waits its newest version.
     """
-
-    async def is_shown(each: RunSummary) -> bool:
-        is_wanted = each.thread is not None or not threads
-        return is_wanted and await page.can("view", each.run_id)
-
-    found = await read_page(
+    found = await page.read_list(
         page.runner.runs(**chosen, after=page.cursors.open(after)),
         limit=ROWS_PER_PAGE,
         max_read=_MAX_READ,
         cursor_of=lambda each: each.cursor,
-        is_shown=is_shown,
-        seal=page.cursors.seal,
+        is_wanted=lambda each: each.thread is not None or not threads,
     )
     now = page.clock.now()
     awaited = await gather(*(_awaited(page, each) for each in found.rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.reading import run_stream
 from continuations.core.rows.run import ENDED_STATUSES
@@ -27,7 +27,6 @@ from continuations.serve.console.runs_page import list_page
 from continuations.serve.http import problems
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.run_view import run_title, status_pill
-from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -36,9 +35,8 @@ if TYPE_CHECKING:
     from continuations.core.reading.version_window import VersionEvents, VersionWindow
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
-    from continuations.serve.console.messages_page import AttachmentView
+    from continuations.serve.console.page import RunAddresses
     from continuations.serve.http.request_response import Response
-    from continuations.serve.pages.run_addresses import RunAddresses
     from continuations.wire.arrivals import InboxMessage
 
 
@@ -119,35 +117,6 @@ ROUTES = (
 
 # The chat -------------------------------------------------------------------------
 
-LineKind: TypeAlias = Literal["user", "assistant", "wait", "note"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatLine:
-    """One message or card.
-
-    Attributes:
-        key: Names the line; the cursor of its event.
-        kind: `user`, `assistant`, `wait`, or `note` for a failed reply.
-        who: The writer, or the agent or tool that waits.
-        at: When, in words.
-        moment: When, as ISO 8601 text.
-        text: The text, or the title of the wait.
-        files: The attachments of a message.
-        wait_id: Id of the wait with a page, or "".
-        is_open: Whether the wait is open.
-    """
-
-    key: str
-    kind: LineKind
-    who: str
-    at: str
-    moment: str
-    text: str
-    files: tuple[AttachmentView, ...] = ()
-    wait_id: str = ""
-    is_open: bool = False
-
 
 def chat_view(
     window: VersionWindow,
@@ -166,7 +135,7 @@ def chat_view(
         unread: Messages that the agent has not read yet.
     """
     state = window.state
-    lines: list[ChatLine] = []
+    lines: list[dict[str, Any]] = []
     floor = 0
     for version in window.versions:
         for event in version.events:
@@ -194,15 +163,14 @@ def chat_view(
     }
 
 
-def _unread_line(message: InboxMessage, now: datetime) -> ChatLine:
-    return ChatLine(
-        key=f"unread.{message.number}",
-        kind="user",
-        who=message.by or "user",
-        at=moment_text(message.at, now),
-        moment=message.at.isoformat(timespec="milliseconds"),
-        text=message_text(message.message.data.get("content")),
-    )
+def _unread_line(message: InboxMessage, now: datetime) -> dict[str, Any]:
+    return {
+        "key": f"unread.{message.number}",
+        "who": message.by or "user",
+        "at": moment_text(message.at, now),
+        "moment": message.at.isoformat(timespec="milliseconds"),
+        "text": message_text(message.message.data.get("content")),
+    }
 
 
 def _line(
@@ -212,10 +180,13 @@ def _line(
     now: datetime,
     here: RunAddresses,
     decided: Collection[str],
-) -> ChatLine | None:
-    files: tuple[AttachmentView, ...] = ()
-    who, text, wait_id, is_open = "", "", "", False
-    kind: LineKind = "note"
+) -> dict[str, Any] | None:
+    """Return one message or card; `None` for an event that is neither.
+
+    `kind` is `user`, `assistant`, `wait`, or `note` for a failed reply.
+    """
+    files: list[dict[str, str]] = []
+    who, text, wait_id, is_open, kind = "", "", "", False, "note"
     match event:
         case run_stream.MessageAdded() if len(event.path) == 1:
             message = event.message
@@ -237,17 +208,18 @@ def _line(
             text = event.failure.message
         case _:
             return None
-    return ChatLine(
-        key=event.cursor,
-        kind=kind,
-        who=who,
-        at=moment_text(version.at, now),
-        moment=version.at.isoformat(timespec="milliseconds"),
-        text=text,
-        files=files,
-        wait_id=wait_id,
-        is_open=is_open,
-    )
+    return {
+        # The key names the line: the cursor of its event.
+        "key": event.cursor,
+        "kind": kind,
+        "who": who,
+        "at": moment_text(version.at, now),
+        "moment": version.at.isoformat(timespec="milliseconds"),
+        "text": text,
+        "files": files,
+        "wait_id": wait_id,
+        "is_open": is_open,
+    }
 
 
 def _hint(run: RunRow, now: datetime) -> str:

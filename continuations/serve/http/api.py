@@ -227,11 +227,7 @@ class HttpApi:
         return _problem_response(problems.too_large(self.max_body_bytes), route)
 
     def cursors(self) -> Cursors:
-        """Return the object that seals and reads the cursors of lists.
-
-        Returns:
-            The cursors of this API.
-        """
+        """Return the object that seals and reads the cursors of lists."""
         from continuations.serve.http.cursors import Cursors  # noqa: PLC0415 - not to decide
 
         return Cursors.of(self.cursor_secret, self._links, self._rights)
@@ -314,13 +310,6 @@ async def answer_by_rights(context: RequestContext, handler: RouteHandler) -> Re
     The right is asked for the run that the operation concerns. Lists ask for each row
     instead: `waits`, `runs` and `drift` have the rows that the sender may view. A
     sender who may not view the run learns only that the request is recorded.
-
-    Args:
-        context: The request.
-        handler: The handler of its operation.
-
-    Returns:
-        The response of the handler, or only that the request is recorded.
 
     Raises:
         RequestRefused: The sender lacks the right (status 403), or the body is invalid.

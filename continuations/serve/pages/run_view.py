@@ -46,36 +46,6 @@ class StatePill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BannerWait:
-    """One reason why a run does not go on.
-
-    Attributes:
-        words: The kind of the wait, its votes and its deadline.
-        title: The call or question in one sentence; "" for a wait without a page.
-        wait_id: Id of the wait, for a link; "" for a wait without a page.
-    """
-
-    words: str
-    title: str
-    wait_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Banner:
-    """The reasons why a run does not go on.
-
-    Attributes:
-        waits: The open waits, the oldest first.
-        more: How many more there are.
-        note: Whether something runs, and how the run goes on.
-    """
-
-    waits: tuple[BannerWait, ...]
-    more: int
-    note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
     """The part of the page above the table.
 
@@ -85,7 +55,8 @@ class RunView:
         title: Its title, or the beginning of its input.
         state: Its state.
         facts: Facts about it.
-        banner: The reasons why it does not go on, or `None`.
+        banner: The reasons why it does not go on, or `None`: `waits`, how many `more`
+            there are, and a `note` how the run goes on.
         output: Final text, or the last reply of a thread.
         failure: Why it failed or was cancelled, or "".
         model_errors: The agents whose model gave no usable reply, with the reasons.
@@ -104,7 +75,7 @@ class RunView:
     title: str
     state: StatePill
     facts: tuple[Fact, ...]
-    banner: Banner | None
+    banner: dict[str, Any] | None
     output: str
     failure: str
     model_errors: tuple[tuple[str, str], ...]
@@ -231,7 +202,7 @@ def _banner(
     decided: Collection[str],
     votes: Mapping[str, str],
     now: datetime,
-) -> Banner | None:
+) -> dict[str, Any] | None:
     waits = sorted(state.waits.values(), key=lambda wait: wait.sort_key())
     # A person can do something about the first ones.
     waits.sort(key=lambda wait: not wait.rules.asks_person)
@@ -239,23 +210,22 @@ def _banner(
     note = _note(state, decided, now)
     if not shown and not note:
         return None
-    return Banner(
-        waits=tuple(shown[:MAX_BANNER_WAITS]),
-        more=max(len(shown) - MAX_BANNER_WAITS, 0),
-        note=note,
-    )
+    return {
+        "waits": shown[:MAX_BANNER_WAITS],
+        "more": max(len(shown) - MAX_BANNER_WAITS, 0),
+        "note": note,
+    }
 
 
 def _banner_wait(
     wait: Wait, decided: Collection[str], votes: Mapping[str, str], now: datetime
-) -> BannerWait:
+) -> dict[str, str]:
+    """Return one reason why a run does not go on; a wait with a page has its id."""
     wait = withheld(wait)
     wait_id = wait.id if wait.rules.has_object else ""
     if wait.id in decided:
-        title = wait_title(wait)
-        return BannerWait(
-            words="Decided, not yet resumed", title=title, wait_id=wait_id
-        )
+        words = "Decided, not yet resumed"
+        return {"words": words, "title": wait_title(wait), "wait_id": wait_id}
     words = f"Waits for {wait.rules.awaited}"
     if wait.id in votes:
         words += f", {votes[wait.id]}"
@@ -268,7 +238,7 @@ def _banner_wait(
     title = wait_title(wait)
     if wait.rules.may_wake:
         title = f"{wait.note or ''} {_WAKE_HINT}".lstrip()
-    return BannerWait(words=words, title=title, wait_id=wait_id)
+    return {"words": words, "title": title, "wait_id": wait_id}
 
 
 def wait_title(wait: Wait) -> str:
