@@ -23,7 +23,7 @@ from continuations.models.interface import (
     ModelRequest,
 )
 from continuations.serve import console
-from continuations.serve.console import live
+from continuations.serve.console import live_pages
 from continuations.serve.lifespan import worker_lifespan
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ runner = AsyncRunner(
     lease=0.5,
     max_attempts=100,
 )
-live.POLL_SECONDS = 1
+live_pages.POLL_SECONDS = 1
 app = console.app(
     runner,
     verify=_verify,

@@ -47,7 +47,7 @@ from continuations.serve.console import (
     wait_pages,
 )
 from continuations.serve.console.identities import LocalIdentity
-from continuations.serve.console.live import LIVE_MODES, LivePages
+from continuations.serve.console.live_pages import LIVE_MODES, LivePages
 from continuations.serve.console.page import Page
 from continuations.serve.http import problems
 from continuations.serve.http.api import identify
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
-    from continuations.serve.console.live import LiveMode
+    from continuations.serve.console.live_pages import LiveMode
     from continuations.serve.console.page import PageRoute
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import HttpApi, Verifier

@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from continuations.ledger import layout
 from continuations.serve.console.console import make_console
-from continuations.serve.console.live import EVENTS_PATH
+from continuations.serve.console.live_pages import EVENTS_PATH
 from continuations.serve.console.live_runs import Changed, Words
 from continuations.serve.http import asgi, problems
 from continuations.serve.http.api import HttpApi
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
     from continuations.serve.console.console import Console
     from continuations.serve.console.identities import LocalIdentity
-    from continuations.serve.console.live import LiveMode
+    from continuations.serve.console.live_pages import LiveMode
     from continuations.serve.console.live_runs import RunNews
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import Verifier

@@ -20,7 +20,7 @@ from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.index.waits import PEOPLES_KINDS
 from continuations.ledger.objects import Objects
 from continuations.present.wait_words import DECISION_WORDS, awaiting_models_words
-from continuations.serve.console.live import AFTER_HEADER, CURSOR_HEADER
+from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import ListPage

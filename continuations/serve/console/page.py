@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
-    from continuations.serve.console.live import LivePages, Sees
+    from continuations.serve.console.live import Sees
+    from continuations.serve.console.live_pages import LivePages
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors, ListPage
     from continuations.serve.http.request_response import Request

@@ -3,7 +3,8 @@
 Jinja2 is loaded by the first page. The style sheet and scripts have addresses with
 their hashes.
 
-A template gets typed views, and makes no decisions beyond loops and conditions.
+A template gets views and dictionaries of texts, and makes no decisions beyond loops and
+conditions.
 `base.html` needs `shell`, a `Shell` or `None`, in the context of every template.
 
 Every printed text has its invisible characters shown as escapes, and is HTML-escaped

@@ -1,0 +1,106 @@
+"""How the open pages of a console hear of changes: by events, or by asking.
+
+With `events`, a page has a stream of server-sent events, and loads its parts again when
+the stream says so. With `poll`, for servers without open connections, the page asks
+every 10 seconds with its cursor. Such a request is answered by status 204 if nothing
+has changed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from urllib.parse import urlencode
+
+from continuations.ledger.objects import Objects
+from continuations.serve.console import live_runs
+from continuations.serve.console.live import LiveWaits
+from continuations.serve.console.live_runs import LiveRuns
+from continuations.serve.console.run_snapshot import find_place, read_snapshot
+from continuations.value_class import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations.engine.runner.async_runner import AsyncRunner
+    from continuations.serve.console.live import Sees
+    from continuations.serve.console.run_snapshot import RunSnapshot
+
+LiveMode: TypeAlias = Literal["events", "poll"]
+LIVE_MODES: tuple[LiveMode, ...] = ("events", "poll")
+EVENTS_PATH = "/events"
+POLL_SECONDS = 10
+# The script sends these headers: the cursor of the last event, or the cursor of its
+# page if it asks. The response has the new cursor.
+AT_HEADER, AFTER_HEADER, CURSOR_HEADER = "x-live-at", "x-live-after", "x-live-cursor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivePages:
+    """Tells the open pages of one process about changes.
+
+    Attributes:
+        mode: `events` or `poll`.
+        runner: The runner whose runs are shown.
+        waits: The lister of open waits.
+        runs: The followers of runs.
+    """
+
+    mode: LiveMode
+    runner: AsyncRunner
+    waits: LiveWaits
+    runs: LiveRuns
+
+    @classmethod
+    def of_runner(cls, runner: AsyncRunner, mode: LiveMode) -> Self:
+        """Return the live pages of a runner; with events, they observe its work."""
+        waits = LiveWaits(runner)
+        runs = LiveRuns(runner, waits, interval=live_runs.INTERVAL_SECONDS)
+        if mode == "events":
+            runner.observers.append(runs)
+        return cls(mode=mode, runner=runner, waits=waits, runs=runs)
+
+    @property
+    def poll_seconds(self) -> int:
+        """Seconds between two questions of a page; 0 with events."""
+        return POLL_SECONDS if self.mode == "poll" else 0
+
+    def stream(self, cursor: str, run_id: str = "") -> str:
+        """Return the path of the events after a cursor: of a run, or of the waits."""
+        fields = {"run": run_id} if run_id else {}
+        return f"{EVENTS_PATH}?{urlencode({**fields, 'after': cursor})}"
+
+    async def waits_cursor(self, sees: Sees | None) -> str:
+        """Return the cursor of the open waits, before a page reads them.
+
+        Args:
+            sees: Whether the viewer may see a run; `None`: each of them.
+        """
+        if self.mode == "poll":
+            return await self.waits.read_cursor(sees)
+        return self.waits.cursor if sees is None else ""
+
+    async def run_snapshot(
+        self, run_id: str, headers: Mapping[str, str]
+    ) -> RunSnapshot | None:
+        """Return what the pages of a run show; `None` if the page has it already.
+
+        A page that comes after an event shares the reading of its follower.
+
+        Raises:
+            RunNotFound, RunErased: The store does not have the run.
+            Corrupt, FormatError: A version, decision or message cannot be read.
+            StoreError: The store failed.
+        """
+        wanted = headers.get(AT_HEADER, "")
+        shared = await self.runs.snapshot(run_id, wanted) if wanted else None
+        if shared is not None:
+            return shared
+        place = await find_place(Objects(self.runner.store), run_id)
+        if headers.get(AFTER_HEADER) == place.cursor:
+            return None
+        return await read_snapshot(self.runner, place)
+
+    def close(self) -> None:
+        """End the streams of all viewers, because the server stops."""
+        self.waits.close()
+        self.runs.close()
