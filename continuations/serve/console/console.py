@@ -231,7 +231,7 @@ class LastViews:
         if page.clock.now() - view.at > MAX_AGE:
             return None
         for act, run_id in view.allowed:
-            if not await page.can(act, run_id):
+            if not await page.may(act, run_id):
                 return None
         return _marked(view)
 
@@ -516,7 +516,7 @@ class Console:
             rights=self.rights,
             dispatcher=self.dispatcher,
             live=self.live,
-            cursors=self.api.cursors(),
+            cursors=self.api.cursors,
         )
         answer = self._answer_page(page, route)
         if route.path == _ERASE and request.method == "POST":

@@ -60,7 +60,7 @@ async def _thread_key(page: Page, row: DriftRow) -> str:
 async def _read(page: Page, after: str) -> tuple[bool, ListPage[DriftRow]]:
     """Return whether the runner has agents, and the rows that the person may see."""
     try:
-        rows = page.runner.drift(after=page.cursors.open(after))
+        rows = page.runner.drift(after=page.cursors().open(after))
     except InvalidInput:
         return False, _NOTHING
     return True, await page.read_list(

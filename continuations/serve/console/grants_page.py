@@ -47,7 +47,7 @@ _RUNS_PER_PAGE, _MAX_READ = 50, 500
 
 async def show(page: Page) -> Response:
     """Show the grants of some live runs."""
-    after = page.cursors.open(page.query.get("after", ""))
+    after = page.cursors().open(page.query.get("after", ""))
     runs = await page.read_list(
         page.runner.runs(status="live", after=after),
         limit=_RUNS_PER_PAGE,
@@ -69,7 +69,7 @@ async def _grants(page: Page, run: RunSummary) -> list[dict[str, Any]]:
         return []  # erased or damaged meanwhile
     if not grants:
         return []
-    may_revoke = await page.can("decide", run.run_id)
+    may_revoke = await page.may("decide", run.run_id)
     now = page.clock.now()
     return [grant_row(each, run, now, may_revoke=may_revoke) for each in grants]
 

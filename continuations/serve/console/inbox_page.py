@@ -162,7 +162,7 @@ async def find_waits(
     """Return the next rows that a filter leaves, from a few pages at most."""
     words = chosen.q.split()
     rows: list[ListedWait] = []
-    cursor: str | None = page.cursors.open(after)
+    cursor: str | None = page.cursors().open(after)
     for _ in range(max_pages or _MAX_PAGES_READ):
         try:
             listed = await page.runner.worklist(
@@ -172,20 +172,20 @@ async def find_waits(
                 approver=page.identity if chosen.whose == "me" else None,
             )
         except InvalidInput as error:
-            if after and cursor == page.cursors.open(after):
+            if after and cursor == page.cursors().open(after):
                 raise problems.malformed(_NOT_COMPLETE) from error
             raise
         rows += [
             row
             for row in listed.waits
             if inbox_view.matches(row.wait, words)
-            and await page.can("view", row.wait.run_id)
+            and await page.may("view", row.wait.run_id)
         ]
         cursor = listed.next
         if cursor is None or len(rows) >= PAGE_ROWS:
             break
     last_shown = rows[-1].wait.id if rows else None
-    following = page.cursors.following(cursor, last_shown)
+    following = page.cursors().following(cursor, last_shown)
     return ListPage(rows=tuple(rows), next=following)
 
 
@@ -234,7 +234,7 @@ async def _count_others(page: Page) -> list[tuple[str, str, str]]:
     for kind, noun in COUNTED_KINDS.items():
         count = 0
         async for summary in page.runner.waiting(kinds=[kind]):
-            count += await page.can("view", summary.run_id)
+            count += await page.may("view", summary.run_id)
             if count == _MAX_COUNTED:
                 break
         if count:
@@ -242,7 +242,7 @@ async def _count_others(page: Page) -> list[tuple[str, str, str]]:
             nouns = noun if count == 1 else f"{noun}s"
             rest.append((WAIT_RULES[kind].words.icon, f"{shown} {nouns}", ""))
     found = await find_runs_awaiting_models(Objects(page.runner.store))
-    run_ids = tuple([each for each in found.run_ids if await page.can("view", each)])
+    run_ids = tuple([each for each in found.run_ids if await page.may("view", each)])
     words = awaiting_models_words(replace(found, run_ids=run_ids))
     if words:
         path = f"/runs/{run_ids[0]}" if len(run_ids) == 1 else "/inbox/others"
@@ -255,7 +255,7 @@ async def show_others(page: Page) -> Response:
     rows: dict[str, str] = {}
     more = ""
     async for summary in page.runner.waiting(kinds=list(_AWAITED)):
-        if not await page.can("view", summary.run_id):
+        if not await page.may("view", summary.run_id):
             continue
         if len(rows) == _MAX_COUNTED:
             more = "There are more of them. The pages of their runs show each."
@@ -293,7 +293,7 @@ _OTHER_WORDS = {
 
 async def show_decided(page: Page) -> Response:
     """Show the decisions of some runs, the newest first."""
-    after = page.cursors.open(page.query.get("after", ""))
+    after = page.cursors().open(page.query.get("after", ""))
     try:
         runs = await page.read_list(
             page.runner.runs(after=after),

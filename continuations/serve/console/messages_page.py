@@ -50,13 +50,13 @@ async def show(page: Page) -> Response:
             "This version of the run has no open agent with this id. Its messages are "
             "in an older version."
         )
-    may_read = await page.can("read", run_id)
+    may_read = await page.may("read", run_id)
     state = await page.shown(run.run_state)
     may_send = (
         version is None
         and run.status not in ENDED_STATUSES
         and not is_workflow(state)
-        and await page.can("message", run_id)
+        and await page.may("message", run_id)
     )
     here = page.addresses(version)
     return page.render(

@@ -15,21 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, urlencode
 
 from continuations.ledger import layout
-from continuations.serve.http import problems, request_fields
-from continuations.serve.http.cursors import read_page
-from continuations.serve.http.request_context import wake_run
+from continuations.serve.http import request_fields
+from continuations.serve.http.request_context import Caller
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from continuations.core.identity import Identity
-    from continuations.core.messages import Detail
     from continuations.core.rows.decisions import Door
     from continuations.core.rows.state import RunState
     from continuations.engine.runner.async_runner import AsyncRunner
@@ -37,22 +33,10 @@ if TYPE_CHECKING:
     from continuations.serve.console.live import Sees
     from continuations.serve.console.live_pages import LivePages
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.http.cursors import Cursors, ListPage
+    from continuations.serve.http.cursors import Cursors
     from continuations.serve.http.request_response import Request
     from continuations.serve.pages.environment import Shell
     from continuations.serve.rights import Act, Rights
-
-
-class OfRun(Protocol):
-    """A row of a list that belongs to a run."""
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run."""
-        ...
-
-
-Row = TypeVar("Row", bound=OfRun)
 
 
 def _no_rights() -> list[tuple[Act, str | None]]:
@@ -60,7 +44,7 @@ def _no_rights() -> list[tuple[Act, str | None]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Caller):
     """One request of a known person for a page.
 
     Attributes:
@@ -75,7 +59,7 @@ class Page:
         rights: The application's rights.
         dispatcher: Resumes runs, if the console has one.
         live: Tells open pages of changes.
-        cursors: Seals and reads the cursors of lists.
+        cursors: Returns what seals and reads the cursors of lists.
         allowed: The rights that were asked for this page, and that the person has.
     """
 
@@ -88,7 +72,7 @@ class Page:
     clock: Clock
     rights: Rights
     live: LivePages
-    cursors: Cursors
+    cursors: Callable[[], Cursors]
     dispatcher: Dispatcher | None = None
     allowed: list[tuple[Act, str | None]] = field(default_factory=_no_rights)
 
@@ -114,21 +98,12 @@ class Page:
         """The fields of the posted form; a body that is no form is refused."""
         return request_fields.form_fields(self.request)
 
-    async def can(self, act: Act, run_id: str | None) -> bool:
+    async def may(self, act: Act, run_id: str | None) -> bool:
         """Return whether the person may do something with a run."""
         is_allowed = await self.rights.allow(self.identity, act, run_id)
         if is_allowed:
             self.allowed.append((act, run_id))
         return is_allowed
-
-    async def require(self, act: Act, run_id: str | None) -> None:
-        """Refuse the request with status 403 unless the person may do something."""
-        if not await self.can(act, run_id):
-            raise problems.forbidden(act)
-
-    async def detail(self, run_id: str) -> Detail:
-        """Return which texts of a run the person may read."""
-        return "transcript" if await self.can("read", run_id) else "states"
 
     async def shown(self, state: RunState) -> RunState:
         """Return the state of a run with the texts that the person may read."""
@@ -142,10 +117,6 @@ class Page:
         if not self.rights.are_limited:
             return None
         return lambda run_id: self.rights.allow(self.identity, "view", run_id)
-
-    async def wake(self, run_id: str) -> bool:
-        """Give a run to the dispatcher; return whether that worked."""
-        return await wake_run(self.dispatcher, run_id)
 
     def url(self, path: str) -> str:
         """Return the address of a path of the console, with the mount point."""
@@ -186,32 +157,6 @@ class Page:
             facts=facts or {},
             values=values or {},
             links=links,
-        )
-
-    async def read_list(
-        self,
-        items: AsyncIterator[Row],
-        *,
-        limit: int,
-        max_read: int,
-        cursor_of: Callable[[Row], str],
-        is_wanted: Callable[[Row], bool] = lambda _: True,
-    ) -> ListPage[Row]:
-        """Read a page of a list whose rows have a run that the person may view.
-
-        The arguments are those of `read_page`. `is_wanted` leaves other rows out.
-        """
-
-        async def is_shown(row: Row) -> bool:
-            return is_wanted(row) and await self.can("view", row.run_id)
-
-        return await read_page(
-            items,
-            limit=limit,
-            max_read=max_read,
-            cursor_of=cursor_of,
-            is_shown=is_shown,
-            seal=self.cursors.seal,
         )
 
     def next_page(self, path: str, after: str | None, **filters: str) -> str:

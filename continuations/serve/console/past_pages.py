@@ -30,7 +30,7 @@ from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_acts_page import RunAct
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
-from continuations.serve.http.run_handlers import new_fork_id
+from continuations.serve.http.run_handlers import fork_by_rights, new_fork_id
 from continuations.serve.pages.run_log import arguments_text
 from continuations.serve.pages.run_view import (
     run_title,
@@ -106,7 +106,7 @@ async def show_versions(page: Page) -> Response:
         newest=run.version,
         rows=rows,
         before=begin,
-        may_fork=await page.can("fork", run_id),
+        may_fork=await page.may("fork", run_id),
         has_ended=run.status in ENDED_STATUSES,
     )
 
@@ -177,7 +177,7 @@ async def ask_fork(page: Page) -> Response:
     run_id = page.run_id
     version = number_of(page.query.get("version"), "version")
     run = await page.runner.look(run_id, version=version)
-    waits = run.waits if await page.can("decide", run_id) else ()
+    waits = run.waits if await page.may("decide", run_id) else ()
     return page.render(
         "fork.html",
         here=page.addresses(),
@@ -203,16 +203,12 @@ async def fork(page: Page) -> Response:
         for wait in run.waits
         if (verdict := _verdict(page, wait)) is not None
     }
-    if decisions:
-        await page.require("decide", run_id)
     message = form.get("message", "").strip()
-    own_id = form.get("run_id") or new_fork_id(run_id)
-    # The right to fork one run gives none to write under the id of another.
-    await page.require("fork", own_id)
-    new_id = await page.runner.fork(
+    new_id = await fork_by_rights(
+        page,
         run_id,
         run.version,
-        run_id=own_id,
+        run_id=form.get("run_id") or new_fork_id(run_id),
         decisions=decisions,
         messages={ROOT_FRAME_ID: message} if message else None,
         by=page.identity,
@@ -294,7 +290,7 @@ def _rewind_fields(page: Page) -> Fields:
 
 async def _ask_again(page: Page, error: StaleRun) -> Response:
     """Show the plan as it is now: only the page that was shown is confirmed."""
-    if not await page.can("view", page.run_id):
+    if not await page.may("view", page.run_id):
         raise error
     view = await _rewind_view(page, _needed_version(page.form.get("version")))
     return page.render(

@@ -103,7 +103,7 @@ class RunAct(NamedTuple):
 async def _next_page(
     page: Page, path: str = "/runs/{run}", result: object = None
 ) -> Response:
-    if "{run}" in path and not await page.can("view", page.run_id):
+    if "{run}" in path and not await page.may("view", page.run_id):
         return page.see_other(f"/recorded?run={page.run_id}")
     return page.see_other(path.format(run=page.run_id, result=result))
 
@@ -189,8 +189,8 @@ async def actions(page: Page) -> Response:
     run = await page.runner.look(run_id)
     state = await page.shown(run.run_state)
     is_live = run.status not in ENDED_STATUSES
-    may_message = is_live and await page.can("message", run_id)
-    may_cancel = is_live and await page.can("cancel", run_id)
+    may_message = is_live and await page.may("message", run_id)
+    may_cancel = is_live and await page.may("cancel", run_id)
     return page.render(
         "run_actions.html",
         here=page.addresses(),
@@ -201,8 +201,8 @@ async def actions(page: Page) -> Response:
         is_paused=bool(operator_waits(state)),
         may_cancel=may_cancel,
         signals=await _signals(page, run_id) if is_live else (),
-        may_fork=await page.can("fork", run_id),
-        may_erase=await page.can("erase", run_id),
+        may_fork=await page.may("fork", run_id),
+        may_erase=await page.may("erase", run_id),
     )
 
 
@@ -221,7 +221,7 @@ async def ask_cancel(page: Page) -> Response:
         raise problems.malformed(
             "The run has no open call with this id. Choose it on the page of the run."
         )
-    may_view = await page.can("view", page.run_id)
+    may_view = await page.may("view", page.run_id)
     return page.render(
         "cancel.html",
         here=page.addresses(),
@@ -235,7 +235,7 @@ async def ask_cancel(page: Page) -> Response:
 
 async def _title(page: Page, run: Continuation) -> str:
     """Return the title of the run; its id for a person who may not view it."""
-    if await page.can("view", page.run_id):
+    if await page.may("view", page.run_id):
         return run_title(await page.shown(run.run_state))
     return page.run_id
 

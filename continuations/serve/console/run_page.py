@@ -145,8 +145,8 @@ async def snapshot_of(
 async def _acts(page: Page, run: RunView) -> dict[str, Any]:
     """Return the acts that the page offers: rights, and buttons with their paths."""
     buttons: list[tuple[str, str]] = []
-    message = await page.can("message", run.run_id)
-    cancel = not run.has_ended and await page.can("cancel", run.run_id)
+    message = await page.may("message", run.run_id)
+    cancel = not run.has_ended and await page.may("cancel", run.run_id)
     if not run.has_ended:
         if message and run.may_resume:
             buttons.append(("resume", "Resume"))
@@ -159,7 +159,7 @@ async def _acts(page: Page, run: RunView) -> dict[str, Any]:
             buttons.append(pause)
     return {
         "message": message and not (run.has_ended or run.is_workflow),
-        "fork": await page.can("fork", run.run_id),
+        "fork": await page.may("fork", run.run_id),
         "cancel": cancel,
         "buttons": buttons,
     }

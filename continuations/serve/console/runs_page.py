@@ -52,7 +52,7 @@ async def list_page(
     Only the runs of the page are read, and for each that waits its newest version.
     """
     found = await page.read_list(
-        page.runner.runs(**chosen, after=page.cursors.open(after)),
+        page.runner.runs(**chosen, after=page.cursors().open(after)),
         limit=ROWS_PER_PAGE,
         max_read=_MAX_READ,
         cursor_of=lambda each: each.cursor,

@@ -63,7 +63,7 @@ async def show(page: Page) -> Response:
     window = snapshot.window
     if window.state.run.thread_key is None:
         return page.see_other(f"/runs/{run_id}")
-    may_send = version is None and await page.can("message", run_id)
+    may_send = version is None and await page.may("message", run_id)
     follow = following(page, snapshot) if version is None else None
     now = page.clock.now()
     here = page.addresses(version)

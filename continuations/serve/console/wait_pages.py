@@ -122,7 +122,7 @@ async def _open_wait(page: Page) -> Wait | None:
     A decision that is posted twice finds no open wait, and is recorded once.
     """
     wait_id = page.params["wait"]
-    if not await page.can("view", page.run_id):
+    if not await page.may("view", page.run_id):
         return None
     try:
         return await page.runner.wait(wait_id)
@@ -132,7 +132,7 @@ async def _open_wait(page: Page) -> Wait | None:
 
 async def decider(page: Page, wait: Wait) -> Decider:
     """Return what the person of a request may do with a wait."""
-    if not await page.can("decide", wait.run_id):
+    if not await page.may("decide", wait.run_id):
         return Decider(objection=_NO_RIGHT)
     person = page.identity
     groups = person.groups or None

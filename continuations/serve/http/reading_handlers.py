@@ -12,7 +12,6 @@ from continuations.present import json_forms
 from continuations.present.json_forms import event_json, version_json
 from continuations.present.wait_words import agent_state
 from continuations.serve.http import event_stream, problems, request_fields
-from continuations.serve.http.cursors import read_page
 from continuations.serve.http.request_response import Response, json_response
 from continuations.wire.report import to_json
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from continuations.core.messages import Detail
     from continuations.core.rows.waits import Wait
     from continuations.engine.runner.async_runner import AsyncRunner
-    from continuations.serve.http.cursors import ListPage
     from continuations.serve.http.request_context import RequestContext, RouteHandler
 
 _VERSION_DIGITS = 10
@@ -43,11 +41,10 @@ async def list_waits(context: RequestContext) -> Response:
             raise problems.malformed(msg)
         return await _list_due_first(context, query)
     after = _parse_after(context.cursors().open(query.get("after", "")))
-    page = await _read_page(
-        context,
+    page = await context.read_list(
         context.runner.waiting(after=after, approver=approver),
-        query["limit"],
-        lambda wait: wait.id,
+        limit=query["limit"],
+        cursor_of=lambda wait: wait.id,
     )
     return await _page_of_waits(context, to_json(page.rows), page.next)
 
@@ -108,22 +105,6 @@ async def read_agent_state(runner: AsyncRunner, wait: Wait) -> str:
 # Runs ---------------------------------------------------------------------------
 
 
-async def _read_page(
-    context: RequestContext,
-    items: AsyncIterator[Any],
-    limit: int,
-    cursor_of: Callable[[Any], str],
-) -> ListPage[Any]:
-    """Read a page of a list whose rows need the right to view their run."""
-    return await read_page(
-        items,
-        limit=limit,
-        cursor_of=cursor_of,
-        is_shown=lambda row: context.may("view", row.run_id),
-        seal=context.cursors().seal,
-    )
-
-
 async def list_runs(context: RequestContext) -> Response:
     """List runs, one page at a time; each row is read from the run."""
     query = request_fields.query(context)
@@ -131,7 +112,7 @@ async def list_runs(context: RequestContext) -> Response:
     if "after" in query:
         query["after"] = context.cursors().open(query["after"])
     items = context.runner.runs(**query)
-    page = await _read_page(context, items, limit, lambda row: row.cursor)
+    page = await context.read_list(items, limit=limit, cursor_of=lambda row: row.cursor)
     return json_response({"runs": to_json(page.rows), "next": page.next})
 
 
@@ -140,7 +121,9 @@ async def list_drift(context: RequestContext) -> Response:
     query = request_fields.query(context)
     after = context.cursors().open(query.get("after", ""))
     items = context.runner.drift(after=after)
-    page = await _read_page(context, items, query["limit"], lambda row: row.run_id)
+    page = await context.read_list(
+        items, limit=query["limit"], cursor_of=lambda row: row.run_id
+    )
     return json_response({"runs": to_json(page.rows), "next": page.next})
 
 

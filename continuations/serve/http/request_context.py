@@ -1,10 +1,10 @@
-"""One request of the HTTP API, with everything that its handler needs."""
+"""Who sends a request; and one request of the HTTP API with what its handler needs."""
 
 from __future__ import annotations
 
 import logging
 from asyncio import Semaphore, gather
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from continuations.core.rows.decisions import Door
 from continuations.errors import RunBusy, StaleRun
@@ -12,14 +12,21 @@ from continuations.serve.http import problems
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
 
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.http.cursors import Cursors
+    from continuations.serve.http.cursors import Cursors, ListPage
     from continuations.serve.http.links import Links
     from continuations.serve.http.request_response import Request, Response
     from continuations.serve.http.webhook_receiver import WebhookReceiver
@@ -29,6 +36,18 @@ if TYPE_CHECKING:
 RouteHandler: TypeAlias = "Callable[[RequestContext], Awaitable[Response]]"
 """Answers a request for an operation."""
 
+
+class OfRun(Protocol):
+    """A row of a list that belongs to a run."""
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        ...
+
+
+Row = TypeVar("Row", bound=OfRun)
+
 _log = logging.getLogger("continuations")
 # The door of a request whose sender the verifier knows.
 HTTP = Door("http", "verifier")
@@ -37,8 +56,76 @@ MAX_WOKEN_RUNS = 100
 _PARALLEL_WAKES = 10
 
 
+class Caller:
+    """Who sends a request, and what the application allows.
+
+    A request of the HTTP API is one, and a page of the console.
+
+    Attributes:
+        runner: The runner.
+        dispatcher: Resumes runs, if there is one.
+        cursors: Returns what seals and reads the cursors of lists.
+    """
+
+    __slots__ = ()
+    runner: AsyncRunner
+    dispatcher: Dispatcher | None
+    cursors: Callable[[], Cursors]
+
+    async def may(self, act: Act, run_id: str | None) -> bool:
+        """Return whether the sender may do something with a run."""
+        raise NotImplementedError
+
+    async def may_all(self, act: Act, run_ids: Iterable[str | None]) -> bool:
+        """Return whether the sender may do something with each of some runs."""
+        for run_id in dict.fromkeys(run_ids):
+            if not await self.may(act, run_id):
+                return False
+        return True
+
+    async def require(self, act: Act, run_id: str | None) -> None:
+        """Refuse the request with status 403 unless the sender may do something."""
+        if not await self.may(act, run_id):
+            raise problems.forbidden(act)
+
+    async def detail(self, run_id: str) -> Detail:
+        """Return which texts of a run the sender may read."""
+        return "transcript" if await self.may("read", run_id) else "states"
+
+    async def read_list(
+        self,
+        items: AsyncIterator[Row],
+        *,
+        limit: int,
+        max_read: int | None = None,
+        cursor_of: Callable[[Row], str],
+        is_wanted: Callable[[Row], bool] = lambda _: True,
+    ) -> ListPage[Row]:
+        """Read a page of a list whose rows have a run that the sender may view.
+
+        The arguments are those of `read_page`. `is_wanted` leaves other rows out.
+        """
+        from continuations.serve.http.cursors import read_page  # noqa: PLC0415 - not to decide
+
+        async def is_shown(row: Row) -> bool:
+            return is_wanted(row) and await self.may("view", row.run_id)
+
+        return await read_page(
+            items,
+            limit=limit,
+            max_read=max_read,
+            cursor_of=cursor_of,
+            is_shown=is_shown,
+            seal=self.cursors().seal,
+        )
+
+    async def wake(self, run_id: str) -> bool:
+        """Give a run to the dispatcher; return whether that worked; see `wake_run`."""
+        return await wake_run(self.dispatcher, run_id)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestContext:
+class RequestContext(Caller):
     """One request and everything that its handler needs.
 
     Attributes:
@@ -73,30 +160,10 @@ class RequestContext:
             return True
         return await self.rights.allow(self.identity, act, run_id)
 
-    async def may_all(self, act: Act, run_ids: Iterable[str | None]) -> bool:
-        """Return whether the identity may do something with each of some runs."""
-        for run_id in dict.fromkeys(run_ids):
-            if not await self.may(act, run_id):
-                return False
-        return True
-
-    async def require(self, act: Act, run_id: str | None) -> None:
-        """Refuse the request with status 403 unless the identity may do something."""
-        if not await self.may(act, run_id):
-            raise problems.forbidden(act)
-
-    async def detail(self, run_id: str) -> Detail:
-        """Return which texts of a run the identity may read."""
-        return "transcript" if await self.may("read", run_id) else "states"
-
     @property
     def identity_name(self) -> str:
         """The name of the verified identity; empty on a public route."""
         return self.identity if isinstance(self.identity, str) else self.identity.name
-
-    async def wake(self, run_id: str) -> bool:
-        """Give a run to the dispatcher; return whether that worked; see `wake_run`."""
-        return await wake_run(self.dispatcher, run_id)
 
     async def wake_all(self, run_ids: Sequence[str]) -> list[str]:
         """Give runs to the dispatcher, some at a time; return those that it took.

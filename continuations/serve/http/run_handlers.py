@@ -20,9 +20,10 @@ from continuations.wire.report import to_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from continuations.core.rows.decisions import Verdict
     from continuations.core.rows.quorum import Vote
     from continuations.engine.outcomes import Outcome
-    from continuations.serve.http.request_context import RouteHandler
+    from continuations.serve.http.request_context import Caller, RouteHandler
 
 _MAX_RUN_ID_CHARS = 200
 _RANDOM_BYTES = 6
@@ -89,15 +90,11 @@ async def fork(context: RequestContext) -> Response:
     posted = decision_bodies.posted_decisions(
         fields.get("decisions", ()), context.identity
     )
-    if posted:
-        await context.require("decide", source)
-    new_id = fields["run_id"] if "run_id" in fields else new_fork_id(source)
-    # The right to fork one run gives none to write under the id of another.
-    await context.require("fork", new_id)
-    run_id = await context.runner.fork(
+    run_id = await fork_by_rights(
+        context,
         source,
         fields.get("version"),
-        run_id=new_id,
+        run_id=fields["run_id"] if "run_id" in fields else new_fork_id(source),
         decisions={key: each.verdict for key, each in posted.items()},
         results=fields.get("results"),
         messages=fields.get("messages"),
@@ -105,6 +102,29 @@ async def fork(context: RequestContext) -> Response:
         door=HTTP,
     )
     return json_response({"run_id": run_id})
+
+
+async def fork_by_rights(
+    caller: Caller,
+    source: str,
+    version: int | None,
+    *,
+    run_id: str,
+    decisions: Mapping[str, Verdict],
+    **options: Any,
+) -> str:
+    """Fork a run for a sender who has the rights; see `AsyncRunner.fork`."""
+    if decisions:
+        await caller.require("decide", source)
+    # The right to fork one run gives none to write under the id of another.
+    await caller.require("fork", run_id)
+    return await caller.runner.fork(
+        source,
+        version,
+        run_id=run_id,
+        decisions=decisions,
+        **options,
+    )
 
 
 # Several runs -------------------------------------------------------------------

@@ -4,8 +4,8 @@ Jinja2 is loaded by the first page. The style sheet and scripts have addresses w
 their hashes.
 
 A template gets views and dictionaries of texts, and makes no decisions beyond loops and
-conditions.
-`base.html` needs `shell`, a `Shell` or `None`, in the context of every template.
+conditions. `base.html` needs `shell`, a `Shell` or `None`, in the context of every
+template.
 
 Every printed text has its invisible characters shown as escapes, and is HTML-escaped
 after that, so a call cannot forge the page that shows it. A line end is invisible too:
