@@ -43,10 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from continuations.core.rows.decisions import Verdict
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.waits import Wait
-    from continuations.serve.http.links import LinkPayload, VerdictKind
+    from continuations.serve.http.links import LinkPayload
     from continuations.serve.http.problems import Problem
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.pages.decision_view import Decider
@@ -72,7 +71,7 @@ async def show(context: RequestContext) -> Response:
     if isinstance(subject, Decision):
         return already_decided(subject)
     if subject.deadline is not None and context.clock.now() > subject.deadline:
-        return wait_ended(*_EXPIRED_TEXT)
+        return _titled_page(200, *_EXPIRED_TEXT)
     return _open_page(context, subject, link)
 
 
@@ -142,7 +141,7 @@ async def decide(context: RequestContext) -> Response:
         posted = decision_bodies.decision_from_form(context.request, person)
     except problems.RequestRefused as error:
         return await _form_again(context, link, error, status=400)
-    if _verdict_kind(posted.verdict) not in link.allowed:
+    if VERDICT_KINDS[type(posted.verdict)] not in link.allowed:
         raise problems.link_forbids()
     try:
         result = await context.runner.decide(
@@ -222,13 +221,9 @@ async def _wait_or_decision(
     return subject
 
 
-def _verdict_kind(verdict: Verdict) -> VerdictKind:
-    return VERDICT_KINDS[type(verdict)]
-
-
 def _ended_page(error: WaitExpired | Cancelled, *, status: int) -> Response:
-    title, text = _EXPIRED_TEXT if isinstance(error, WaitExpired) else _CANCELLED_TEXT
-    return wait_ended(title, text, status=status)
+    text = _EXPIRED_TEXT if isinstance(error, WaitExpired) else _CANCELLED_TEXT
+    return _titled_page(status, *text)
 
 
 # Short pages --------------------------------------------------------------------
@@ -270,15 +265,10 @@ def already_decided(decision: Decision, *, status: int = 200) -> Response:
     return _titled_page(status, "Already decided", text, _decision_html(decision))
 
 
-def wait_ended(title: str, text: str, *, status: int = 200) -> Response:
-    """Return the page of a wait that ended without a person's decision."""
-    return _titled_page(status, title, text)
-
-
 def problem_page(problem: Problem) -> Response:
     """Return a problem as a page."""
     text = problem.detail or "Nothing was changed."
-    page = wait_ended(problem.type.title, text, status=problem.type.status)
+    page = _titled_page(problem.type.status, problem.type.title, text)
     headers = {**page.headers, **problem.headers}
     return Response(status=page.status, headers=headers, body=page.body)
 
