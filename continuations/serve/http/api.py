@@ -227,7 +227,11 @@ class HttpApi:
         return _problem_response(problems.too_large(self.max_body_bytes), route)
 
     def cursors(self) -> Cursors:
-        """Return the object that seals and reads the cursors of lists."""
+        """Return the object that seals and reads the cursors of lists.
+
+        Returns:
+            The cursors of this API.
+        """
         from continuations.serve.http.cursors import Cursors  # noqa: PLC0415 - not to decide
 
         return Cursors.of(self.cursor_secret, self._links, self._rights)
