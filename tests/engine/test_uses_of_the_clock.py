@@ -49,7 +49,7 @@ _REASONS: dict[str, str] = {
         ledger/repair/pruning.py Pruner._old_keys
         ledger/repair/pruning.py Pruner._ended_before
         ledger/published_events.py EventPublisher._create_marker
-        serve/console/grants_page.py _until
+        serve/console/wait_approvals.py _until
     """,
     """Nothing follows without a claim or a version. The guard before each of them
     compares the clocks, and raises `ClockOff` if they differ too much.""": """
@@ -161,8 +161,8 @@ _REASONS: dict[str, str] = {
         serve/console/threads_page.py show
         serve/console/past_pages.py show_versions
         serve/console/wait_pages.py show_answer
-        serve/console/wait_edits.py _review
-        serve/console/grants_page.py _form
+        serve/console/wait_approvals.py _review
+        serve/console/wait_approvals.py _choices_form
         serve/console/wait_pages.py wait_page
         serve/http/api.py HttpApi.handle_route
         serve/http/run_handlers.py _result_json

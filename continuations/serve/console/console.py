@@ -43,7 +43,7 @@ from continuations.serve.console import (
     run_page,
     runs_page,
     threads_page,
-    wait_edits,
+    wait_approvals,
     wait_pages,
 )
 from continuations.serve.console.identities import LocalIdentity
@@ -365,7 +365,7 @@ PAGES: tuple[PageRoute, ...] = (
     *drift_page.ROUTES,
     *grants_page.ROUTES,
     *wait_pages.ROUTES,
-    *wait_edits.ROUTES,
+    *wait_approvals.ROUTES,
 )
 """All pages of the console: each module of pages has a table of routes."""
 
