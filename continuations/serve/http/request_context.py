@@ -1,4 +1,4 @@
-"""Who sends a request; and one request of the HTTP API with what its handler needs."""
+"""The sender of a request, and one request of the HTTP API for its handler."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _PARALLEL_WAKES = 10
 
 
 class Caller:
-    """Who sends a request, and what the application allows.
+    """The sender of a request, and what the application allows.
 
     A request of the HTTP API is one, and a page of the console.
 
