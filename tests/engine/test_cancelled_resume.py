@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCRIPT: Script = {"go": [[call("pay")], "end"]}
 
 
-def test_verify_is_not_called_before_the_claim_is_over(
+async def test_verify_is_not_called_before_the_claim_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A bank that is asked while a payment is in progress does not know of it yet."""
@@ -45,66 +45,60 @@ def test_verify_is_not_called_before_the_claim_is_over(
         bank.append("paid")
         return "paid"
 
-    async def scenario() -> None:
-        store, clock = MemoryStore(), ManualClock()
+    store, clock = MemoryStore(), ManualClock()
 
-        def runner() -> AsyncRunner:
-            return AsyncRunner(
-                agent_builders.make_boss(SCRIPT, pay), store=store, clock=clock
-            )
+    def runner() -> AsyncRunner:
+        return AsyncRunner(
+            agent_builders.make_boss(SCRIPT, pay), store=store, clock=clock
+        )
 
-        outcome = await runner().start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
-        await runner().decide(outcome.waits[0].id, Approve(by="kim"))
+    outcome = await runner().start("go", run_id="r1")
+    assert isinstance(outcome, Suspended)
+    await runner().decide(outcome.waits[0].id, Approve(by="kim"))
 
-        # Given a request that is cancelled while the payment is in progress
-        resuming = asyncio.create_task(runner().resume("r1"))
-        await asyncio.to_thread(sending.wait, 10)
-        resuming.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await resuming
+    # Given a request that is cancelled while the payment is in progress
+    resuming = asyncio.create_task(runner().resume("r1"))
+    await asyncio.to_thread(sending.wait, 10)
+    resuming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await resuming
 
-        # When another process resumes the run at once, it gets RunBusy
-        with pytest.raises(RunBusy):
-            await runner().resume("r1")
-        assert () == (await runner().sweep()).resumed
-        assert [] == asked
+    # When another process resumes the run at once, it gets RunBusy
+    with pytest.raises(RunBusy):
+        await runner().resume("r1")
+    assert () == (await runner().sweep()).resumed
+    assert [] == asked
 
-        # Then, after the claim, the bank knows of the payment, and it is paid once
-        sent.set()
-        await asyncio.to_thread(wait_until, lambda: bank)
-        clock.seconds += 31
-        (ended,) = (await runner().sweep()).resumed
-        assert isinstance(ended, Finished)
-        assert (["paid"], [1]) == (bank, asked)
-
-    asyncio.run(scenario())
+    # Then, after the claim, the bank knows of the payment, and it is paid once
+    sent.set()
+    await asyncio.to_thread(wait_until, lambda: bank)
+    clock.seconds += 31
+    (ended,) = (await runner().sweep()).resumed
+    assert isinstance(ended, Finished)
+    assert (["paid"], [1]) == (bank, asked)
 
 
-def test_cancelled_model_call_releases_the_claim() -> None:
+async def test_cancelled_model_call_releases_the_claim() -> None:
     """A model call may be repeated, so the claim is released at once."""
 
-    async def scenario() -> None:
-        asking = asyncio.Event()
-        store = MemoryStore()
+    asking = asyncio.Event()
+    store = MemoryStore()
 
-        class Slow:
-            name = "slow"
+    class Slow:
+        name = "slow"
 
-            async def reply(self, request: ModelRequest) -> ModelReply:
-                del request
-                asking.set()
-                await asyncio.Event().wait()
-                raise AssertionError
+        async def reply(self, request: ModelRequest) -> ModelReply:
+            del request
+            asking.set()
+            await asyncio.Event().wait()
+            raise AssertionError
 
-        slow = AsyncRunner(Agent("boss", model=Slow()), store=store)
-        starting = asyncio.create_task(slow.start("go", run_id="r1"))
-        await asking.wait()
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
+    slow = AsyncRunner(Agent("boss", model=Slow()), store=store)
+    starting = asyncio.create_task(slow.start("go", run_id="r1"))
+    await asking.wait()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
 
-        quick = AsyncRunner(agent_builders.make_boss({"go": ["end"]}), store=store)
-        assert isinstance(await quick.resume("r1"), Finished)
-
-    asyncio.run(scenario())
+    quick = AsyncRunner(agent_builders.make_boss({"go": ["end"]}), store=store)
+    assert isinstance(await quick.resume("r1"), Finished)

@@ -274,46 +274,43 @@ def test_crash_at_every_operation_drops_all_or_nothing(
 # Doors -----------------------------------------------------------------------------
 
 
-def test_http_lists_and_drops_signals() -> None:
+async def test_http_lists_and_drops_signals() -> None:
     """The data needs the right `read`, and a drop the right `cancel`."""
     rights = {"view"}
 
     def can(_person: Identity, act: str, _run: str | None) -> bool:
         return act in rights
 
-    async def scenario() -> None:
-        runner = AsyncRunner(make_agent(), store="memory:")
-        api = HttpApi(runner, verify=verify_bearer, can=can)
-        headers = {"content-type": "application/json", "authorization": "Bearer kim"}
+    runner = AsyncRunner(make_agent(), store="memory:")
+    api = HttpApi(runner, verify=verify_bearer, can=can)
+    headers = {"content-type": "application/json", "authorization": "Bearer kim"}
 
-        async def ask(method: str, path: str, **fields: Any) -> tuple[int, Any]:
-            body = json.dumps(fields).encode() if method == "POST" else b""
-            request = Request(method=method, path=path, headers=headers, body=body)
-            response = await api.handle(request)
-            return response.status, json.loads(response.body)
+    async def ask(method: str, path: str, **fields: Any) -> tuple[int, Any]:
+        body = json.dumps(fields).encode() if method == "POST" else b""
+        request = Request(method=method, path=path, headers=headers, body=body)
+        response = await api.handle(request)
+        return response.status, json.loads(response.body)
 
-        await runner.start("go", run_id="r1")
-        await runner.signal("r1", "other", "private", by="mail")
-        await runner.signal("r1", "third")
-        status, listed = await ask("GET", "/runs/r1/signals")
-        assert 200 == status
-        assert ["other", "third"] == [each["name"] for each in listed["signals"]]
-        assert "private" not in str(listed)
-        rights.add("read")
-        _, listed = await ask("GET", "/runs/r1/signals")
-        assert "private" == listed["signals"][0]["data"]
+    await runner.start("go", run_id="r1")
+    await runner.signal("r1", "other", "private", by="mail")
+    await runner.signal("r1", "third")
+    status, listed = await ask("GET", "/runs/r1/signals")
+    assert 200 == status
+    assert ["other", "third"] == [each["name"] for each in listed["signals"]]
+    assert "private" not in str(listed)
+    rights.add("read")
+    _, listed = await ask("GET", "/runs/r1/signals")
+    assert "private" == listed["signals"][0]["data"]
 
-        drop = "/runs/r1/signals/drop"
-        assert 403 == (await ask("POST", drop, name="other"))[0]
-        rights.add("cancel")
-        assert 400 == (await ask("POST", drop, by="lee"))[0]
-        dropped = await ask("POST", drop, name="other", reason="wrong")
-        assert (200, {"run_id": "r1", "dropped": 1}) == dropped
-        assert ["third"] == [each.name for each in await runner.signals("r1")]
-        [line] = [each for each in await runner.audit("r1") if each.verdict == "drop"]
-        assert ("kim", "http", "wrong") == (line.by, line.door, line.reason)
-
-    asyncio.run(scenario())
+    drop = "/runs/r1/signals/drop"
+    assert 403 == (await ask("POST", drop, name="other"))[0]
+    rights.add("cancel")
+    assert 400 == (await ask("POST", drop, by="lee"))[0]
+    dropped = await ask("POST", drop, name="other", reason="wrong")
+    assert (200, {"run_id": "r1", "dropped": 1}) == dropped
+    assert ["third"] == [each.name for each in await runner.signals("r1")]
+    [line] = [each for each in await runner.audit("r1") if each.verdict == "drop"]
+    assert ("kim", "http", "wrong") == (line.by, line.door, line.reason)
 
 
 def test_console_shows_the_names_and_drops_them() -> None:

@@ -86,30 +86,27 @@ def test_repeated_enqueue_writes_nothing_and_returns_the_outcome(
     assert ["act 1"] == environment.effect_names()
 
 
-def test_enqueue_of_a_run_that_another_process_works_on_is_busy() -> None:
-    async def scenario() -> None:
-        store = MemoryStore()
-        asking = asyncio.Event()
+async def test_enqueue_of_a_run_that_another_process_works_on_is_busy() -> None:
+    store = MemoryStore()
+    asking = asyncio.Event()
 
-        class Slow:
-            name = "slow"
+    class Slow:
+        name = "slow"
 
-            async def reply(self, request: object) -> Any:
-                del request
-                asking.set()
-                await asyncio.Event().wait()
+        async def reply(self, request: object) -> Any:
+            del request
+            asking.set()
+            await asyncio.Event().wait()
 
-        slow = Runner(sample_app.make_agents(Slow()), store=store).async_runner
-        working = asyncio.create_task(slow.start("go", run_id="r1"))
-        await asking.wait()
+    slow = Runner(sample_app.make_agents(Slow()), store=store).async_runner
+    working = asyncio.create_task(slow.start("go", run_id="r1"))
+    await asking.wait()
 
-        with pytest.raises(RunBusy):
-            await slow.start("go", run_id="r1", work=False)
-        working.cancel()
-        with suppress(asyncio.CancelledError):
-            await working
-
-    asyncio.run(scenario())
+    with pytest.raises(RunBusy):
+        await slow.start("go", run_id="r1", work=False)
+    working.cancel()
+    with suppress(asyncio.CancelledError):
+        await working
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

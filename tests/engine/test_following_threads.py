@@ -71,198 +71,173 @@ def test_id_of_the_run_is_known_before_the_first_message() -> None:
     assert known == asyncio.run(send()) == thread.run_id
 
 
-def test_run_id_after_a_close_is_that_of_the_next_run() -> None:
-    async def scenario() -> None:
-        thread = make_runner(MemoryStore()).thread(key=KEY)
-        first = thread.run_id
-        await thread.send("Hello")
-        await thread.close()
-        again = await thread.send("Back")
-        assert first != again.run_id == thread.run_id
-
-    asyncio.run(scenario())
+async def test_run_id_after_a_close_is_that_of_the_next_run() -> None:
+    thread = make_runner(MemoryStore()).thread(key=KEY)
+    first = thread.run_id
+    await thread.send("Hello")
+    await thread.close()
+    again = await thread.send("Back")
+    assert first != again.run_id == thread.run_id
 
 
-def test_two_followers_get_all_words_and_stored_events_from_before_the_thread() -> None:
-    async def scenario() -> None:
-        runner = make_runner(MemoryStore())
-        thread = runner.thread(key=KEY)
-        followers = [
-            asyncio.create_task(
-                until(runner.thread(key=KEY).follow(words=True).__aiter__(), is_reply)
-            )
-            for _ in range(2)
-        ]
-        await asyncio.sleep(0.05)
-        await thread.send("Hello")
-        for events in await asyncio.gather(*followers):
-            assert REPLY == words_of(events)
-            transcript = LiveTranscript()
-            for event in events:
-                transcript.add(event)
-            assert ["Hello", REPLY] == [each.text for each in transcript.texts]
-            stored = [each.cursor for each in events if isinstance(each, BaseEvent)]
-            assert len(stored) == len(set(stored))
-
-    asyncio.run(scenario())
-
-
-def test_follower_goes_on_over_rests_and_runs() -> None:
-    async def scenario() -> None:
-        runner = make_runner(MemoryStore())
-        thread = runner.thread(key=KEY)
-        follow = thread.follow().__aiter__()
-        sent = [await thread.send("one")]
-        found = await until(follow, is_reply)
-        sent.append(await thread.send("two"))
-        found += await until(follow, is_reply)
-        await thread.close()
-        sent.append(await thread.send("three"))
-        found += await until(follow, is_reply)
-
-        replies = [each.run_id for each in found if is_reply(each)]
-        assert [each.run_id for each in sent] == replies
-        assert "" == words_of(found)
-
-        # And from any place, in another process, the rest comes.
-        last = next(each for each in found if is_reply(each))
-        assert isinstance(last, ReplyGiven)
-        after = f"{last.run_id}/{last.cursor}"
-        rest = thread.follow(after=after).__aiter__()
-        again = await until(rest, is_reply) + await until(rest, is_reply)
-        assert found[found.index(last) + 1 :] == again
-
-    asyncio.run(scenario())
+async def test_two_followers_get_all_words_and_stored_events_from_before_the_thread() -> (
+    None
+):
+    runner = make_runner(MemoryStore())
+    thread = runner.thread(key=KEY)
+    followers = [
+        asyncio.create_task(
+            until(runner.thread(key=KEY).follow(words=True).__aiter__(), is_reply)
+        )
+        for _ in range(2)
+    ]
+    await asyncio.sleep(0.05)
+    await thread.send("Hello")
+    for events in await asyncio.gather(*followers):
+        assert REPLY == words_of(events)
+        transcript = LiveTranscript()
+        for event in events:
+            transcript.add(event)
+        assert ["Hello", REPLY] == [each.text for each in transcript.texts]
+        stored = [each.cursor for each in events if isinstance(each, BaseEvent)]
+        assert len(stored) == len(set(stored))
 
 
-def test_follower_after_a_state_gets_what_came_since() -> None:
-    async def scenario() -> None:
-        thread = make_runner(MemoryStore()).thread(key=KEY)
-        await thread.send("one")
-        state = await thread.look()
-        assert state is not None
-        await thread.send("two")
-        found = await until(thread.follow(after=state).__aiter__(), is_reply)
-        added = [each for each in found if isinstance(each, MessageAdded)]
-        texts = [each.message["content"] for each in added]
-        assert ["two", REPLY] == texts
+async def test_follower_goes_on_over_rests_and_runs() -> None:
+    runner = make_runner(MemoryStore())
+    thread = runner.thread(key=KEY)
+    follow = thread.follow().__aiter__()
+    sent = [await thread.send("one")]
+    found = await until(follow, is_reply)
+    sent.append(await thread.send("two"))
+    found += await until(follow, is_reply)
+    await thread.close()
+    sent.append(await thread.send("three"))
+    found += await until(follow, is_reply)
 
-    asyncio.run(scenario())
+    replies = [each.run_id for each in found if is_reply(each)]
+    assert [each.run_id for each in sent] == replies
+    assert "" == words_of(found)
 
-
-def test_late_follower_gets_the_words_from_their_beginning() -> None:
-    async def scenario() -> None:
-        store, gate = MemoryStore(), asyncio.Event()
-
-        class Held(ScriptedModel):
-            async def reply(self, request: Any) -> Any:
-                from dataclasses import replace  # noqa: PLC0415
-
-                hand_on, count = request.on_delta, 0
-
-                async def hold(delta: Any) -> None:
-                    nonlocal count
-                    await hand_on(delta)
-                    count += 1
-                    if count == 3:
-                        await gate.wait()
-
-                return await super().reply(replace(request, on_delta=hold))
-
-        agent = Agent("support", model=Held([REPLY]))
-        runner = AsyncRunner(agent, store=store)
-        early = runner.thread(key=KEY).follow(words=True).__aiter__()
-        sending = asyncio.create_task(runner.thread(key=KEY).send("Hello"))
-        first = await until(early, lambda each: isinstance(each, TextDelta))
-        late = runner.thread(key=KEY).follow(words=True).__aiter__()
-        seen = await until(late, lambda each: isinstance(each, TextDelta))
-        gate.set()
-        seen += await until(late, is_reply)
-        await sending
-
-        assert REPLY.startswith(words_of(first))
-        assert REPLY == words_of(seen)
-
-    asyncio.run(scenario())
+    # And from any place, in another process, the rest comes.
+    last = next(each for each in found if is_reply(each))
+    assert isinstance(last, ReplyGiven)
+    after = f"{last.run_id}/{last.cursor}"
+    rest = thread.follow(after=after).__aiter__()
+    again = await until(rest, is_reply) + await until(rest, is_reply)
+    assert found[found.index(last) + 1 :] == again
 
 
-def test_progress_of_tools_is_followed() -> None:
+async def test_follower_after_a_state_gets_what_came_since() -> None:
+    thread = make_runner(MemoryStore()).thread(key=KEY)
+    await thread.send("one")
+    state = await thread.look()
+    assert state is not None
+    await thread.send("two")
+    found = await until(thread.follow(after=state).__aiter__(), is_reply)
+    added = [each for each in found if isinstance(each, MessageAdded)]
+    texts = [each.message["content"] for each in added]
+    assert ["two", REPLY] == texts
+
+
+async def test_late_follower_gets_the_words_from_their_beginning() -> None:
+    store, gate = MemoryStore(), asyncio.Event()
+
+    class Held(ScriptedModel):
+        async def reply(self, request: Any) -> Any:
+            from dataclasses import replace  # noqa: PLC0415
+
+            hand_on, count = request.on_delta, 0
+
+            async def hold(delta: Any) -> None:
+                nonlocal count
+                await hand_on(delta)
+                count += 1
+                if count == 3:
+                    await gate.wait()
+
+            return await super().reply(replace(request, on_delta=hold))
+
+    agent = Agent("support", model=Held([REPLY]))
+    runner = AsyncRunner(agent, store=store)
+    early = runner.thread(key=KEY).follow(words=True).__aiter__()
+    sending = asyncio.create_task(runner.thread(key=KEY).send("Hello"))
+    first = await until(early, lambda each: isinstance(each, TextDelta))
+    late = runner.thread(key=KEY).follow(words=True).__aiter__()
+    seen = await until(late, lambda each: isinstance(each, TextDelta))
+    gate.set()
+    seen += await until(late, is_reply)
+    await sending
+
+    assert REPLY.startswith(words_of(first))
+    assert REPLY == words_of(seen)
+
+
+async def test_progress_of_tools_is_followed() -> None:
     @tool
     async def count(ctx: ToolContext[Any]) -> str:
         """Count."""
         ctx.progress({"done": 1})
         return "counted"
 
-    async def scenario() -> None:
-        model = ScriptedModel([ToolCall("count"), REPLY])
-        agent = Agent("support", tools=[count], model=model)
-        runner = AsyncRunner(agent, store="memory:")
+    model = ScriptedModel([ToolCall("count"), REPLY])
+    agent = Agent("support", tools=[count], model=model)
+    runner = AsyncRunner(agent, store="memory:")
+    thread = runner.thread(key=KEY)
+    follow = thread.follow(words=True).__aiter__()
+    reading = asyncio.create_task(until(follow, is_reply))
+    await asyncio.sleep(0.05)
+    await thread.send("Hello")
+    found = await reading
+    assert 1 == sum(isinstance(each, CallProgress) for each in found)
+
+
+async def test_slow_follower_changes_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It misses words, and no stored event."""
+    monkeypatch.setattr(word_hub, "MAX_UNREAD", 2)
+
+    runner = make_runner(MemoryStore())
+    thread = runner.thread(key=KEY)
+    follow = thread.follow(words=True)
+    waiting = asyncio.ensure_future(anext(follow.__aiter__()))
+    await asyncio.sleep(0.05)
+    await thread.send("Hello")
+    await waiting
+    found = await until(follow.__aiter__(), is_reply)
+    assert len(words_of(found)) < len(REPLY)
+    assert any(is_reply(each) for each in found)
+
+
+async def test_follower_gets_the_words_of_a_worker_loop_that_runs_already() -> None:
+    """A server sweeps from its start; its first page opens later."""
+
+    runner = make_runner(MemoryStore())
+    async with asyncio.timeout(20):
+        loop = asyncio.create_task(runner.serve_forever(interval=0.1))
+        await asyncio.sleep(0.3)
         thread = runner.thread(key=KEY)
         follow = thread.follow(words=True).__aiter__()
         reading = asyncio.create_task(until(follow, is_reply))
         await asyncio.sleep(0.05)
-        await thread.send("Hello")
-        found = await reading
-        assert 1 == sum(isinstance(each, CallProgress) for each in found)
-
-    asyncio.run(scenario())
-
-
-def test_slow_follower_changes_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It misses words, and no stored event."""
-    monkeypatch.setattr(word_hub, "MAX_UNREAD", 2)
-
-    async def scenario() -> None:
-        runner = make_runner(MemoryStore())
-        thread = runner.thread(key=KEY)
-        follow = thread.follow(words=True)
-        waiting = asyncio.ensure_future(anext(follow.__aiter__()))
-        await asyncio.sleep(0.05)
-        await thread.send("Hello")
-        await waiting
-        found = await until(follow.__aiter__(), is_reply)
-        assert len(words_of(found)) < len(REPLY)
-        assert any(is_reply(each) for each in found)
-
-    asyncio.run(scenario())
+        await thread.post("Hello")
+        assert REPLY == words_of(await reading)
+        loop.cancel()
+        await asyncio.wait({loop})
 
 
-def test_follower_gets_the_words_of_a_worker_loop_that_runs_already() -> None:
-    """A server sweeps from its start; its first page opens later."""
-
-    async def scenario() -> None:
-        runner = make_runner(MemoryStore())
-        async with asyncio.timeout(20):
-            loop = asyncio.create_task(runner.serve_forever(interval=0.1))
-            await asyncio.sleep(0.3)
-            thread = runner.thread(key=KEY)
-            follow = thread.follow(words=True).__aiter__()
-            reading = asyncio.create_task(until(follow, is_reply))
-            await asyncio.sleep(0.05)
-            await thread.post("Hello")
-            assert REPLY == words_of(await reading)
-            loop.cancel()
-            await asyncio.wait({loop})
-
-    asyncio.run(scenario())
-
-
-def test_hub_forgets_followers_and_words_that_are_stored() -> None:
-    async def scenario() -> None:
-        runner = make_runner(MemoryStore())
-        thread = runner.thread(key=KEY)
-        follow = thread.follow(words=True)
-        reading = asyncio.create_task(until(follow.__aiter__(), is_reply))
-        await asyncio.sleep(0.05)
-        await thread.send("Hello")
-        await reading
-        [hub] = runner.observers
-        assert isinstance(hub, WordHub)
-        await follow.batches.aclose()  # type: ignore[attr-defined]
-        assert not hub._present
-        assert not hub._followers
-
-    asyncio.run(scenario())
+async def test_hub_forgets_followers_and_words_that_are_stored() -> None:
+    runner = make_runner(MemoryStore())
+    thread = runner.thread(key=KEY)
+    follow = thread.follow(words=True)
+    reading = asyncio.create_task(until(follow.__aiter__(), is_reply))
+    await asyncio.sleep(0.05)
+    await thread.send("Hello")
+    await reading
+    [hub] = runner.observers
+    assert isinstance(hub, WordHub)
+    await follow.batches.aclose()  # type: ignore[attr-defined]
+    assert not hub._present
+    assert not hub._followers
 
 
 def test_runner_without_followers_observes_nothing() -> None:
@@ -300,12 +275,9 @@ def test_place_of_another_thread_is_refused(after: Any) -> None:
         thread.follow(after=after)
 
 
-def test_follower_without_agents_gets_the_events() -> None:
-    async def scenario() -> None:
-        store = MemoryStore()
-        thread = AsyncRunner([], store=store).thread("support", key=KEY)
-        await thread.post("Hello")
-        await make_runner(store).sweep()
-        assert is_reply((await until(thread.follow().__aiter__(), is_reply))[-1])
-
-    asyncio.run(scenario())
+async def test_follower_without_agents_gets_the_events() -> None:
+    store = MemoryStore()
+    thread = AsyncRunner([], store=store).thread("support", key=KEY)
+    await thread.post("Hello")
+    await make_runner(store).sweep()
+    assert is_reply((await until(thread.follow().__aiter__(), is_reply))[-1])

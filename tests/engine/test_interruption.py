@@ -216,17 +216,14 @@ def test_error_of_a_commit_does_not_lose_the_result_of_another_call(
     assert (1, ["pay "]) == (desk.begun, environment.effect_names())
 
 
-def test_interruption_of_the_last_commit_leaves_no_claim() -> None:
+async def test_interruption_of_the_last_commit_leaves_no_claim() -> None:
     """The commit is finished before the cancellation is raised."""
     desk = Desk(in_thread=True)
     desk.may_return.set()
 
-    async def scenario() -> None:
-        await desk.interrupt_at_version(4)
-        assert "finished" == (await desk.runner().look("r1")).status
-        assert [] == await desk.store.keys("markers/")
-
-    asyncio.run(scenario())
+    await desk.interrupt_at_version(4)
+    assert "finished" == (await desk.runner().look("r1")).status
+    assert [] == await desk.store.keys("markers/")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

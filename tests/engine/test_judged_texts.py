@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -349,17 +348,14 @@ def test_waits_of_sub_agents_leave_their_siblings_alone() -> None:
     assert "meat" == texts[3]
 
 
-def test_both_runners_ask() -> None:
+async def test_both_runners_ask() -> None:
     """`AsyncRunner` opens the same wait."""
     agent = Agent("cook", model=ScriptedModel(["a fish"]), guardrails=OUTPUT)
 
-    async def scenario() -> None:
-        runner = AsyncRunner(agent, store="memory:")
-        [wait] = suspended(await runner.start("go", run_id="r")).waits
-        await runner.decide(wait.id, Approve(by="kim"))
-        assert isinstance(await runner.resume("r"), Finished)
-
-    asyncio.run(scenario())
+    runner = AsyncRunner(agent, store="memory:")
+    [wait] = suspended(await runner.start("go", run_id="r")).waits
+    await runner.decide(wait.id, Approve(by="kim"))
+    assert isinstance(await runner.resume("r"), Finished)
 
 
 def test_typed_output_is_shown_as_the_model_wrote_it() -> None:

@@ -84,18 +84,15 @@ def test_run_reads_a_message_before_it_finishes() -> None:
     assert [] == asyncio.run(store.keys("markers/"))
 
 
-def test_message_after_the_end_is_refused() -> None:
+async def test_message_after_the_end_is_refused() -> None:
     """Its sender gets an error: no model will read it."""
 
-    async def scenario() -> None:
-        async def nothing(other: AsyncRunner) -> None:
-            del other
+    async def nothing(other: AsyncRunner) -> None:
+        del other
 
-        _, _, store = await run_with(nothing)
-        with pytest.raises(InvalidInput, match="finished and does not accept"):
-            await AsyncRunner([], store=store).send("r1", "Hello?")
-
-    asyncio.run(scenario())
+    _, _, store = await run_with(nothing)
+    with pytest.raises(InvalidInput, match="finished and does not accept"):
+        await AsyncRunner([], store=store).send("r1", "Hello?")
 
 
 def test_cancellation_in_the_last_turn_is_honoured() -> None:
@@ -175,7 +172,7 @@ class LastLook(FaultyStore):
 
 @pytest.mark.parametrize("sends", [False, True])
 @pytest.mark.parametrize("error", [Denied, Damaged, None], ids=str)
-def test_reply_is_kept_if_the_last_look_fails(
+async def test_reply_is_kept_if_the_last_look_fails(
     error: type[StorageError] | None, *, sends: bool
 ) -> None:
     """It is paid for. The next worker looks again, and asks only after a message."""
@@ -183,85 +180,76 @@ def test_reply_is_kept_if_the_last_look_fails(
     async def nothing(other: AsyncRunner) -> None:
         del other
 
-    async def scenario() -> None:
-        inner = MemoryStore()
-        other = AsyncRunner([], store=inner)
-        model = Thinker(nothing, other)
-        boss = Agent("boss", model=model)
-        looking = LastLook(inner, error)
-        starting = asyncio.create_task(
-            AsyncRunner(boss, store=looking).start("go", run_id="r1")
-        )
-        await looking.began.wait()
-        if error is None:
-            starting.cancel()
-        with pytest.raises((StoreError, Corrupt, asyncio.CancelledError)):
-            await starting
-        stored = await other.look("r1")
-        assert ("suspended", 1) == (stored.status, stored.usage.requests)
-        assert "reply 1" == stored.root.messages[-1]["content"]
+    inner = MemoryStore()
+    other = AsyncRunner([], store=inner)
+    model = Thinker(nothing, other)
+    boss = Agent("boss", model=model)
+    looking = LastLook(inner, error)
+    starting = asyncio.create_task(
+        AsyncRunner(boss, store=looking).start("go", run_id="r1")
+    )
+    await looking.began.wait()
+    if error is None:
+        starting.cancel()
+    with pytest.raises((StoreError, Corrupt, asyncio.CancelledError)):
+        await starting
+    stored = await other.look("r1")
+    assert ("suspended", 1) == (stored.status, stored.usage.requests)
+    assert "reply 1" == stored.root.messages[-1]["content"]
 
-        if sends:
-            await other.send("r1", "Wait!")
-        outcome = await AsyncRunner(boss, store=inner).resume("r1")
+    if sends:
+        await other.send("r1", "Wait!")
+    outcome = await AsyncRunner(boss, store=inner).resume("r1")
 
-        assert isinstance(outcome, Finished)
-        contents = [m["content"] for m in outcome.continuation.root.messages]
-        more = ["Wait!", "reply 2"] if sends else []
-        assert ["go", "reply 1", *more] == contents
-        assert contents[-1] == outcome.output
-        assert len(model.requests) == outcome.usage.requests == 1 + sends
-        assert [] == await inner.keys("markers/")
-
-    asyncio.run(scenario())
+    assert isinstance(outcome, Finished)
+    contents = [m["content"] for m in outcome.continuation.root.messages]
+    more = ["Wait!", "reply 2"] if sends else []
+    assert ["go", "reply 1", *more] == contents
+    assert contents[-1] == outcome.output
+    assert len(model.requests) == outcome.usage.requests == 1 + sends
+    assert [] == await inner.keys("markers/")
 
 
-def test_reply_is_kept_if_an_unread_message_is_damaged() -> None:
+async def test_reply_is_kept_if_an_unread_message_is_damaged() -> None:
     """No worker goes on before the message can be read, and none asks again."""
 
-    async def scenario() -> None:
-        async def damage(other: AsyncRunner) -> None:
-            await other.send("r1", "Wait!")
-            [key] = await inner.keys("runs/r1/in/m-")
-            body = await inner.read(key)
-            await inner.delete(key)
-            await inner.create(key, body[:-1])
+    async def damage(other: AsyncRunner) -> None:
+        await other.send("r1", "Wait!")
+        [key] = await inner.keys("runs/r1/in/m-")
+        body = await inner.read(key)
+        await inner.delete(key)
+        await inner.create(key, body[:-1])
 
-        inner = MemoryStore()
-        model = Thinker(damage, AsyncRunner([], store=inner))
-        runner = AsyncRunner(Agent("boss", model=model), store=inner)
-        with pytest.raises(Corrupt):
-            await runner.start("go", run_id="r1")
-        with pytest.raises(Corrupt):
-            await runner.resume("r1")
+    inner = MemoryStore()
+    model = Thinker(damage, AsyncRunner([], store=inner))
+    runner = AsyncRunner(Agent("boss", model=model), store=inner)
+    with pytest.raises(Corrupt):
+        await runner.start("go", run_id="r1")
+    with pytest.raises(Corrupt):
+        await runner.resume("r1")
 
-        stored = await runner.look("r1")
-        assert ("suspended", 1) == (stored.status, stored.usage.requests)
-        assert "reply 1" == stored.root.messages[-1]["content"]
-        assert 1 == len(model.requests)
-
-    asyncio.run(scenario())
+    stored = await runner.look("r1")
+    assert ("suspended", 1) == (stored.status, stored.usage.requests)
+    assert "reply 1" == stored.root.messages[-1]["content"]
+    assert 1 == len(model.requests)
 
 
-def test_input_that_ends_with_an_assistant_message_is_no_reply() -> None:
+async def test_input_that_ends_with_an_assistant_message_is_no_reply() -> None:
     """A worker dies before the first turn: the next one asks the model."""
 
-    async def scenario() -> None:
-        async def nothing(other: AsyncRunner) -> None:
-            del other
+    async def nothing(other: AsyncRunner) -> None:
+        del other
 
-        inner, clock = MemoryStore(), ManualClock()
-        model = Thinker(nothing, AsyncRunner([], store=inner))
-        runner = AsyncRunner(Agent("boss", model=model), store=inner, clock=clock)
-        history = [
-            {"role": "user", "content": "go"},
-            {"role": "assistant", "content": "Sure:"},
-        ]
-        await runner.start(history, run_id="r1", work=False)
+    inner, clock = MemoryStore(), ManualClock()
+    model = Thinker(nothing, AsyncRunner([], store=inner))
+    runner = AsyncRunner(Agent("boss", model=model), store=inner, clock=clock)
+    history = [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "Sure:"},
+    ]
+    await runner.start(history, run_id="r1", work=False)
 
-        outcome = await runner.resume("r1")
+    outcome = await runner.resume("r1")
 
-        assert isinstance(outcome, Finished)
-        assert "reply 1" == outcome.output
-
-    asyncio.run(scenario())
+    assert isinstance(outcome, Finished)
+    assert "reply 1" == outcome.output

@@ -272,39 +272,36 @@ def test_usage_of_another_type_is_not_counted(usage: Any) -> None:
     assert Usage() == caught.value.continuation.usage
 
 
-def test_claim_is_renewed_while_a_worker_waits_for_a_model() -> None:
+async def test_claim_is_renewed_while_a_worker_waits_for_a_model() -> None:
     """No other worker takes the run over, and nothing is asked twice."""
 
-    async def main() -> None:
-        store, has_failed, may_reply = MemoryStore(), asyncio.Event(), asyncio.Event()
+    store, has_failed, may_reply = MemoryStore(), asyncio.Event(), asyncio.Event()
 
-        class HeldModel(UnreliableModel):
-            """Its second reply comes after the test has looked."""
+    class HeldModel(UnreliableModel):
+        """Its second reply comes after the test has looked."""
 
-            async def reply(self, request: ModelRequest) -> ModelReply:
-                if has_failed.is_set():
-                    await may_reply.wait()
-                has_failed.set()
-                return await super().reply(request)
+        async def reply(self, request: ModelRequest) -> ModelReply:
+            if has_failed.is_set():
+                await may_reply.wait()
+            has_failed.set()
+            return await super().reply(request)
 
-        model, unasked = HeldModel([outage(1.5)]), UnreliableModel([])
-        runner = AsyncRunner(Agent("hr", model=model), store=store, lease=0.9)
-        starting = asyncio.create_task(runner.start("hello", run_id="jane-1"))
-        await has_failed.wait()
+    model, unasked = HeldModel([outage(1.5)]), UnreliableModel([])
+    runner = AsyncRunner(Agent("hr", model=model), store=store, lease=0.9)
+    starting = asyncio.create_task(runner.start("hello", run_id="jane-1"))
+    await has_failed.wait()
 
-        # When another worker comes after the first claim, during the wait
-        await asyncio.sleep(1.2)
-        with pytest.raises(RunBusy):
-            await AsyncRunner(Agent("hr", model=unasked), store=store).resume("jane-1")
+    # When another worker comes after the first claim, during the wait
+    await asyncio.sleep(1.2)
+    with pytest.raises(RunBusy):
+        await AsyncRunner(Agent("hr", model=unasked), store=store).resume("jane-1")
 
-        # Then the first worker still has the run
-        may_reply.set()
-        outcome = await starting
-        assert isinstance(outcome, Finished)
-        assert "done" == outcome.output
-        assert (2, 0) == (model.requests, unasked.requests)
-
-    asyncio.run(main())
+    # Then the first worker still has the run
+    may_reply.set()
+    outcome = await starting
+    assert isinstance(outcome, Finished)
+    assert "done" == outcome.output
+    assert (2, 0) == (model.requests, unasked.requests)
 
 
 def test_retry_waits_until_a_process_that_was_frozen_has_renewed_its_claim() -> None:

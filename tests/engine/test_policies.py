@@ -75,42 +75,39 @@ def test_policy_that_returns_false_runs_the_call(environment: RunEnvironment) ->
     assert ["pay 2 kim"] == environment.effect_names()
 
 
-def test_nothing_runs_while_a_policy_hangs(environment: RunEnvironment) -> None:
+async def test_nothing_runs_while_a_policy_hangs(environment: RunEnvironment) -> None:
     """Another worker takes the run over, and the late answer lets no call pass."""
 
-    async def scenario() -> None:
-        clock = ManualClock()
-        store = MemoryStore(clock.now)
-        entered, go_on = asyncio.Event(), asyncio.Event()
+    clock = ManualClock()
+    store = MemoryStore(clock.now)
+    entered, go_on = asyncio.Event(), asyncio.Event()
 
-        async def hangs(cents: int) -> bool:
-            entered.set()
-            await go_on.wait()
-            return cents < 0  # the call may pass
+    async def hangs(cents: int) -> bool:
+        entered.set()
+        await go_on.wait()
+        return cents < 0  # the call may pass
 
-        def runner(policy: Any) -> AsyncRunner:
-            boss = make_boss(PAY_SCRIPT, make_pay_tool(policy))
-            return AsyncRunner(boss, store=store, clock=clock)
+    def runner(policy: Any) -> AsyncRunner:
+        boss = make_boss(PAY_SCRIPT, make_pay_tool(policy))
+        return AsyncRunner(boss, store=store, clock=clock)
 
-        first = asyncio.create_task(runner(hangs).start("go", run_id="r1"))
-        await entered.wait()
-        look = await runner(hangs).look("r1")
-        assert "running" == look.status
-        with pytest.raises(RunBusy):
-            await runner(over_three).resume("r1")
+    first = asyncio.create_task(runner(hangs).start("go", run_id="r1"))
+    await entered.wait()
+    look = await runner(hangs).look("r1")
+    assert "running" == look.status
+    with pytest.raises(RunBusy):
+        await runner(over_three).resume("r1")
 
-        # When its claim has ended, and the policy answers afterwards
-        clock.seconds += 60
-        outcome = await runner(over_three).resume("r1")
-        go_on.set()
-        late = await first
+    # When its claim has ended, and the policy answers afterwards
+    clock.seconds += 60
+    outcome = await runner(over_three).resume("r1")
+    go_on.set()
+    late = await first
 
-        assert isinstance(outcome, Suspended)
-        assert isinstance(late, Suspended)
-        assert outcome.waits == late.waits
-        assert [] == environment.effects()
-
-    asyncio.run(scenario())
+    assert isinstance(outcome, Suspended)
+    assert isinstance(late, Suspended)
+    assert outcome.waits == late.waits
+    assert [] == environment.effects()
 
 
 JUNK: list[Any] = [None, 0, 1, "", "no", "false", [], {}, Approve]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -129,26 +128,23 @@ def test_first_version_exists_before_the_first_model_call() -> None:
     assert [["runs/r/v/9999999998"]] == seen
 
 
-def test_version_header_names_format_run_number_and_base() -> None:
+async def test_version_header_names_format_run_number_and_base() -> None:
     """The header can be read without the rest."""
     store = RecordingStore()
 
-    async def scenario() -> None:
-        runner = AsyncRunner(make_payment_agent(RetryingModel(fails=0)), store=store)
-        await runner.start("go", run_id="r")
-        bodies = {key: await store.read(key) for key in store.created if "/v/" in key}
-        headers = [decode_header(body, key) for key, body in bodies.items()]
+    runner = AsyncRunner(make_payment_agent(RetryingModel(fails=0)), store=store)
+    await runner.start("go", run_id="r")
+    bodies = {key: await store.read(key) for key in store.created if "/v/" in key}
+    headers = [decode_header(body, key) for key, body in bodies.items()]
 
-        assert [1, 2] == [header.number for header in headers]
-        assert ["running", "suspended"] == [header.status for header in headers]
-        assert [0, 1] == [header.base for header in headers]
-        assert {"r"} == {header.run_id for header in headers}
-        assert all(body.startswith(b"CONT\x00\x01") for body in bodies.values())
-        manifest = (await runner.look("r")).run_state.manifest
-        assert '"meaning"' in manifest
-        assert '"pay"' in manifest
-
-    asyncio.run(scenario())
+    assert [1, 2] == [header.number for header in headers]
+    assert ["running", "suspended"] == [header.status for header in headers]
+    assert [0, 1] == [header.base for header in headers]
+    assert {"r"} == {header.run_id for header in headers}
+    assert all(body.startswith(b"CONT\x00\x01") for body in bodies.values())
+    manifest = (await runner.look("r")).run_state.manifest
+    assert '"meaning"' in manifest
+    assert '"pay"' in manifest
 
 
 def test_model_error_leaves_a_resumable_run() -> None:

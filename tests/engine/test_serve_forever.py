@@ -83,7 +83,7 @@ def test_serve_forever_resumes_decided_runs_until_sigterm(
     )
 
 
-def test_serve_forever_works_on_at_most_at_once_runs() -> None:
+async def test_serve_forever_works_on_at_most_at_once_runs() -> None:
     """`max_concurrent_runs` limits the runs in progress."""
 
     at_once, most = 0, 0
@@ -99,32 +99,27 @@ def test_serve_forever_works_on_at_most_at_once_runs() -> None:
         at_once -= 1
         return what
 
-    async def scenario() -> None:
-        script: Script = {"go": [[call("work", what="x")], "end"]}
-        store = MemoryStore()
-        runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
-        for number in range(7):
-            outcome = await runner.start(
-                "go", run_id=f"r{number}", should_pause=lambda: True
-            )
-            assert isinstance(outcome, Suspended)
-        stop = asyncio.Event()
-        serving = runner.serve_forever(interval=0.01, max_concurrent_runs=3, stop=stop)
-        task = asyncio.create_task(serving)
-        await asyncio.to_thread(wait_until, lambda: at_once == 3)
-        await asyncio.sleep(0.1)
-        assert 3 == most
-        gate.set()
-        looking = Runner([], store=store)
-        for number in range(7):
-            await asyncio.to_thread(
-                wait_until, partial(is_finished, looking, f"r{number}")
-            )
-        stop.set()
-        await task
-        assert 3 == most
-
-    asyncio.run(scenario())
+    script: Script = {"go": [[call("work", what="x")], "end"]}
+    store = MemoryStore()
+    runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
+    for number in range(7):
+        outcome = await runner.start(
+            "go", run_id=f"r{number}", should_pause=lambda: True
+        )
+        assert isinstance(outcome, Suspended)
+    stop = asyncio.Event()
+    serving = runner.serve_forever(interval=0.01, max_concurrent_runs=3, stop=stop)
+    task = asyncio.create_task(serving)
+    await asyncio.to_thread(wait_until, lambda: at_once == 3)
+    await asyncio.sleep(0.1)
+    assert 3 == most
+    gate.set()
+    looking = Runner([], store=store)
+    for number in range(7):
+        await asyncio.to_thread(wait_until, partial(is_finished, looking, f"r{number}"))
+    stop.set()
+    await task
+    assert 3 == most
 
 
 def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:

@@ -39,55 +39,46 @@ class SlowStore(MemoryStore):
         return await super().create(key, body)
 
 
-def test_call_does_not_rely_on_the_create_of_another_call() -> None:
+async def test_call_does_not_rely_on_the_create_of_another_call() -> None:
     """The create of the other call may fail; both return the same attachment."""
 
-    async def scenario() -> None:
-        store = SlowStore()
-        files = RunFiles(Objects(store), "r1", "nonce")
-        first, second = await asyncio.gather(
-            files.add([PHOTO]), files.add([PHOTO]), return_exceptions=True
-        )
-        assert isinstance(first, StoreError)
-        assert second is None
-        assert 1 == len(await store.keys("runs/r1/x/", "", 9))
-
-    asyncio.run(scenario())
+    store = SlowStore()
+    files = RunFiles(Objects(store), "r1", "nonce")
+    first, second = await asyncio.gather(
+        files.add([PHOTO]), files.add([PHOTO]), return_exceptions=True
+    )
+    assert isinstance(first, StoreError)
+    assert second is None
+    assert 1 == len(await store.keys("runs/r1/x/", "", 9))
 
 
-def test_failed_attachment_is_created_by_a_repeat() -> None:
+async def test_failed_attachment_is_created_by_a_repeat() -> None:
     """It counts for the limit, but not as stored."""
 
-    async def scenario() -> None:
-        store = SlowStore()
-        store.may_fail.set()
-        files = RunFiles(Objects(store), "r1", "nonce")
-        with pytest.raises(StoreUnavailable):
-            await files.add([PHOTO])
+    store = SlowStore()
+    store.may_fail.set()
+    files = RunFiles(Objects(store), "r1", "nonce")
+    with pytest.raises(StoreUnavailable):
         await files.add([PHOTO])
-        assert 1 == len(await store.keys("runs/r1/x/", "", 9))
+    await files.add([PHOTO])
+    assert 1 == len(await store.keys("runs/r1/x/", "", 9))
 
-    asyncio.run(scenario())
 
-
-def test_request_waits_for_the_claim_after_the_attachments_were_read() -> None:
+async def test_request_waits_for_the_claim_after_the_attachments_were_read() -> None:
     """The process may have been frozen while it read them."""
 
-    async def scenario() -> None:
-        files = MemoryFiles({PHOTO.digest: PHOTO.data})
-        message = {"role": "user", "content": [PHOTO.attachment.part]}
-        request = ModelRequest(messages=(Message.from_mapping(message),))
-        answers = [True, False, False]
-        asked = 0
+    files = MemoryFiles({PHOTO.digest: PHOTO.data})
+    message = {"role": "user", "content": [PHOTO.attachment.part]}
+    request = ModelRequest(messages=(Message.from_mapping(message),))
+    answers = [True, False, False]
+    asked = 0
 
-        def may_request() -> bool:
-            nonlocal asked
-            asked += 1
-            return answers.pop()
+    def may_request() -> bool:
+        nonlocal asked
+        asked += 1
+        return answers.pop()
 
-        filled = await with_files(request, files, may_request)
+    filled = await with_files(request, files, may_request)
 
-        assert 3 == asked
-        assert {digest_of(PHOTO.data): PHOTO.data} == dict(filled.files)
-
-    asyncio.run(scenario())
+    assert 3 == asked
+    assert {digest_of(PHOTO.data): PHOTO.data} == dict(filled.files)

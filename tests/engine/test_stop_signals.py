@@ -173,11 +173,8 @@ def test_cancelled_serve_forever_restores_the_handlers(host_signals: list[int]) 
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_option_of_a_wrong_type_is_invalid_input(options: dict[str, Any]) -> None:
+async def test_option_of_a_wrong_type_is_invalid_input(options: dict[str, Any]) -> None:
     [name] = options
 
-    async def scenario() -> None:
-        with pytest.raises(InvalidInput, match=f"^{name} must be "):
-            await make_runner().serve_forever(**options)
-
-    asyncio.run(scenario())
+    with pytest.raises(InvalidInput, match=f"^{name} must be "):
+        await make_runner().serve_forever(**options)

@@ -292,7 +292,7 @@ def test_a_loop_that_is_left_gives_up_the_claim_and_loses_nothing() -> None:
     assert 1 == len(agent.model.requests)
 
 
-def test_an_asynchronous_stream_that_is_closed_gives_up_the_claim() -> None:
+async def test_an_asynchronous_stream_that_is_closed_gives_up_the_claim() -> None:
     began = asyncio.Event()
 
     class Endless:
@@ -305,22 +305,19 @@ def test_an_asynchronous_stream_that_is_closed_gives_up_the_claim() -> None:
             await asyncio.Event().wait()
             raise AssertionError
 
-    async def scenario() -> None:
-        store = MemoryStore()
-        runner = AsyncRunner(Agent("a", model=Endless()), store=store)
-        async with runner.stream("go", run_id="r1") as stream:
-            async for event in stream:
-                if isinstance(event, TextDelta):
-                    break
-        assert began.is_set()
-        assert "running" != (await runner.look("r1")).status
-        with pytest.raises(ContinuationsError, match="was closed before its end"):
-            _ = stream.outcome
-        assert [] == await stream.read()
-        other = AsyncRunner(Agent("a", model=ScriptedModel(["end"])), store=store)
-        assert isinstance(await other.resume("r1"), Finished)
-
-    asyncio.run(scenario())
+    store = MemoryStore()
+    runner = AsyncRunner(Agent("a", model=Endless()), store=store)
+    async with runner.stream("go", run_id="r1") as stream:
+        async for event in stream:
+            if isinstance(event, TextDelta):
+                break
+    assert began.is_set()
+    assert "running" != (await runner.look("r1")).status
+    with pytest.raises(ContinuationsError, match="was closed before its end"):
+        _ = stream.outcome
+    assert [] == await stream.read()
+    other = AsyncRunner(Agent("a", model=ScriptedModel(["end"])), store=store)
+    assert isinstance(await other.resume("r1"), Finished)
 
 
 def test_a_loop_that_is_left_while_a_tool_runs_keeps_its_result() -> None:
@@ -479,27 +476,22 @@ def test_a_runner_with_a_listener_tells_the_events_of_its_sweeps() -> None:
     assert of_type(heard, CallProgress)
 
 
-def test_live_events_are_left_out_while_too_many_are_unread(
+async def test_live_events_are_left_out_while_too_many_are_unread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A reader that does not read costs bounded memory, and misses no stored event."""
     monkeypatch.setattr(event_listeners, "MAX_UNREAD", 3)
     text = " ".join(str(number) for number in range(50))
 
-    async def scenario() -> None:
-        runner = AsyncRunner(
-            Agent("a", model=ScriptedModel([text])), store=MemoryStore()
-        )
-        stream = runner.stream("go", run_id="r1")
-        events = await stream.read()
-        while not (await runner.look("r1")).status == "finished":  # noqa: ASYNC110, SIM201
-            await asyncio.sleep(0)
-        while more := await stream.read():
-            events += more
-        assert stored(events) == [each async for each in runner.events("r1")]
-        assert len(of_type(events, TextDelta)) <= 3
-
-    asyncio.run(scenario())
+    runner = AsyncRunner(Agent("a", model=ScriptedModel([text])), store=MemoryStore())
+    stream = runner.stream("go", run_id="r1")
+    events = await stream.read()
+    while not (await runner.look("r1")).status == "finished":  # noqa: ASYNC110, SIM201
+        await asyncio.sleep(0)
+    while more := await stream.read():
+        events += more
+    assert stored(events) == [each async for each in runner.events("r1")]
+    assert len(of_type(events, TextDelta)) <= 3
 
 
 @pytest.mark.parametrize("where", ["runner", "start", "resume", "send"])

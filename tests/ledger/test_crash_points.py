@@ -38,7 +38,6 @@ from tests.ledger.runs import (
     all_keys,
     make_wait,
     make_wait_id,
-    run_async,
     store_suspended_run,
     with_message,
 )
@@ -143,94 +142,83 @@ def wait_id_of(kind: str) -> str:
 
 
 @pytest.mark.parametrize(("kind", "verdict", "other"), DECISION_CASES)
-def test_decide_repeated_after_any_crash_records_one_decision(
+async def test_decide_repeated_after_any_crash_records_one_decision(
     kind: str, verdict: Verdict, other: Verdict
 ) -> None:
     """The decision is recorded or the wait is open; a repeat records it."""
     wait = wait_id_of(kind)
 
-    async def scenario() -> None:
-        deed = decide_action(verdict, 1, wait)
-        for point, store in await stores_after_crashes(
-            lambda: store_with_wait(kind), deed
-        ):
-            # Given the store after the crash
-            stood = await check_wait(store, wait)
+    deed = decide_action(verdict, 1, wait)
+    for point, store in await stores_after_crashes(lambda: store_with_wait(kind), deed):
+        # Given the store after the crash
+        stood = await check_wait(store, wait)
 
-            # When the client repeats the request
-            again = await decide(
-                Objects(store),
-                wait,
-                verdict,
-                now=seconds_after_start(1),
-                decision_id=make_ulid(2),
-            )
+        # When the client repeats the request
+        again = await decide(
+            Objects(store),
+            wait,
+            verdict,
+            now=seconds_after_start(1),
+            decision_id=make_ulid(2),
+        )
 
-            # Then its decision is recorded with a marker, and no wait is listed
-            assert again == await check_wait(store, wait), point
-            assert stood in (None, again), point
-            assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX), point
+        # Then its decision is recorded with a marker, and no wait is listed
+        assert again == await check_wait(store, wait), point
+        assert stood in (None, again), point
+        assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX), point
 
-            # And another decider gets that decision
-            with pytest.raises(AlreadyDecided) as caught:
-                await decide_action(other, 3, wait)(Objects(store))
-            assert again == caught.value.decision
-
-    run_async(scenario())
+        # And another decider gets that decision
+        with pytest.raises(AlreadyDecided) as caught:
+            await decide_action(other, 3, wait)(Objects(store))
+        assert again == caught.value.decision
 
 
 @pytest.mark.parametrize(("kind", "verdict", "other"), DECISION_CASES)
-def test_other_decision_after_any_crash_loses_to_a_recorded_one(
+async def test_other_decision_after_any_crash_loses_to_a_recorded_one(
     kind: str, verdict: Verdict, other: Verdict
 ) -> None:
     """A second decision succeeds only if the first was not recorded."""
     wait = wait_id_of(kind)
 
-    async def scenario() -> None:
-        deed = decide_action(verdict, 1, wait)
-        for point, store in await stores_after_crashes(
-            lambda: store_with_wait(kind), deed
-        ):
-            stood = await check_wait(store, wait)
-            try:
-                reading: object = await decide_action(other, 2, wait)(Objects(store))
-            except AlreadyDecided as error:
-                reading = error.decision
-            recorded = await check_wait(store, wait)
+    deed = decide_action(verdict, 1, wait)
+    for point, store in await stores_after_crashes(lambda: store_with_wait(kind), deed):
+        stood = await check_wait(store, wait)
+        try:
+            reading: object = await decide_action(other, 2, wait)(Objects(store))
+        except AlreadyDecided as error:
+            reading = error.decision
+        recorded = await check_wait(store, wait)
 
-            assert recorded is not None, point
-            assert recorded == reading, point
-            assert stood in (None, recorded), point
-            assert make_ulid(2 if stood is None else 1) == recorded.id, point
-
-    run_async(scenario())
+        assert recorded is not None, point
+        assert recorded == reading, point
+        assert stood in (None, recorded), point
+        assert make_ulid(2 if stood is None else 1) == recorded.id, point
 
 
 @pytest.mark.parametrize(("kind", "verdict", "_"), DECISION_CASES)
-def test_decide_survives_two_crashes(kind: str, verdict: Verdict, _: Verdict) -> None:
+async def test_decide_survives_two_crashes(
+    kind: str, verdict: Verdict, _: Verdict
+) -> None:
     wait = wait_id_of(kind)
 
-    async def scenario() -> None:
-        for (first, one), (second, two) in product(
-            product(range(1, 8), MOMENTS), product(range(1, 8), MOMENTS)
-        ):
-            store = await store_with_wait(kind)
-            died = await crash_at(store, decide_action(verdict, 1, wait), first, one)
-            died &= await crash_at(store, decide_action(verdict, 2, wait), second, two)
-            if not died:
-                continue
-            stood = await check_wait(store, wait)
-            again = await decide_action(verdict, 3, wait)(Objects(store))
+    for (first, one), (second, two) in product(
+        product(range(1, 8), MOMENTS), product(range(1, 8), MOMENTS)
+    ):
+        store = await store_with_wait(kind)
+        died = await crash_at(store, decide_action(verdict, 1, wait), first, one)
+        died &= await crash_at(store, decide_action(verdict, 2, wait), second, two)
+        if not died:
+            continue
+        stood = await check_wait(store, wait)
+        again = await decide_action(verdict, 3, wait)(Objects(store))
 
-            assert again == await check_wait(store, wait)
-            assert stood in (None, again)
-            assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX)
-
-    run_async(scenario())
+        assert again == await check_wait(store, wait)
+        assert stood in (None, again)
+        assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX)
 
 
 @pytest.mark.parametrize("kind", ["shown", "hidden"])
-def test_crash_of_a_losing_decider_keeps_the_first_decision(kind: str) -> None:
+async def test_crash_of_a_losing_decider_keeps_the_first_decision(kind: str) -> None:
     """This holds also while the loser deletes its own marker."""
     wait = make_wait_id(1)
 
@@ -241,41 +229,35 @@ def test_crash_of_a_losing_decider_keeps_the_first_decision(kind: str) -> None:
         await waits.create(Objects(store), [make_wait(1)])
         return store
 
-    async def scenario() -> None:
-        async def loses(objects: Objects) -> None:
-            with pytest.raises(AlreadyDecided):
-                await decide_action(Approve(by="kim"), 1, wait)(objects)
+    async def loses(objects: Objects) -> None:
+        with pytest.raises(AlreadyDecided):
+            await decide_action(Approve(by="kim"), 1, wait)(objects)
 
-        for point, store in await stores_after_crashes(decided, loses):
-            recorded = await check_wait(store, wait)
-            assert recorded is not None, point
-            assert make_ulid(9) == recorded.id, point
-            await loses(Objects(store))
-            assert recorded == await check_wait(store, wait), point
-            assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX), point
-
-    run_async(scenario())
+    for point, store in await stores_after_crashes(decided, loses):
+        recorded = await check_wait(store, wait)
+        assert recorded is not None, point
+        assert make_ulid(9) == recorded.id, point
+        await loses(Objects(store))
+        assert recorded == await check_wait(store, wait), point
+        assert [] == await all_keys(Objects(store), layout.WAITS_PREFIX), point
 
 
-def test_recreate_missing_waits_survives_any_crash() -> None:
+async def test_recreate_missing_waits_survives_any_crash() -> None:
     """The wait is listed, or is found by its id."""
 
-    async def scenario() -> None:
-        wait = make_wait(1)
+    wait = make_wait(1)
 
-        async def recreate(objects: Objects) -> None:
-            await waits.recreate_missing(objects, [wait])
+    async def recreate(objects: Objects) -> None:
+        await waits.recreate_missing(objects, [wait])
 
-        for _, store in await stores_after_crashes(
-            lambda: store_with_wait("hidden"), recreate
-        ):
-            assert await check_wait(store, wait.id) is None
-            await recreate(Objects(store))
-            assert [layout.wait_key(wait.id)] == await all_keys(
-                Objects(store), layout.WAITS_PREFIX
-            )
-
-    run_async(scenario())
+    for _, store in await stores_after_crashes(
+        lambda: store_with_wait("hidden"), recreate
+    ):
+        assert await check_wait(store, wait.id) is None
+        await recreate(Objects(store))
+        assert [layout.wait_key(wait.id)] == await all_keys(
+            Objects(store), layout.WAITS_PREFIX
+        )
 
 
 # Posting ------------------------------------------------------------------------
@@ -302,7 +284,7 @@ async def check_inbox(store: MemoryStore) -> tuple[InboxMessage, ...]:
 
 
 @pytest.mark.parametrize("there", [0, 1, 2])
-def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
+async def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
     """A message is posted with its marker, or is not posted."""
 
     async def made() -> MemoryStore:
@@ -311,43 +293,37 @@ def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> None:
             await post(Objects(store), RUN, make_inbox_message(10 + number))
         return store
 
-    async def scenario() -> None:
-        for point, store in await stores_after_crashes(
-            made, lambda objects: post(objects, RUN, make_inbox_message(1))
-        ):
-            before = await check_inbox(store)
-            assert len(before) in (there, there + 1), point
+    for point, store in await stores_after_crashes(
+        made, lambda objects: post(objects, RUN, make_inbox_message(1))
+    ):
+        before = await check_inbox(store)
+        assert len(before) in (there, there + 1), point
 
-            again = await post(Objects(store), RUN, make_inbox_message(2))
+        again = await post(Objects(store), RUN, make_inbox_message(2))
 
-            assert (*before, again) == await check_inbox(store), point
-
-    run_async(scenario())
+        assert (*before, again) == await check_inbox(store), point
 
 
-def test_post_that_lost_its_number_survives_any_crash() -> None:
+async def test_post_that_lost_its_number_survives_any_crash() -> None:
     """If another message took the number, the next one is tried."""
 
-    async def scenario() -> None:
-        for number, moment in product(range(1, MAX_REQUESTS), MOMENTS):
-            store = await store_with_wait("shown")
+    for number, moment in product(range(1, MAX_REQUESTS), MOMENTS):
+        store = await store_with_wait("shown")
 
-            async def rival(objects: MemoryStore = store) -> None:
-                await post(Objects(objects), RUN, make_inbox_message(9))
+        async def rival(objects: MemoryStore = store) -> None:
+            await post(Objects(objects), RUN, make_inbox_message(9))
 
-            faulty = FaultyStore(store, at(number, crashed(moment)))
-            objects = Objects(_RivalStore(faulty, rival))
-            try:
-                await post(objects, RUN, make_inbox_message(1))
-            except Crash:
-                pass
-            else:
-                assert 2 == len(await check_inbox(store))
-                assert 2 == len(await drop_done_markers(store))
-            texts = [each.message.content for each in await check_inbox(store)]
-            assert texts in ([], ["letter 9"], ["letter 9", "letter 1"])
-
-    run_async(scenario())
+        faulty = FaultyStore(store, at(number, crashed(moment)))
+        objects = Objects(_RivalStore(faulty, rival))
+        try:
+            await post(objects, RUN, make_inbox_message(1))
+        except Crash:
+            pass
+        else:
+            assert 2 == len(await check_inbox(store))
+            assert 2 == len(await drop_done_markers(store))
+        texts = [each.message.content for each in await check_inbox(store)]
+        assert texts in ([], ["letter 9"], ["letter 9", "letter 1"])
 
 
 class _RivalStore:
@@ -381,7 +357,7 @@ def make_cancel_request(number: int) -> CancelRequest:
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_cancel_repeated_after_any_crash_keeps_the_first_request(
+async def test_cancel_repeated_after_any_crash_keeps_the_first_request(
     *, there: bool
 ) -> None:
     """The first recorded request is kept and has its marker."""
@@ -392,28 +368,23 @@ def test_cancel_repeated_after_any_crash_keeps_the_first_request(
             await record_cancel_request(Objects(store), RUN, make_cancel_request(9))
         return store
 
-    async def scenario() -> None:
-        for point, store in await stores_after_crashes(
-            made,
-            lambda objects: record_cancel_request(objects, RUN, make_cancel_request(1)),
-        ):
-            stood = await read_cancel_request(Objects(store), RUN)
-            if stood is not None:
-                assert stood.marker in await drop_done_markers(store), point
+    for point, store in await stores_after_crashes(
+        made,
+        lambda objects: record_cancel_request(objects, RUN, make_cancel_request(1)),
+    ):
+        stood = await read_cancel_request(Objects(store), RUN)
+        if stood is not None:
+            assert stood.marker in await drop_done_markers(store), point
 
-            again = await record_cancel_request(
-                Objects(store), RUN, make_cancel_request(2)
-            )
+        again = await record_cancel_request(Objects(store), RUN, make_cancel_request(2))
 
-            assert again == await read_cancel_request(Objects(store), RUN), point
-            assert again.marker in await drop_done_markers(store), point
-            assert stood in (None, again), point
-            assert not there or make_ulid(9) == again.id, point
-
-    run_async(scenario())
+        assert again == await read_cancel_request(Objects(store), RUN), point
+        assert again.marker in await drop_done_markers(store), point
+        assert stood in (None, again), point
+        assert not there or make_ulid(9) == again.id, point
 
 
-def test_repeated_cancel_request_survives_any_crash() -> None:
+async def test_repeated_cancel_request_survives_any_crash() -> None:
     """A repeat with the same id does not delete its own marker."""
 
     async def made() -> MemoryStore:
@@ -421,22 +392,19 @@ def test_repeated_cancel_request_survives_any_crash() -> None:
         await record_cancel_request(Objects(store), RUN, make_cancel_request(1))
         return store
 
-    async def scenario() -> None:
-        for point, store in await stores_after_crashes(
-            made,
-            lambda objects: record_cancel_request(objects, RUN, make_cancel_request(1)),
-        ):
-            stood = await read_cancel_request(Objects(store), RUN)
-            assert stood is not None, point
-            assert stood.marker in await drop_done_markers(store), point
-
-    run_async(scenario())
+    for point, store in await stores_after_crashes(
+        made,
+        lambda objects: record_cancel_request(objects, RUN, make_cancel_request(1)),
+    ):
+        stood = await read_cancel_request(Objects(store), RUN)
+        assert stood is not None, point
+        assert stood.marker in await drop_done_markers(store), point
 
 
 # Appending ------------------------------------------------------------------------
 
 
-def test_append_is_atomic_at_any_crash() -> None:
+async def test_append_is_atomic_at_any_crash() -> None:
     """After a crash, the run has the old state or the new one."""
 
     async def made() -> MemoryStore:
@@ -455,19 +423,16 @@ def test_append_is_atomic_at_any_crash() -> None:
         state = replace(state, run=replace(state.run, status="running"))
         await versions.append(loaded, state, at=MOMENT)
 
-    async def scenario() -> None:
-        numbers: set[int] = set()
-        for point, store in await stores_after_crashes(made, appends):
-            newest = await Versions(Objects(store), RUN).load_newest()
-            numbers.add(newest.number)
-            new = newest.number == 7
-            assert new == (newest.state.run.status == "running"), point
-            last = newest.state.logs["f1"].messages[-1].content
-            assert ("the next" if new else "message 6") == last, point
+    numbers: set[int] = set()
+    for point, store in await stores_after_crashes(made, appends):
+        newest = await Versions(Objects(store), RUN).load_newest()
+        numbers.add(newest.number)
+        new = newest.number == 7
+        assert new == (newest.state.run.status == "running"), point
+        last = newest.state.logs["f1"].messages[-1].content
+        assert ("the next" if new else "message 6") == last, point
 
-            await appends(Objects(store))
-            again = await Versions(Objects(store), RUN).load_newest()
-            assert newest.number + 1 == again.number, point
-        assert {6, 7} == numbers
-
-    run_async(scenario())
+        await appends(Objects(store))
+        again = await Versions(Objects(store), RUN).load_newest()
+        assert newest.number + 1 == again.number, point
+    assert {6, 7} == numbers

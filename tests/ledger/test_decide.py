@@ -101,44 +101,38 @@ async def assert_undecided(objects: Objects, wait: str | None = None) -> None:
     ("verdict", "kind"),
     [(APPROVE, "approve"), (Approve(), "approve"), (DENY, "deny"), (Deny(), "deny")],
 )
-def test_decision_is_recorded_with_all_its_fields(
+async def test_decision_is_recorded_with_all_its_fields(
     verdict: Approve | Deny, kind: str
 ) -> None:
     """The record has the person, the time, the reason and the digest."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        wait = make_wait()
-        await store_suspended_run(objects, wait)
+    objects = make_objects()
+    wait = make_wait()
+    await store_suspended_run(objects, wait)
 
-        made = await decide_wait(objects, verdict, now=seconds_after_start(3))
+    made = await decide_wait(objects, verdict, now=seconds_after_start(3))
 
-        assert made == await read_decision(objects, wait.id)
-        assert (wait.id, kind, seconds_after_start(3)) == (
-            made.wait_id,
-            made.kind,
-            made.at,
-        )
-        assert (verdict.by, verdict.reason) == (made.by, made.reason)
-        assert (wait.digest, None, None) == (made.digest, made.arguments, made.value)
-        assert [] == await all_keys(objects, layout.WAITS_PREFIX)
-        assert [made.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
-
-    run_async(scenario())
+    assert made == await read_decision(objects, wait.id)
+    assert (wait.id, kind, seconds_after_start(3)) == (
+        made.wait_id,
+        made.kind,
+        made.at,
+    )
+    assert (verdict.by, verdict.reason) == (made.by, made.reason)
+    assert (wait.digest, None, None) == (made.digest, made.arguments, made.value)
+    assert [] == await all_keys(objects, layout.WAITS_PREFIX)
+    assert [made.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
 
 
-def test_decide_appends_no_version() -> None:
+async def test_decide_appends_no_version() -> None:
     """Recording a decision and resuming a run are separate steps."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        loaded = await store_suspended_run(objects, make_wait())
-        await decide_wait(objects, APPROVE)
+    objects = make_objects()
+    loaded = await store_suspended_run(objects, make_wait())
+    await decide_wait(objects, APPROVE)
 
-        newest = await Versions(objects, RUN).load_newest()
-        assert (1, loaded.state) == (newest.number, newest.state)
-
-    run_async(scenario())
+    newest = await Versions(objects, RUN).load_newest()
+    assert (1, loaded.state) == (newest.number, newest.state)
 
 
 @pytest.mark.parametrize(
@@ -153,39 +147,33 @@ def test_decide_appends_no_version() -> None:
     ],
 )
 @pytest.mark.parametrize("seconds", [0, 5, 10**6])
-def test_repeated_decision_is_a_success(verdict: Verdict, seconds: int) -> None:
+async def test_repeated_decision_is_a_success(verdict: Verdict, seconds: int) -> None:
     """A repeat succeeds at once, later, and after the deadline."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
-        first = await decide_wait(objects, verdict)
-        before = await all_keys(objects)
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
+    first = await decide_wait(objects, verdict)
+    before = await all_keys(objects)
 
-        again = await decide_wait(
-            objects, verdict, ulid_number=2, now=seconds_after_start(seconds)
-        )
+    again = await decide_wait(
+        objects, verdict, ulid_number=2, now=seconds_after_start(seconds)
+    )
 
-        assert first == again
-        assert before == await all_keys(objects)
-
-    run_async(scenario())
+    assert first == again
+    assert before == await all_keys(objects)
 
 
-def test_repeated_decision_with_the_same_id_is_a_success() -> None:
+async def test_repeated_decision_with_the_same_id_is_a_success() -> None:
     """A repeat may have the same id and time."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        first = await decide_wait(objects, APPROVE)
-        # Given the wait's object is still there: its delete was lost
-        await waits.create(objects, [make_wait()])
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    first = await decide_wait(objects, APPROVE)
+    # Given the wait's object is still there: its delete was lost
+    await waits.create(objects, [make_wait()])
 
-        assert first == await decide_wait(objects, APPROVE)
-        assert [first.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
-
-    run_async(scenario())
+    assert first == await decide_wait(objects, APPROVE)
+    assert [first.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
 
 
 DIFFERENT_DECISIONS = [
@@ -202,102 +190,87 @@ DIFFERENT_DECISIONS = [
 
 @pytest.mark.parametrize(("first", "second"), DIFFERENT_DECISIONS)
 @pytest.mark.parametrize("left", [False, True])
-def test_second_decision_gets_already_decided_with_the_first(
+async def test_second_decision_gets_already_decided_with_the_first(
     first: Verdict, second: Verdict, *, left: bool
 ) -> None:
     """This holds also if a crash left the object of the decided wait."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        recorded = await decide_wait(objects, first)
-        if left:
-            await waits.create(objects, [make_wait()])
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    recorded = await decide_wait(objects, first)
+    if left:
+        await waits.create(objects, [make_wait()])
 
-        with pytest.raises(AlreadyDecided) as caught:
-            await decide_wait(
-                objects, second, ulid_number=2, now=seconds_after_start(9)
-            )
+    with pytest.raises(AlreadyDecided) as caught:
+        await decide_wait(objects, second, ulid_number=2, now=seconds_after_start(9))
 
-        assert recorded == caught.value.decision
-        assert (RUN, make_wait_id()) == (caught.value.run_id, caught.value.wait_id)
-        text = str(caught.value)
-        assert f"{DECISION_WORDS[recorded.kind].lower()} " in text
-        assert f"at {readable_time(recorded.at)}. " in text
-        assert "error.decision, and resume the run." in text
-        assert recorded == await read_decision(objects, make_wait_id())
-        assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
-        assert [] == await all_keys(objects, layout.WAITS_PREFIX)
-
-    run_async(scenario())
+    assert recorded == caught.value.decision
+    assert (RUN, make_wait_id()) == (caught.value.run_id, caught.value.wait_id)
+    text = str(caught.value)
+    assert f"{DECISION_WORDS[recorded.kind].lower()} " in text
+    assert f"at {readable_time(recorded.at)}. " in text
+    assert "error.decision, and resume the run." in text
+    assert recorded == await read_decision(objects, make_wait_id())
+    assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
+    assert [] == await all_keys(objects, layout.WAITS_PREFIX)
 
 
-def test_key_order_does_not_make_another_edit() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        first = await decide_wait(objects, Approve(arguments={"cents": 1, "to": "x"}))
+async def test_key_order_does_not_make_another_edit() -> None:
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    first = await decide_wait(objects, Approve(arguments={"cents": 1, "to": "x"}))
 
-        again = await decide_wait(
-            objects, Approve(arguments={"to": "x", "cents": 1}), ulid_number=2
-        )
-        assert first == again
-
-    run_async(scenario())
+    again = await decide_wait(
+        objects, Approve(arguments={"to": "x", "cents": 1}), ulid_number=2
+    )
+    assert first == again
 
 
 # Races ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_exactly_one_of_opposite_decisions_is_recorded(*, shown: bool) -> None:
+async def test_exactly_one_of_opposite_decisions_is_recorded(*, shown: bool) -> None:
     """Twenty people decide at once; also before the wait is listed."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait(), announce_waits=shown)
-        verdicts = [
-            (Approve if number % 2 else Deny)(by=f"person {number}")
-            for number in range(20)
-        ]
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait(), announce_waits=shown)
+    verdicts = [
+        (Approve if number % 2 else Deny)(by=f"person {number}") for number in range(20)
+    ]
 
-        results = await asyncio.gather(
-            *(
-                decide_wait(objects, verdict, ulid_number=n)
-                for n, verdict in enumerate(verdicts)
-            ),
-            return_exceptions=True,
-        )
+    results = await asyncio.gather(
+        *(
+            decide_wait(objects, verdict, ulid_number=n)
+            for n, verdict in enumerate(verdicts)
+        ),
+        return_exceptions=True,
+    )
 
-        recorded = await read_decision(objects, make_wait_id())
-        won = [each for each in results if isinstance(each, Decision)]
-        lost = [each for each in results if isinstance(each, AlreadyDecided)]
-        assert [recorded] == won
-        assert [recorded] * 19 == [each.decision for each in lost]
-        assert recorded is not None
-        assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
-        assert [] == await all_keys(objects, layout.WAITS_PREFIX)
-
-    run_async(scenario())
+    recorded = await read_decision(objects, make_wait_id())
+    won = [each for each in results if isinstance(each, Decision)]
+    lost = [each for each in results if isinstance(each, AlreadyDecided)]
+    assert [recorded] == won
+    assert [recorded] * 19 == [each.decision for each in lost]
+    assert recorded is not None
+    assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
+    assert [] == await all_keys(objects, layout.WAITS_PREFIX)
 
 
-def test_concurrent_equal_decisions_are_one_decision() -> None:
+async def test_concurrent_equal_decisions_are_one_decision() -> None:
     """A double click, or a webhook that is delivered five times, succeeds."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
 
-        results = await asyncio.gather(
-            *(decide_wait(objects, APPROVE, ulid_number=n) for n in range(5))
-        )
+    results = await asyncio.gather(
+        *(decide_wait(objects, APPROVE, ulid_number=n) for n in range(5))
+    )
 
-        recorded = await read_decision(objects, make_wait_id())
-        assert recorded is not None
-        assert [recorded] * 5 == results
-        assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
-
-    run_async(scenario())
+    recorded = await read_decision(objects, make_wait_id())
+    assert recorded is not None
+    assert [recorded] * 5 == results
+    assert [recorded.marker] == await all_keys(objects, layout.MARKERS_PREFIX)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -457,53 +430,47 @@ INVALID_DECISIONS: list[object] = [
 
 
 @pytest.mark.parametrize("verdict", INVALID_DECISIONS)
-def test_invalid_decision_is_refused_and_not_recorded(
+async def test_invalid_decision_is_refused_and_not_recorded(
     verdict: object,
 ) -> None:
     """Only a well-typed `Approve` runs a tool."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
 
-        with pytest.raises(DecisionRefused) as caught:
-            await decide_wait(objects, verdict)
+    with pytest.raises(DecisionRefused) as caught:
+        await decide_wait(objects, verdict)
 
-        assert (RUN, make_wait_id()) == (caught.value.run_id, caught.value.wait_id)
-        await assert_undecided(objects)
-        # And the wait can still be decided
-        assert "approve" == (await decide_wait(objects, APPROVE)).kind
-
-    run_async(scenario())
+    assert (RUN, make_wait_id()) == (caught.value.run_id, caught.value.wait_id)
+    await assert_undecided(objects)
+    # And the wait can still be decided
+    assert "approve" == (await decide_wait(objects, APPROVE)).kind
 
 
 @pytest.mark.parametrize("verdict", INVALID_DECISIONS)
 @pytest.mark.parametrize("kind", ["approve", "deny", "expire", "cancel"])
 @pytest.mark.parametrize("left", [False, True])
-def test_invalid_decision_after_the_end_is_refused(
+async def test_invalid_decision_after_the_end_is_refused(
     verdict: object, kind: str, *, left: bool
 ) -> None:
     """An invalid decision never counts as a repeat of the recorded one."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        if kind in ("approve", "deny"):
-            await decide_wait(objects, Approve() if kind == "approve" else Deny())
-        else:
-            end = next(rival for rival in RIVALS if rival.kind == kind)
-            await end.end_wait(objects, make_wait())
-        if left:
-            await waits.create(objects, [make_wait()])
-        recorded = await read_decision(objects, make_wait_id())
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    if kind in ("approve", "deny"):
+        await decide_wait(objects, Approve() if kind == "approve" else Deny())
+    else:
+        end = next(rival for rival in RIVALS if rival.kind == kind)
+        await end.end_wait(objects, make_wait())
+    if left:
+        await waits.create(objects, [make_wait()])
+    recorded = await read_decision(objects, make_wait_id())
 
-        errors_told = (AlreadyDecided, DecisionRefused, WaitExpired, Cancelled)
-        with pytest.raises(errors_told):
-            await decide_wait(objects, verdict, ulid_number=2)
+    errors_told = (AlreadyDecided, DecisionRefused, WaitExpired, Cancelled)
+    with pytest.raises(errors_told):
+        await decide_wait(objects, verdict, ulid_number=2)
 
-        assert recorded == await read_decision(objects, make_wait_id())
-
-    run_async(scenario())
+    assert recorded == await read_decision(objects, make_wait_id())
 
 
 # Edits ------------------------------------------------------------------------
@@ -521,22 +488,19 @@ def test_invalid_decision_after_the_end_is_refused(
         ({"to": "x" * 100_000}, '{"to":"' + "x" * 100_000 + '"}'),
     ],
 )
-def test_edited_arguments_are_recorded_unchanged(
+async def test_edited_arguments_are_recorded_unchanged(
     arguments: dict[str, Any], stored: str
 ) -> None:
     """Empty arguments are an edit too."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
 
-        await decide_wait(objects, Approve(arguments=arguments))
+    await decide_wait(objects, Approve(arguments=arguments))
 
-        made = await read_decision(objects, make_wait_id())
-        assert made is not None
-        assert stored == made.arguments
-
-    run_async(scenario())
+    made = await read_decision(objects, make_wait_id())
+    assert made is not None
+    assert stored == made.arguments
 
 
 def nested_mapping(levels: int) -> dict[str, Any]:
@@ -584,62 +548,52 @@ def cyclic_mapping() -> dict[str, Any]:
         cyclic_mapping(),
     ],
 )
-def test_invalid_edit_leaves_the_wait_open(
+async def test_invalid_edit_leaves_the_wait_open(
     arguments: dict[str, Any],
 ) -> None:
     """Edited arguments are validated against the stored schema."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
 
-        with pytest.raises(DecisionRefused):
-            await decide_wait(objects, Approve(arguments=arguments))
+    with pytest.raises(DecisionRefused):
+        await decide_wait(objects, Approve(arguments=arguments))
 
-        await assert_undecided(objects)
-        assert (
-            "approve"
-            == (await decide_wait(objects, Approve(arguments={"cents": 1}))).kind
-        )
-
-    run_async(scenario())
+    await assert_undecided(objects)
+    assert (
+        "approve" == (await decide_wait(objects, Approve(arguments={"cents": 1}))).kind
+    )
 
 
-def test_error_of_an_invalid_edit_hides_its_values() -> None:
+async def test_error_of_an_invalid_edit_hides_its_values() -> None:
     """Error messages are logged."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        with pytest.raises(DecisionRefused) as caught:
-            await decide_wait(objects, Approve(arguments={"cents": "my secret"}))
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    with pytest.raises(DecisionRefused) as caught:
+        await decide_wait(objects, Approve(arguments={"cents": "my secret"}))
 
-        assert "cents" in str(caught.value)
-        assert "my secret" not in str(caught.value)
-
-    run_async(scenario())
+    assert "cents" in str(caught.value)
+    assert "my secret" not in str(caught.value)
 
 
-def test_edits_are_checked_against_the_schema_of_the_wait() -> None:
+async def test_edits_are_checked_against_the_schema_of_the_wait() -> None:
     """The schema is the one that was stored at the suspension."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        strict = replace(
-            make_wait(),
-            schema_json='{"type":"object","required":["euros"],"properties":'
-            '{"euros":{"type":"integer","maximum":10}}}',
-        )
-        await store_suspended_run(objects, strict)
-        for arguments in ({}, {"cents": 1}, {"euros": 11}, {"euros": "1"}):
-            with pytest.raises(DecisionRefused):
-                await decide_wait(objects, Approve(arguments=arguments))
-        await assert_undecided(objects)
+    objects = make_objects()
+    strict = replace(
+        make_wait(),
+        schema_json='{"type":"object","required":["euros"],"properties":'
+        '{"euros":{"type":"integer","maximum":10}}}',
+    )
+    await store_suspended_run(objects, strict)
+    for arguments in ({}, {"cents": 1}, {"euros": 11}, {"euros": "1"}):
+        with pytest.raises(DecisionRefused):
+            await decide_wait(objects, Approve(arguments=arguments))
+    await assert_undecided(objects)
 
-        made = await decide_wait(objects, Approve(arguments={"euros": 10}))
-        assert '{"euros":10}' == made.arguments
-
-    run_async(scenario())
+    made = await decide_wait(objects, Approve(arguments={"euros": 10}))
+    assert '{"euros":10}' == made.arguments
 
 
 def test_stored_schema_makes_no_process_fetch_a_url() -> None:
@@ -673,35 +627,29 @@ def test_stored_schema_makes_no_process_fetch_a_url() -> None:
         ({5: "x"}, "arguments cannot be stored"),
     ],
 )
-def test_edit_must_be_json_mapping_even_if_the_schema_allows_all(
+async def test_edit_must_be_json_mapping_even_if_the_schema_allows_all(
     arguments: object, why: str
 ) -> None:
     """Arguments that cannot be stored are refused with the reason."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, replace(make_wait(), schema_json="{}"))
+    objects = make_objects()
+    await store_suspended_run(objects, replace(make_wait(), schema_json="{}"))
 
-        with pytest.raises(DecisionRefused, match=why):
-            await decide_wait(objects, invalid_approval(arguments=arguments))
+    with pytest.raises(DecisionRefused, match=why):
+        await decide_wait(objects, invalid_approval(arguments=arguments))
 
-        await assert_undecided(objects)
-
-    run_async(scenario())
+    await assert_undecided(objects)
 
 
-def test_recorded_edit_does_not_change_with_the_callers_dict() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        arguments = {"cents": 1}
-        made = await decide_wait(objects, Approve(arguments=arguments))
-        arguments["cents"] = 10**9
+async def test_recorded_edit_does_not_change_with_the_callers_dict() -> None:
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    arguments = {"cents": 1}
+    made = await decide_wait(objects, Approve(arguments=arguments))
+    arguments["cents"] = 10**9
 
-        assert made == await read_decision(objects, make_wait_id())
-        assert '{"cents":1}' == made.arguments
-
-    run_async(scenario())
+    assert made == await read_decision(objects, make_wait_id())
+    assert '{"cents":1}' == made.arguments
 
 
 # Unknown outcomes -----------------------------------------------------------------
@@ -727,20 +675,19 @@ UNKNOWN = make_wait_id(1, "unknown")
         ("\ud800", '"\ud800"'),
     ],
 )
-def test_any_json_value_answers_an_unknown_outcome(value: object, stored: str) -> None:
+async def test_any_json_value_answers_an_unknown_outcome(
+    value: object, stored: str
+) -> None:
     """False, zero, null and the empty text are different values."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        loaded = await store_suspended_run(objects, make_wait(1, "unknown"))
+    objects = make_objects()
+    loaded = await store_suspended_run(objects, make_wait(1, "unknown"))
 
-        await decide_wait(objects, Answer(value, by="kim"), wait=UNKNOWN)
+    await decide_wait(objects, Answer(value, by="kim"), wait=UNKNOWN)
 
-        came = (await read_arrivals(objects, loaded.state)).decisions
-        assert stored == came[UNKNOWN].value
-        assert ("answer", "kim") == (came[UNKNOWN].kind, came[UNKNOWN].by)
-
-    run_async(scenario())
+    came = (await read_arrivals(objects, loaded.state)).decisions
+    assert stored == came[UNKNOWN].value
+    assert ("answer", "kim") == (came[UNKNOWN].kind, came[UNKNOWN].by)
 
 
 def test_similar_answers_are_different_decisions() -> None:
@@ -764,17 +711,14 @@ def test_similar_answers_are_different_decisions() -> None:
 
 
 @pytest.mark.parametrize("verdict", [APPROVE, DENY, Approve(), Deny()])
-def test_unknown_outcome_may_be_approved_or_denied(verdict: Verdict) -> None:
+async def test_unknown_outcome_may_be_approved_or_denied(verdict: Verdict) -> None:
     """`Approve` runs the call again; `Deny` does not."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait(1, "unknown"))
-        made = await decide_wait(objects, verdict, wait=UNKNOWN)
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait(1, "unknown"))
+    made = await decide_wait(objects, verdict, wait=UNKNOWN)
 
-        assert made == await read_decision(objects, UNKNOWN)
-
-    run_async(scenario())
+    assert made == await read_decision(objects, UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -796,16 +740,15 @@ def test_unknown_outcome_may_be_approved_or_denied(verdict: Verdict) -> None:
         "",
     ],
 )
-def test_invalid_decision_of_an_unknown_outcome_is_refused(verdict: object) -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait(1, "unknown"))
-        with pytest.raises(DecisionRefused):
-            await decide_wait(objects, verdict, wait=UNKNOWN)
+async def test_invalid_decision_of_an_unknown_outcome_is_refused(
+    verdict: object,
+) -> None:
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait(1, "unknown"))
+    with pytest.raises(DecisionRefused):
+        await decide_wait(objects, verdict, wait=UNKNOWN)
 
-        await assert_undecided(objects, UNKNOWN)
-
-    run_async(scenario())
+    await assert_undecided(objects, UNKNOWN)
 
 
 # Deadlines ------------------------------------------------------------------------
@@ -813,153 +756,127 @@ def test_invalid_decision_of_an_unknown_outcome_is_refused(verdict: object) -> N
 
 @pytest.mark.parametrize("verdict", [APPROVE, DENY, Approve(arguments={"cents": 1})])
 @pytest.mark.parametrize(("seconds", "late"), [(59.999, 0), (60, 0), (60.001, 1)])
-def test_decide_after_the_deadline_raises_wait_expired(
+async def test_decide_after_the_deadline_raises_wait_expired(
     verdict: Verdict, seconds: float, *, late: int
 ) -> None:
     """A late approval is an error, and nothing is recorded."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
-        if not late:
-            await decide_wait(objects, verdict, now=seconds_after_start(seconds))
-            return
-        with pytest.raises(WaitExpired) as caught:
-            await decide_wait(objects, verdict, now=seconds_after_start(seconds))
-        assert (RUN, make_wait_id()) == (caught.value.run_id, caught.value.wait_id)
-        await assert_undecided(objects)
-
-    run_async(scenario())
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
+    if not late:
+        await decide_wait(objects, verdict, now=seconds_after_start(seconds))
+        return
+    with pytest.raises(WaitExpired) as caught:
+        await decide_wait(objects, verdict, now=seconds_after_start(seconds))
+    assert (RUN, make_wait_id()) == (caught.value.run_id, caught.value.wait_id)
+    await assert_undecided(objects)
 
 
-def test_wait_without_deadline_never_expires() -> None:
+async def test_wait_without_deadline_never_expires() -> None:
     """A wait may stay open without a limit."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        made = await decide_wait(
-            objects, APPROVE, now=seconds_after_start(20 * 365 * 86400)
-        )
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    made = await decide_wait(
+        objects, APPROVE, now=seconds_after_start(20 * 365 * 86400)
+    )
 
-        assert "approve" == made.kind
-
-    run_async(scenario())
+    assert "approve" == made.kind
 
 
-def test_late_repeat_gets_the_recorded_decision_after_a_crash() -> None:
+async def test_late_repeat_gets_the_recorded_decision_after_a_crash() -> None:
     """The recorded approval counts, also after the deadline."""
 
-    async def scenario() -> None:
-        # Given a decider that crashed after the decision, before the delete
-        objects = make_objects()
-        wait = make_wait(deadline=seconds_after_start(60))
-        await store_suspended_run(objects, wait)
-        recorded = await decide_wait(objects, APPROVE)
-        await waits.create(objects, [wait])
+    # Given a decider that crashed after the decision, before the delete
+    objects = make_objects()
+    wait = make_wait(deadline=seconds_after_start(60))
+    await store_suspended_run(objects, wait)
+    recorded = await decide_wait(objects, APPROVE)
+    await waits.create(objects, [wait])
 
-        # When the client repeats the decision after the deadline
-        again = await decide_wait(
-            objects, APPROVE, ulid_number=2, now=seconds_after_start(3600)
-        )
+    # When the client repeats the decision after the deadline
+    again = await decide_wait(
+        objects, APPROVE, ulid_number=2, now=seconds_after_start(3600)
+    )
 
-        # Then it gets the recorded decision, and the wait is not listed any more
-        assert recorded == again
-        assert [] == await objects.keys("waits/")
-        with pytest.raises(AlreadyDecided):
-            await decide_wait(
-                objects, DENY, ulid_number=3, now=seconds_after_start(3600)
-            )
-
-    run_async(scenario())
+    # Then it gets the recorded decision, and the wait is not listed any more
+    assert recorded == again
+    assert [] == await objects.keys("waits/")
+    with pytest.raises(AlreadyDecided):
+        await decide_wait(objects, DENY, ulid_number=3, now=seconds_after_start(3600))
 
 
 @pytest.mark.parametrize("rival", RIVALS, ids=lambda rival: rival.kind)
 @pytest.mark.parametrize("verdict", [APPROVE, Approve(arguments={"cents": 1})])
-def test_decide_on_an_ended_wait_raises_the_matching_error(
+async def test_decide_on_an_ended_wait_raises_the_matching_error(
     rival: Rival, verdict: Verdict
 ) -> None:
     """Expiry and cancellation have errors of their own."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        wait = make_wait()
-        await store_suspended_run(objects, wait)
-        await rival.end_wait(objects, wait)
+    objects = make_objects()
+    wait = make_wait()
+    await store_suspended_run(objects, wait)
+    await rival.end_wait(objects, wait)
 
-        with pytest.raises(rival.error):
-            await decide_wait(objects, verdict)
-        assert await find_open_wait(objects, wait.id) is None
-
-    run_async(scenario())
+    with pytest.raises(rival.error):
+        await decide_wait(objects, verdict)
+    assert await find_open_wait(objects, wait.id) is None
 
 
-def test_expiry_and_cancel_keep_an_earlier_decision() -> None:
+async def test_expiry_and_cancel_keep_an_earlier_decision() -> None:
     """The process that closes the wait gets the earlier decision."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        wait = make_wait(deadline=seconds_after_start(60))
-        await store_suspended_run(objects, wait)
-        recorded = await decide_wait(objects, APPROVE)
+    objects = make_objects()
+    wait = make_wait(deadline=seconds_after_start(60))
+    await store_suspended_run(objects, wait)
+    recorded = await decide_wait(objects, APPROVE)
 
-        for kind in ("expire", "cancel"):
-            end = next(rival for rival in RIVALS if rival.kind == kind)
-            assert recorded == await end.end_wait(objects, wait)
-
-    run_async(scenario())
+    for kind in ("expire", "cancel"):
+        end = next(rival for rival in RIVALS if rival.kind == kind)
+        assert recorded == await end.end_wait(objects, wait)
 
 
-def test_close_leaves_no_marker_and_no_wait_object() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        made = await close_wait(
-            objects,
-            make_wait(),
-            "cancel",
-            now=seconds_after_start(1),
-            decision_id=make_ulid(3),
-            reason="enough",
-        )
+async def test_close_leaves_no_marker_and_no_wait_object() -> None:
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    made = await close_wait(
+        objects,
+        make_wait(),
+        "cancel",
+        now=seconds_after_start(1),
+        decision_id=make_ulid(3),
+        reason="enough",
+    )
 
-        assert ("cancel", "enough", None) == (made.kind, made.reason, made.marker)
-        assert [] == await all_keys(objects, layout.WAITS_PREFIX) + await all_keys(
-            objects, layout.MARKERS_PREFIX
-        )
-
-    run_async(scenario())
+    assert ("cancel", "enough", None) == (made.kind, made.reason, made.marker)
+    assert [] == await all_keys(objects, layout.WAITS_PREFIX) + await all_keys(
+        objects, layout.MARKERS_PREFIX
+    )
 
 
 # Waits that are not there -----------------------------------------------------------
 
 
-def test_wait_without_object_is_decided_by_its_version() -> None:
+async def test_wait_without_object_is_decided_by_its_version() -> None:
     """A crash came between the version and the object of its wait."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait(), announce_waits=False)
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait(), announce_waits=False)
 
-        made = await decide_wait(objects, Approve(arguments={"cents": 1}))
+    made = await decide_wait(objects, Approve(arguments={"cents": 1}))
 
-        assert made == await read_decision(objects, make_wait_id())
-        assert [] == await all_keys(objects, layout.WAITS_PREFIX)
-
-    run_async(scenario())
+    assert made == await read_decision(objects, make_wait_id())
+    assert [] == await all_keys(objects, layout.WAITS_PREFIX)
 
 
-def test_find_recreates_a_missing_wait_object() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait(), announce_waits=False)
+async def test_find_recreates_a_missing_wait_object() -> None:
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait(), announce_waits=False)
 
-        assert make_wait() == await find_open_wait(objects, make_wait_id())
-        assert [layout.wait_key(make_wait_id())] == await all_keys(
-            objects, layout.WAITS_PREFIX
-        )
-
-    run_async(scenario())
+    assert make_wait() == await find_open_wait(objects, make_wait_id())
+    assert [layout.wait_key(make_wait_id())] == await all_keys(
+        objects, layout.WAITS_PREFIX
+    )
 
 
 def test_find_does_not_recreate_a_decided_wait() -> None:
@@ -982,197 +899,162 @@ def test_find_does_not_recreate_a_decided_wait() -> None:
 
 
 @pytest.mark.parametrize("verdict", [APPROVE, DENY, None, "true"])
-def test_unknown_wait_id_raises_wait_not_found(verdict: object) -> None:
+async def test_unknown_wait_id_raises_wait_not_found(verdict: object) -> None:
     """A decision is never applied by position, and never ignored."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait(1))
-        before = await all_keys(objects)
-        for name in (
-            make_wait_id(2),
-            make_wait_id(1, "unknown"),
-            make_wait_id(1, run_id="kim-1"),
-            "approval",
-            "",
-            f"{make_wait_id(1)}\n",
-            make_wait_id(1).upper(),
-            "../../x",
-        ):
-            with pytest.raises(WaitNotFound):
-                await decide_wait(objects, verdict, wait=name or "x")
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait(1))
+    before = await all_keys(objects)
+    for name in (
+        make_wait_id(2),
+        make_wait_id(1, "unknown"),
+        make_wait_id(1, run_id="kim-1"),
+        "approval",
+        "",
+        f"{make_wait_id(1)}\n",
+        make_wait_id(1).upper(),
+        "../../x",
+    ):
+        with pytest.raises(WaitNotFound):
+            await decide_wait(objects, verdict, wait=name or "x")
 
-        assert before == await all_keys(objects)
-
-    run_async(scenario())
+    assert before == await all_keys(objects)
 
 
-def test_unknown_wait_and_repeated_decision_cost_no_create() -> None:
+async def test_unknown_wait_and_repeated_decision_cost_no_create() -> None:
     """An invented id, or a webhook that repeats, cannot fill the store with markers."""
 
-    async def scenario() -> None:
-        store = FaultyStore(MemoryStore())
-        objects = make_objects(store)
-        await store_suspended_run(objects, make_wait(1))
-        await decide_wait(objects, APPROVE)
+    store = FaultyStore(MemoryStore())
+    objects = make_objects(store)
+    await store_suspended_run(objects, make_wait(1))
+    await decide_wait(objects, APPROVE)
 
-        store.operations.clear()
-        await decide_wait(objects, APPROVE)
-        for name in (make_wait_id(2), make_wait_id(1, run_id="kim-1")):
-            with pytest.raises(WaitNotFound):
-                await decide_wait(objects, APPROVE, wait=name)
+    store.operations.clear()
+    await decide_wait(objects, APPROVE)
+    for name in (make_wait_id(2), make_wait_id(1, run_id="kim-1")):
+        with pytest.raises(WaitNotFound):
+            await decide_wait(objects, APPROVE, wait=name)
 
-        assert {"read", "keys"} == {each.verb for each in store.operations}
-
-    run_async(scenario())
+    assert {"read", "keys"} == {each.verb for each in store.operations}
 
 
-def test_decide_on_a_damaged_run_raises_corrupt() -> None:
+async def test_decide_on_a_damaged_run_raises_corrupt() -> None:
     """A damaged run is not "no such wait"."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await objects.create(layout.version_key(RUN, 1), b"")
-        with pytest.raises(Corrupt):
-            await decide_wait(objects, APPROVE)
-
-    run_async(scenario())
+    objects = make_objects()
+    await objects.create(layout.version_key(RUN, 1), b"")
+    with pytest.raises(Corrupt):
+        await decide_wait(objects, APPROVE)
 
 
-def test_wait_that_a_newer_version_lacks_is_not_found() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        loaded = await store_suspended_run(objects, make_wait(1), announce_waits=False)
-        await Versions(objects, RUN).append(loaded, make_state(make_wait(2)), at=MOMENT)
+async def test_wait_that_a_newer_version_lacks_is_not_found() -> None:
+    objects = make_objects()
+    loaded = await store_suspended_run(objects, make_wait(1), announce_waits=False)
+    await Versions(objects, RUN).append(loaded, make_state(make_wait(2)), at=MOMENT)
 
-        with pytest.raises(WaitNotFound):
-            await decide_wait(objects, APPROVE)
-        assert (
-            "approve"
-            == (await decide_wait(objects, APPROVE, wait=make_wait_id(2))).kind
-        )
-
-    run_async(scenario())
+    with pytest.raises(WaitNotFound):
+        await decide_wait(objects, APPROVE)
+    assert "approve" == (await decide_wait(objects, APPROVE, wait=make_wait_id(2))).kind
 
 
-def test_each_of_several_waits_is_decided_by_its_own_id() -> None:
+async def test_each_of_several_waits_is_decided_by_its_own_id() -> None:
     """Decisions may come in any order and from several processes."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        group = [make_wait(number) for number in range(1, 6)]
-        loaded = await store_suspended_run(objects, *group)
-        for number in (3, 1, 5):
-            verdict = Approve(by=str(number)) if number != 1 else Deny(by="1")
-            await decide_wait(
-                objects, verdict, wait=make_wait_id(number), ulid_number=number
-            )
+    objects = make_objects()
+    group = [make_wait(number) for number in range(1, 6)]
+    loaded = await store_suspended_run(objects, *group)
+    for number in (3, 1, 5):
+        verdict = Approve(by=str(number)) if number != 1 else Deny(by="1")
+        await decide_wait(
+            objects, verdict, wait=make_wait_id(number), ulid_number=number
+        )
 
-        came = (await read_arrivals(objects, loaded.state)).decisions
-        assert {
-            make_wait_id(n): (k, str(n)) for n, k in ((1, "deny"), (3, "approve"))
-        } | {make_wait_id(5): ("approve", "5")} == {
-            key: (each.kind, each.by) for key, each in came.items()
-        }
-        assert {
-            layout.wait_key(make_wait_id(2)),
-            layout.wait_key(make_wait_id(4)),
-        } == set(await all_keys(objects, layout.WAITS_PREFIX))
-
-    run_async(scenario())
+    came = (await read_arrivals(objects, loaded.state)).decisions
+    assert {make_wait_id(n): (k, str(n)) for n, k in ((1, "deny"), (3, "approve"))} | {
+        make_wait_id(5): ("approve", "5")
+    } == {key: (each.kind, each.by) for key, each in came.items()}
+    assert {
+        layout.wait_key(make_wait_id(2)),
+        layout.wait_key(make_wait_id(4)),
+    } == set(await all_keys(objects, layout.WAITS_PREFIX))
 
 
 # Requests and their order -------------------------------------------------------
 
 
-def test_decide_costs_a_read_two_creates_and_a_delete() -> None:
+async def test_decide_costs_a_read_two_creates_and_a_delete() -> None:
     """There is no listing, and the marker is created before the decision."""
 
-    async def scenario() -> None:
-        store = FaultyStore(MemoryStore())
-        objects = Objects(store)
-        await store_suspended_run(objects, make_wait())
-        store.operations.clear()
+    store = FaultyStore(MemoryStore())
+    objects = Objects(store)
+    await store_suspended_run(objects, make_wait())
+    store.operations.clear()
 
-        made = await decide_wait(objects, Approve(arguments={"cents": 1}))
+    made = await decide_wait(objects, Approve(arguments={"cents": 1}))
 
-        assert [
-            ("read", layout.wait_key(make_wait_id())),
-            ("create", made.marker),
-            ("create", layout.decision_key(make_wait_id())),
-            ("delete", layout.wait_key(make_wait_id())),
-        ] == [(each.verb, each.key) for each in store.operations]
-
-    run_async(scenario())
+    assert [
+        ("read", layout.wait_key(make_wait_id())),
+        ("create", made.marker),
+        ("create", layout.decision_key(make_wait_id())),
+        ("delete", layout.wait_key(make_wait_id())),
+    ] == [(each.verb, each.key) for each in store.operations]
 
 
-def test_repeated_decision_writes_nothing() -> None:
-    async def scenario() -> None:
-        store = FaultyStore(MemoryStore())
-        objects = Objects(store)
-        await store_suspended_run(objects, make_wait())
-        await decide_wait(objects, APPROVE)
-        store.operations.clear()
-        await decide_wait(objects, APPROVE, ulid_number=2)
+async def test_repeated_decision_writes_nothing() -> None:
+    store = FaultyStore(MemoryStore())
+    objects = Objects(store)
+    await store_suspended_run(objects, make_wait())
+    await decide_wait(objects, APPROVE)
+    store.operations.clear()
+    await decide_wait(objects, APPROVE, ulid_number=2)
 
-        verbs = Counter(each.verb for each in store.operations)
-        assert verbs.keys() == {"read"}
-        assert verbs["read"] <= 3
-
-    run_async(scenario())
+    verbs = Counter(each.verb for each in store.operations)
+    assert verbs.keys() == {"read"}
+    assert verbs["read"] <= 3
 
 
-def test_marker_of_a_decision_is_due_at_once() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        made = await decide_wait(objects, APPROVE, now=seconds_after_start(5))
-        marker = layout.parse_marker(made.marker or "")
+async def test_marker_of_a_decision_is_due_at_once() -> None:
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    made = await decide_wait(objects, APPROVE, now=seconds_after_start(5))
+    marker = layout.parse_marker(made.marker or "")
 
-        assert marker is not None
-        assert ("d", make_ulid(1), RUN) == (marker.reason, marker.target, marker.run_id)
-        assert layout.DUE_NOW == marker.due_ms
-
-    run_async(scenario())
+    assert marker is not None
+    assert ("d", make_ulid(1), RUN) == (marker.reason, marker.target, marker.run_id)
+    assert layout.DUE_NOW == marker.due_ms
 
 
-def test_refused_decision_creates_no_marker() -> None:
+async def test_refused_decision_creates_no_marker() -> None:
     """A late one creates a marker, to learn the store's time, and deletes it."""
 
-    async def scenario() -> None:
-        store = FaultyStore(MemoryStore())
-        objects = Objects(store)
-        await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
-        store.operations.clear()
-        with pytest.raises(DecisionRefused):
-            await decide_wait(objects, None, now=MOMENT)
-        assert {"read"} == {each.verb for each in store.operations}
+    store = FaultyStore(MemoryStore())
+    objects = Objects(store)
+    await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
+    store.operations.clear()
+    with pytest.raises(DecisionRefused):
+        await decide_wait(objects, None, now=MOMENT)
+    assert {"read"} == {each.verb for each in store.operations}
 
-        with pytest.raises(WaitExpired):
-            await decide_wait(objects, APPROVE, now=seconds_after_start(61))
-        assert [] == await all_keys(objects, layout.MARKERS_PREFIX)
-
-    run_async(scenario())
+    with pytest.raises(WaitExpired):
+        await decide_wait(objects, APPROVE, now=seconds_after_start(61))
+    assert [] == await all_keys(objects, layout.MARKERS_PREFIX)
 
 
 # A store that fails ----------------------------------------------------------------
 
 
-def test_failed_delete_of_the_wait_object_keeps_the_decision() -> None:
+async def test_failed_delete_of_the_wait_object_keeps_the_decision() -> None:
     """The decision is recorded, although the wait is still listed."""
 
-    async def scenario() -> None:
-        inner = MemoryStore()
-        await store_suspended_run(Objects(inner), make_wait())
-        store = FaultyStore(inner, on("delete", refused(), prefix=layout.WAITS_PREFIX))
+    inner = MemoryStore()
+    await store_suspended_run(Objects(inner), make_wait())
+    store = FaultyStore(inner, on("delete", refused(), prefix=layout.WAITS_PREFIX))
 
-        made = await decide_wait(Objects(store), APPROVE)
+    made = await decide_wait(Objects(store), APPROVE)
 
-        assert made == await read_decision(Objects(inner), make_wait_id())
-        assert made == await decide_wait(Objects(inner), APPROVE, ulid_number=2)
-        assert [] == await all_keys(Objects(inner), layout.WAITS_PREFIX)
-
-    run_async(scenario())
+    assert made == await read_decision(Objects(inner), make_wait_id())
+    assert made == await decide_wait(Objects(inner), APPROVE, ulid_number=2)
+    assert [] == await all_keys(Objects(inner), layout.WAITS_PREFIX)
 
 
 @pytest.mark.parametrize("prefix", [layout.MARKERS_PREFIX, layout.arrivals_prefix(RUN)])
@@ -1180,108 +1062,90 @@ def test_failed_delete_of_the_wait_object_keeps_the_decision() -> None:
     ("error", "named"),
     [(errors.Unavailable, StoreUnavailable), (errors.Denied, StoreDenied)],
 )
-def test_store_error_records_nothing(
+async def test_store_error_records_nothing(
     prefix: str, error: type[errors.StorageError], named: type[Exception]
 ) -> None:
     """The decision can be repeated."""
 
-    async def scenario() -> None:
-        inner = MemoryStore()
-        await store_suspended_run(Objects(inner), make_wait())
-        store = FaultyStore(inner, on("create", refused(error), prefix=prefix))
-        with pytest.raises(named):
-            await decide_wait(Objects(store), APPROVE)
+    inner = MemoryStore()
+    await store_suspended_run(Objects(inner), make_wait())
+    store = FaultyStore(inner, on("create", refused(error), prefix=prefix))
+    with pytest.raises(named):
+        await decide_wait(Objects(store), APPROVE)
 
-        assert await read_decision(Objects(inner), make_wait_id()) is None
-        assert "deny" == (await decide_wait(Objects(inner), DENY, ulid_number=2)).kind
-
-    run_async(scenario())
+    assert await read_decision(Objects(inner), make_wait_id()) is None
+    assert "deny" == (await decide_wait(Objects(inner), DENY, ulid_number=2)).kind
 
 
-def test_decide_with_lost_reply_is_inconclusive_and_repeatable() -> None:
+async def test_decide_with_lost_reply_is_inconclusive_and_repeatable() -> None:
     """The repeated decision recognises itself."""
 
-    async def scenario() -> None:
-        inner = MemoryStore()
-        await store_suspended_run(Objects(inner), make_wait())
-        prefix = layout.arrivals_prefix(RUN)
-        store = FaultyStore(inner, on("create", lost_reply(), prefix=prefix))
-        with pytest.raises(Inconclusive):
-            await decide_wait(Objects(store), APPROVE)
+    inner = MemoryStore()
+    await store_suspended_run(Objects(inner), make_wait())
+    prefix = layout.arrivals_prefix(RUN)
+    store = FaultyStore(inner, on("create", lost_reply(), prefix=prefix))
+    with pytest.raises(Inconclusive):
+        await decide_wait(Objects(store), APPROVE)
 
-        again = await decide_wait(Objects(inner), APPROVE, ulid_number=2)
-        assert make_ulid(1) == again.id
-        assert [again.marker] == await all_keys(Objects(inner), layout.MARKERS_PREFIX)
-
-    run_async(scenario())
+    again = await decide_wait(Objects(inner), APPROVE, ulid_number=2)
+    assert make_ulid(1) == again.id
+    assert [again.marker] == await all_keys(Objects(inner), layout.MARKERS_PREFIX)
 
 
-def test_denied_read_of_a_wait_raises_store_denied() -> None:
+async def test_denied_read_of_a_wait_raises_store_denied() -> None:
     """A denied read is not a missing wait."""
 
-    async def scenario() -> None:
-        inner = MemoryStore()
-        await store_suspended_run(Objects(inner), make_wait())
-        store = FaultyStore(inner, on("read", refused(errors.Denied)))
-        with pytest.raises(StoreDenied):
-            await decide_wait(Objects(store), APPROVE)
-
-    run_async(scenario())
+    inner = MemoryStore()
+    await store_suspended_run(Objects(inner), make_wait())
+    store = FaultyStore(inner, on("read", refused(errors.Denied)))
+    with pytest.raises(StoreDenied):
+        await decide_wait(Objects(store), APPROVE)
 
 
-def test_damaged_decision_is_not_overwritten() -> None:
+async def test_damaged_decision_is_not_overwritten() -> None:
     """The error names the damaged object."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        await objects.create(layout.decision_key(make_wait_id()), b"damaged")
-        for verdict in (APPROVE, DENY, None):
-            with pytest.raises(ContinuationsError):
-                await decide_wait(objects, verdict)
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    await objects.create(layout.decision_key(make_wait_id()), b"damaged")
+    for verdict in (APPROVE, DENY, None):
+        with pytest.raises(ContinuationsError):
+            await decide_wait(objects, verdict)
 
-        assert b"damaged" == await objects.read(layout.decision_key(make_wait_id()))
-
-    run_async(scenario())
+    assert b"damaged" == await objects.read(layout.decision_key(make_wait_id()))
 
 
-def test_cancel_ignores_a_damaged_decision() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        await objects.create(layout.decision_key(make_wait_id()), b"")
-        damaged = layout.decision_key(make_wait_id())
-        made = await close_wait(
-            objects, make_wait(), "cancel", now=MOMENT, decision_id=make_ulid(1)
-        )
+async def test_cancel_ignores_a_damaged_decision() -> None:
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    await objects.create(layout.decision_key(make_wait_id()), b"")
+    damaged = layout.decision_key(make_wait_id())
+    made = await close_wait(
+        objects, make_wait(), "cancel", now=MOMENT, decision_id=make_ulid(1)
+    )
 
-        assert "cancel" == made.kind
-        assert b"" == await objects.read(damaged)
-
-    run_async(scenario())
+    assert "cancel" == made.kind
+    assert b"" == await objects.read(damaged)
 
 
-def test_decide_during_an_erase_raises() -> None:
+async def test_decide_during_an_erase_raises() -> None:
     """The first decision is deleted before it is read."""
 
-    async def scenario() -> None:
-        inner = MemoryStore()
-        await store_suspended_run(Objects(inner), make_wait())
-        await decide_wait(Objects(inner), DENY, ulid_number=9)
-        await waits.create(Objects(inner), [make_wait()])
-        requests: list[str] = []
+    inner = MemoryStore()
+    await store_suspended_run(Objects(inner), make_wait())
+    await decide_wait(Objects(inner), DENY, ulid_number=9)
+    await waits.create(Objects(inner), [make_wait()])
+    requests: list[str] = []
 
-        async def erase() -> None:
-            requests.append("erased")
-            for key in await inner.keys(""):
-                await inner.delete(key)
+    async def erase() -> None:
+        requests.append("erased")
+        for key in await inner.keys(""):
+            await inner.delete(key)
 
-        # The requests are: read the wait, marker, decision, read the first decision
-        with pytest.raises(ContinuationsError):
-            await decide_wait(Objects(InterleavingStore(inner, 4, erase)), APPROVE)
-        assert ["erased"] == requests
-
-    run_async(scenario())
+    # The requests are: read the wait, marker, decision, read the first decision
+    with pytest.raises(ContinuationsError):
+        await decide_wait(Objects(InterleavingStore(inner, 4, erase)), APPROVE)
+    assert ["erased"] == requests
 
 
 # The pure part ----------------------------------------------------------------------

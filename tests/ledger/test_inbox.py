@@ -30,7 +30,6 @@ from tests.ledger.runs import (
     RUN,
     all_keys,
     make_objects,
-    run_async,
     store_suspended_run,
 )
 
@@ -51,121 +50,98 @@ def make_cancel_request(number: int, reason: str = "enough") -> CancelRequest:
 # Posting ------------------------------------------------------------------------
 
 
-def test_posted_messages_get_consecutive_numbers() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        for number in range(1, 12):
-            posted = await post(objects, RUN, make_inbox_message(number))
-            assert number == posted.number
-        assert 1 == (await post(objects, "another", make_inbox_message(1))).number
-
-    run_async(scenario())
+async def test_posted_messages_get_consecutive_numbers() -> None:
+    objects = make_objects()
+    for number in range(1, 12):
+        posted = await post(objects, RUN, make_inbox_message(number))
+        assert number == posted.number
+    assert 1 == (await post(objects, "another", make_inbox_message(1))).number
 
 
-def test_posted_message_is_read_back_equal() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        loaded = await store_suspended_run(objects)
-        posted = await post(objects, RUN, make_inbox_message(1))
+async def test_posted_message_is_read_back_equal() -> None:
+    objects = make_objects()
+    loaded = await store_suspended_run(objects)
+    posted = await post(objects, RUN, make_inbox_message(1))
 
-        assert (posted,) == (
-            await read_arrivals(objects, loaded.state, all_messages=True)
-        ).inbox_messages
-        assert replace(make_inbox_message(1), number=1, marker=posted.marker) == posted
-
-    run_async(scenario())
+    assert (posted,) == (
+        await read_arrivals(objects, loaded.state, all_messages=True)
+    ).inbox_messages
+    assert replace(make_inbox_message(1), number=1, marker=posted.marker) == posted
 
 
-def test_racing_posters_get_dense_numbers_and_nothing_is_lost() -> None:
+async def test_racing_posters_get_dense_numbers_and_nothing_is_lost() -> None:
     """Numbers come from creates and not from clocks."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        loaded = await store_suspended_run(objects)
+    objects = make_objects()
+    loaded = await store_suspended_run(objects)
 
-        # When forty processes post at once
-        posted = await asyncio.gather(
-            *(post(objects, RUN, make_inbox_message(number)) for number in range(40))
-        )
+    # When forty processes post at once
+    posted = await asyncio.gather(
+        *(post(objects, RUN, make_inbox_message(number)) for number in range(40))
+    )
 
-        # Then each message has its own number, and none is lost
-        assert list(range(1, 41)) == sorted(each.number for each in posted)
-        came = (
-            await read_arrivals(objects, loaded.state, all_messages=True)
-        ).inbox_messages
-        assert {f"letter {n}" for n in range(40)} == {m.message.content for m in came}
+    # Then each message has its own number, and none is lost
+    assert list(range(1, 41)) == sorted(each.number for each in posted)
+    came = (
+        await read_arrivals(objects, loaded.state, all_messages=True)
+    ).inbox_messages
+    assert {f"letter {n}" for n in range(40)} == {m.message.content for m in came}
 
-        # And each has its marker; no other marker is left
-        assert {each.marker for each in posted} == set(
-            await all_keys(objects, "markers/")
-        )
-
-    run_async(scenario())
+    # And each has its marker; no other marker is left
+    assert {each.marker for each in posted} == set(await all_keys(objects, "markers/"))
 
 
-def test_concurrent_posts_of_one_message_keep_its_marker() -> None:
+async def test_concurrent_posts_of_one_message_keep_its_marker() -> None:
     """The same message has the same id and time."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        loaded = await store_suspended_run(objects)
-        posted = await asyncio.gather(
-            *(post(objects, RUN, make_inbox_message(1)) for _ in range(5))
-        )
+    objects = make_objects()
+    loaded = await store_suspended_run(objects)
+    posted = await asyncio.gather(
+        *(post(objects, RUN, make_inbox_message(1)) for _ in range(5))
+    )
 
-        came = (
-            await read_arrivals(objects, loaded.state, all_messages=True)
-        ).inbox_messages
-        standing = await all_keys(objects, "markers/")
-        assert {each.number for each in came} == {each.number for each in posted}
-        assert {each.marker for each in came} == set(standing)
-
-    run_async(scenario())
+    came = (
+        await read_arrivals(objects, loaded.state, all_messages=True)
+    ).inbox_messages
+    standing = await all_keys(objects, "markers/")
+    assert {each.number for each in came} == {each.number for each in posted}
+    assert {each.marker for each in came} == set(standing)
 
 
-def test_marker_is_created_before_the_message() -> None:
-    async def scenario() -> None:
-        store = FaultyStore(MemoryStore())
-        posted = await post(Objects(store), RUN, make_inbox_message(1))
+async def test_marker_is_created_before_the_message() -> None:
+    store = FaultyStore(MemoryStore())
+    posted = await post(Objects(store), RUN, make_inbox_message(1))
 
-        made = [each.key for each in store.operations if each.verb == "create"]
-        assert [posted.marker, layout.numbered_key(layout.MESSAGE, RUN, 1)] == made
-        assert 3 == len(store.operations)
-
-    run_async(scenario())
+    made = [each.key for each in store.operations if each.verb == "create"]
+    assert [posted.marker, layout.numbered_key(layout.MESSAGE, RUN, 1)] == made
+    assert 3 == len(store.operations)
 
 
-def test_marker_of_a_message_is_due_now() -> None:
+async def test_marker_of_a_message_is_due_now() -> None:
     """A sender whose clock is wrong delays no run."""
 
-    async def scenario() -> None:
-        posted = await post(
-            make_objects(),
-            RUN,
-            replace(make_inbox_message(1), at=seconds_after_start(5)),
-        )
-        assert posted.marker is not None
-        marker = layout.parse_marker(posted.marker)
+    posted = await post(
+        make_objects(),
+        RUN,
+        replace(make_inbox_message(1), at=seconds_after_start(5)),
+    )
+    assert posted.marker is not None
+    marker = layout.parse_marker(posted.marker)
 
-        assert marker is not None
-        assert layout.DUE_NOW == marker.due_ms
-        assert ("m", "1", RUN) == (marker.reason, marker.target, marker.run_id)
-
-    run_async(scenario())
+    assert marker is not None
+    assert layout.DUE_NOW == marker.due_ms
+    assert ("m", "1", RUN) == (marker.reason, marker.target, marker.run_id)
 
 
-def test_post_to_an_unavailable_store_creates_no_message() -> None:
-    async def scenario() -> None:
-        inner = MemoryStore()
-        prefix = layout.arrivals_prefix(RUN)
-        store = FaultyStore(inner, on("create", refused(Unavailable), prefix=prefix))
-        with pytest.raises(StoreUnavailable):
-            await post(Objects(store), RUN, make_inbox_message(1))
+async def test_post_to_an_unavailable_store_creates_no_message() -> None:
+    inner = MemoryStore()
+    prefix = layout.arrivals_prefix(RUN)
+    store = FaultyStore(inner, on("create", refused(Unavailable), prefix=prefix))
+    with pytest.raises(StoreUnavailable):
+        await post(Objects(store), RUN, make_inbox_message(1))
 
-        assert [] == await inner.keys(layout.arrivals_prefix(RUN))
-        assert 1 == (await post(Objects(inner), RUN, make_inbox_message(2))).number
-
-    run_async(scenario())
+    assert [] == await inner.keys(layout.arrivals_prefix(RUN))
+    assert 1 == (await post(Objects(inner), RUN, make_inbox_message(2))).number
 
 
 def store_with_rival(rival: bytes | None) -> tuple[MemoryStore, InterleavingStore]:
@@ -187,129 +163,106 @@ def store_with_rival(rival: bytes | None) -> tuple[MemoryStore, InterleavingStor
     return inner, visits
 
 
-def test_post_does_not_overwrite_a_damaged_message() -> None:
+async def test_post_does_not_overwrite_a_damaged_message() -> None:
     """A message under our number that cannot be read is an error.
 
     No marker of ours is left.
     """
 
-    async def scenario() -> None:
-        inner, visits = store_with_rival(b"damaged")
-        with pytest.raises(FormatError):
-            await post(Objects(visits), RUN, make_inbox_message(1))
+    inner, visits = store_with_rival(b"damaged")
+    with pytest.raises(FormatError):
+        await post(Objects(visits), RUN, make_inbox_message(1))
 
-        objects = Objects(inner)
-        assert [layout.numbered_key(layout.MESSAGE, RUN, 1)] == await all_keys(objects)
-        assert b"damaged" == await inner.read(
-            layout.numbered_key(layout.MESSAGE, RUN, 1)
-        )
-        # The next one gets the next number.
-        assert 2 == (await post(objects, RUN, make_inbox_message(1))).number
-
-    run_async(scenario())
+    objects = Objects(inner)
+    assert [layout.numbered_key(layout.MESSAGE, RUN, 1)] == await all_keys(objects)
+    assert b"damaged" == await inner.read(layout.numbered_key(layout.MESSAGE, RUN, 1))
+    # The next one gets the next number.
+    assert 2 == (await post(objects, RUN, make_inbox_message(1))).number
 
 
-def test_a_repeat_that_fills_the_inbox_meanwhile_is_the_same_message(
+async def test_a_repeat_that_fills_the_inbox_meanwhile_is_the_same_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two processes post one message for the last free place: neither is refused."""
     monkeypatch.setattr(inbox_limits, "MAX_UNREAD_MESSAGES", 1)
 
-    async def scenario() -> None:
-        inner = MemoryStore()
-        message = make_inbox_message(1)
+    inner = MemoryStore()
+    message = make_inbox_message(1)
 
-        async def post_rival() -> None:
-            await post_once(Objects(inner), RUN, message, 0, "rival")
+    async def post_rival() -> None:
+        await post_once(Objects(inner), RUN, message, 0, "rival")
 
-        # Right after our look for the id, which found none.
-        visits = InterleavingStore(inner, 2, post_rival)
-        posted = await post_once(Objects(visits), RUN, message, 0, "own")
+    # Right after our look for the id, which found none.
+    visits = InterleavingStore(inner, 2, post_rival)
+    posted = await post_once(Objects(visits), RUN, message, 0, "own")
 
-        assert (1, message.id) == (posted.number, posted.id)
-        other = replace(message, id="another")
-        with pytest.raises(InboxFull):
-            await post_once(Objects(inner), RUN, other, 0, "own")
-
-    run_async(scenario())
+    assert (1, message.id) == (posted.number, posted.id)
+    other = replace(message, id="another")
+    with pytest.raises(InboxFull):
+        await post_once(Objects(inner), RUN, other, 0, "own")
 
 
-def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
+async def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
     """The post is not reported as a success.
 
     No marker is left, which every later sweep would read.
     """
 
-    async def scenario() -> None:
-        inner, visits = store_with_rival(None)
-        with pytest.raises(RunNotFound, match="erased") as caught:
-            await post(Objects(visits), RUN, make_inbox_message(1))
+    inner, visits = store_with_rival(None)
+    with pytest.raises(RunNotFound, match="erased") as caught:
+        await post(Objects(visits), RUN, make_inbox_message(1))
 
-        assert RUN == caught.value.run_id
-        assert [] == await all_keys(Objects(inner))
-
-    run_async(scenario())
+    assert RUN == caught.value.run_id
+    assert [] == await all_keys(Objects(inner))
 
 
 # Cancelling ---------------------------------------------------------------------
 
 
-def test_concurrent_cancel_requests_all_get_the_first() -> None:
+async def test_concurrent_cancel_requests_all_get_the_first() -> None:
     """A cancel request is created once."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        reading = await asyncio.gather(
-            *(
-                record_cancel_request(
-                    objects, RUN, make_cancel_request(number, f"reason {number}")
-                )
-                for number in range(9)
+    objects = make_objects()
+    reading = await asyncio.gather(
+        *(
+            record_cancel_request(
+                objects, RUN, make_cancel_request(number, f"reason {number}")
             )
+            for number in range(9)
         )
+    )
 
-        first = await read_cancel_request(objects, RUN)
-        assert first is not None
-        assert [first] * 9 == reading
-        assert [first.marker] == await all_keys(objects, "markers/")
-
-    run_async(scenario())
-
-
-def test_cancel_request_keeps_person_and_reason() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        made = await record_cancel_request(objects, RUN, make_cancel_request(1))
-
-        assert replace(make_cancel_request(1), marker=made.marker) == made
-        assert made == await read_cancel_request(objects, RUN)
-        assert await read_cancel_request(objects, "another") is None
-
-    run_async(scenario())
+    first = await read_cancel_request(objects, RUN)
+    assert first is not None
+    assert [first] * 9 == reading
+    assert [first.marker] == await all_keys(objects, "markers/")
 
 
-def test_marker_is_created_before_the_cancel_request() -> None:
-    async def scenario() -> None:
-        store = FaultyStore(MemoryStore())
-        made = await record_cancel_request(Objects(store), RUN, make_cancel_request(1))
+async def test_cancel_request_keeps_person_and_reason() -> None:
+    objects = make_objects()
+    made = await record_cancel_request(objects, RUN, make_cancel_request(1))
 
-        assert [
-            ("create", made.marker),
-            ("create", layout.cancel_request_key(RUN)),
-        ] == [(each.verb, each.key) for each in store.operations]
-
-    run_async(scenario())
+    assert replace(make_cancel_request(1), marker=made.marker) == made
+    assert made == await read_cancel_request(objects, RUN)
+    assert await read_cancel_request(objects, "another") is None
 
 
-def test_repeated_cancel_request_keeps_its_marker() -> None:
+async def test_marker_is_created_before_the_cancel_request() -> None:
+    store = FaultyStore(MemoryStore())
+    made = await record_cancel_request(Objects(store), RUN, make_cancel_request(1))
+
+    assert [
+        ("create", made.marker),
+        ("create", layout.cancel_request_key(RUN)),
+    ] == [(each.verb, each.key) for each in store.operations]
+
+
+async def test_repeated_cancel_request_keeps_its_marker() -> None:
     """The same request has the same id and time."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        first = await record_cancel_request(objects, RUN, make_cancel_request(1))
-        again = await record_cancel_request(objects, RUN, make_cancel_request(1))
+    objects = make_objects()
+    first = await record_cancel_request(objects, RUN, make_cancel_request(1))
+    again = await record_cancel_request(objects, RUN, make_cancel_request(1))
 
-        assert first == again
-        assert [first.marker] == await all_keys(objects, "markers/")
-
-    run_async(scenario())
+    assert first == again
+    assert [first.marker] == await all_keys(objects, "markers/")

@@ -23,7 +23,6 @@ from tests.ledger.runs import (
     make_state,
     make_wait,
     make_wait_id,
-    run_async,
 )
 
 if TYPE_CHECKING:
@@ -82,62 +81,53 @@ def test_deadline_has_one_marker_in_every_process() -> None:
     assert markers.deadline_marker(make_wait(3)) is None
 
 
-def test_due_markers_come_in_the_order_of_their_time() -> None:
-    async def scenario() -> None:
-        # Given markers that were made in any order
-        objects = make_objects()
-        for seconds in (30, -5, 0, 31, -3600, 29.999, 30.001):
-            await markers.create(
-                objects, markers.guard(RUN, 2, seconds_after_start(seconds), NONCE)
-            )
-
-        # When a sweep looks half a minute from now
-        found = await due_markers(objects, seconds_after_start(30))
-
-        # Then it sees the markers that are due, the oldest first
-        begin = int(MOMENT.timestamp() * 1000)
-        assert [-3_600_000, -5000, 0, 29_999, 30_000] == [
-            marker.due_ms - begin for marker in found
-        ]
-
-    run_async(scenario())
-
-
-def test_marker_is_due_at_its_millisecond() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        marker = markers.guard(RUN, 2, MOMENT, NONCE)
-        await markers.create(objects, marker)
-
-        assert [] == await due_markers(objects, seconds_after_start(-0.001))
-        assert [marker] == await due_markers(objects, MOMENT)
-
-    run_async(scenario())
-
-
-def test_every_due_marker_is_found_among_thousands() -> None:
-    """This holds also if a page is full, and while markers are deleted."""
-
-    async def scenario() -> None:
-        objects = make_objects()
-        count = 2 * PAGE_SIZE + 7
-        for number in range(count):
-            marker = markers.guard(
-                f"run-{number}", 1, seconds_after_start(number - count), NONCE
-            )
-            await markers.create(objects, marker)
+async def test_due_markers_come_in_the_order_of_their_time() -> None:
+    # Given markers that were made in any order
+    objects = make_objects()
+    for seconds in (30, -5, 0, 31, -3600, 29.999, 30.001):
         await markers.create(
-            objects, markers.guard("later", 1, seconds_after_start(9), NONCE)
+            objects, markers.guard(RUN, 2, seconds_after_start(seconds), NONCE)
         )
 
-        found = await markers.read_due(objects, StoreClock(FakeClock()))
-        for marker in found.due:
-            await objects.delete(marker.key)
+    # When a sweep looks half a minute from now
+    found = await due_markers(objects, seconds_after_start(30))
 
-        assert (count, 9) == (len(found.due), found.seconds_to_next)
-        assert 1 == len(await all_keys(objects))
+    # Then it sees the markers that are due, the oldest first
+    begin = int(MOMENT.timestamp() * 1000)
+    assert [-3_600_000, -5000, 0, 29_999, 30_000] == [
+        marker.due_ms - begin for marker in found
+    ]
 
-    run_async(scenario())
+
+async def test_marker_is_due_at_its_millisecond() -> None:
+    objects = make_objects()
+    marker = markers.guard(RUN, 2, MOMENT, NONCE)
+    await markers.create(objects, marker)
+
+    assert [] == await due_markers(objects, seconds_after_start(-0.001))
+    assert [marker] == await due_markers(objects, MOMENT)
+
+
+async def test_every_due_marker_is_found_among_thousands() -> None:
+    """This holds also if a page is full, and while markers are deleted."""
+
+    objects = make_objects()
+    count = 2 * PAGE_SIZE + 7
+    for number in range(count):
+        marker = markers.guard(
+            f"run-{number}", 1, seconds_after_start(number - count), NONCE
+        )
+        await markers.create(objects, marker)
+    await markers.create(
+        objects, markers.guard("later", 1, seconds_after_start(9), NONCE)
+    )
+
+    found = await markers.read_due(objects, StoreClock(FakeClock()))
+    for marker in found.due:
+        await objects.delete(marker.key)
+
+    assert (count, 9) == (len(found.due), found.seconds_to_next)
+    assert 1 == len(await all_keys(objects))
 
 
 class StoreThatTellsTheEnd(MemoryStore):
@@ -152,103 +142,85 @@ class StoreThatTellsTheEnd(MemoryStore):
 
 
 @pytest.mark.parametrize("seconds", [-1, 10 * 86_400], ids=["due", "far away"])
-def test_full_page_that_is_the_last_one_costs_one_listing(seconds: int) -> None:
+async def test_full_page_that_is_the_last_one_costs_one_listing(seconds: int) -> None:
     """Markers that are due, and deadlines after more than a day."""
 
-    async def scenario() -> None:
-        store = FaultyStore(StoreThatTellsTheEnd())
-        objects, clock = make_objects(store), StoreClock(FakeClock())
-        due = seconds_after_start(seconds)
-        for number in range(PAGE_SIZE):
-            marker = markers.deadline_marker(make_wait(number, deadline=due))
-            assert marker is not None
-            await markers.create(objects, marker)
-        store.operations.clear()
+    store = FaultyStore(StoreThatTellsTheEnd())
+    objects, clock = make_objects(store), StoreClock(FakeClock())
+    due = seconds_after_start(seconds)
+    for number in range(PAGE_SIZE):
+        marker = markers.deadline_marker(make_wait(number, deadline=due))
+        assert marker is not None
+        await markers.create(objects, marker)
+    store.operations.clear()
 
-        found = (await markers.read_due(objects, clock)).due
-        assert len(found) == (PAGE_SIZE if seconds < 0 else 0)
-        assert 0 == await redate_misdated(objects, clock, NONCE)
+    found = (await markers.read_due(objects, clock)).due
+    assert len(found) == (PAGE_SIZE if seconds < 0 else 0)
+    assert 0 == await redate_misdated(objects, clock, NONCE)
 
-        assert ["keys", "keys"] == [each.verb for each in store.operations]
-
-    run_async(scenario())
+    assert ["keys", "keys"] == [each.verb for each in store.operations]
 
 
-def test_only_due_markers_are_listed() -> None:
+async def test_only_due_markers_are_listed() -> None:
     """A million timers of next year cost a sweep one page."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await markers.create(objects, markers.guard(RUN, 1, MOMENT, NONCE))
-        for number in range(PAGE_SIZE):
-            marker = markers.guard(
-                RUN, number + 2, seconds_after_start(1e6 + number), NONCE
-            )
-            await markers.create(objects, marker)
+    objects = make_objects()
+    await markers.create(objects, markers.guard(RUN, 1, MOMENT, NONCE))
+    for number in range(PAGE_SIZE):
+        marker = markers.guard(
+            RUN, number + 2, seconds_after_start(1e6 + number), NONCE
+        )
+        await markers.create(objects, marker)
 
-        assert 1 == len(await due_markers(objects, MOMENT))
-
-    run_async(scenario())
+    assert 1 == len(await due_markers(objects, MOMENT))
 
 
 @pytest.mark.parametrize(
     "name", ["x", ".DS_Store", "0000000000001-g-abc-n@jane", "1-g-1-n@jane"]
 )
-def test_foreign_key_among_markers_is_ignored(name: str) -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await objects.create(f"markers/{name}", b"")
-        marker = markers.guard(RUN, 1, MOMENT, NONCE)
-        await markers.create(objects, marker)
+async def test_foreign_key_among_markers_is_ignored(name: str) -> None:
+    objects = make_objects()
+    await objects.create(f"markers/{name}", b"")
+    marker = markers.guard(RUN, 1, MOMENT, NONCE)
+    await markers.create(objects, marker)
 
-        assert [marker] == await due_markers(objects, MOMENT)
-
-    run_async(scenario())
+    assert [marker] == await due_markers(objects, MOMENT)
 
 
-def test_make_returns_the_store_time() -> None:
-    async def scenario() -> None:
-        objects = make_objects(MemoryStore(lambda: seconds_after_start(3)))
-        marker = markers.guard(RUN, 1, MOMENT, NONCE)
+async def test_make_returns_the_store_time() -> None:
+    objects = make_objects(MemoryStore(lambda: seconds_after_start(3)))
+    marker = markers.guard(RUN, 1, MOMENT, NONCE)
 
-        assert seconds_after_start(3) == await markers.create(objects, marker)
-
-    run_async(scenario())
+    assert seconds_after_start(3) == await markers.create(objects, marker)
 
 
-def test_create_is_idempotent() -> None:
+async def test_create_is_idempotent() -> None:
     """A repeat with the same id and time has the same key."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        marker = markers.for_decision(make_wait_id(), NONCE)
-        await markers.create(objects, marker)
-        await markers.create(objects, marker)
+    objects = make_objects()
+    marker = markers.for_decision(make_wait_id(), NONCE)
+    await markers.create(objects, marker)
+    await markers.create(objects, marker)
 
-        assert [marker.key] == await all_keys(objects)
-
-    run_async(scenario())
+    assert [marker.key] == await all_keys(objects)
 
 
-def test_postponed_marker_stays_if_the_corrected_one_is_the_same() -> None:
+async def test_postponed_marker_stays_if_the_corrected_one_is_the_same() -> None:
     """The clock of the machine is set while the marker is created."""
 
-    async def scenario() -> None:
-        clock = FakeClock()
+    clock = FakeClock()
 
-        class StoreThatSetsTheClock(MemoryStore):
-            async def create(self, key: str, body: bytes) -> datetime | None:
-                clock.wall = seconds_after_start(-3600)
-                return await super().create(key, body)
+    class StoreThatSetsTheClock(MemoryStore):
+        async def create(self, key: str, body: bytes) -> datetime | None:
+            clock.wall = seconds_after_start(-3600)
+            return await super().create(key, body)
 
-        objects = make_objects(StoreThatSetsTheClock(lambda: MOMENT))
-        marker = markers.guard(RUN, 2, MOMENT, NONCE)
+    objects = make_objects(StoreThatSetsTheClock(lambda: MOMENT))
+    marker = markers.guard(RUN, 2, MOMENT, NONCE)
 
-        later = await markers.postpone(objects, StoreClock(clock), marker)
+    later = await markers.postpone(objects, StoreClock(clock), marker)
 
-        assert [later.key] == await all_keys(objects)
-
-    run_async(scenario())
+    assert [later.key] == await all_keys(objects)
 
 
 # Whether one stands ---------------------------------------------------------

@@ -91,17 +91,14 @@ def test_translation_table_covers_all_storage_errors() -> None:
     } | answers | at_the_door | {theirs.StorageError}
 
 
-def test_already_exists_and_not_found_are_not_translated() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await objects.create("a/b", b"1")
-        with pytest.raises(AlreadyExists):
-            await objects.create("a/b", b"2")
-        with pytest.raises(NotFound):
-            await objects.read("a/c")
-        assert b"1" == await objects.read("a/b")
-
-    run_async(scenario())
+async def test_already_exists_and_not_found_are_not_translated() -> None:
+    objects = make_objects()
+    await objects.create("a/b", b"1")
+    with pytest.raises(AlreadyExists):
+        await objects.create("a/b", b"2")
+    with pytest.raises(NotFound):
+        await objects.read("a/c")
+    assert b"1" == await objects.read("a/b")
 
 
 def test_crash_is_not_translated() -> None:
@@ -148,10 +145,7 @@ class StoreThatForgets(MemoryStore):
         raise theirs.NotFound(key)
 
 
-def test_time_of_a_deleted_key_is_unknown() -> None:
+async def test_time_of_a_deleted_key_is_unknown() -> None:
     """A decider whose marker a sweep deleted at once goes on without the time."""
 
-    async def scenario() -> None:
-        assert await make_objects(StoreThatForgets()).created_at("a/b") is None
-
-    run_async(scenario())
+    assert await make_objects(StoreThatForgets()).created_at("a/b") is None

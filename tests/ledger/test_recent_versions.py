@@ -16,7 +16,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.damage import damage_object, overwrite
 from tests.ledger.fake_clock import MOMENT
-from tests.ledger.runs import RUN, make_state, run_async, with_message
+from tests.ledger.runs import RUN, make_state, with_message
 
 if TYPE_CHECKING:
     from continuations.core.rows.run import RunRow
@@ -55,134 +55,114 @@ def key_of(number: int) -> str:
     return layout.version_key(RUN, number)
 
 
-def test_second_load_decodes_nothing_and_reads_the_same(decoded: list[str]) -> None:
-    async def scenario() -> None:
-        store = FaultyStore(MemoryStore())
-        await append_messages(Objects(store), LENGTH)
-        objects = Objects(store)
-        first = await Versions(objects, RUN).load_newest()
-        first_requests = [each.key for each in store.operations[-6:]]
-        assert len(Tree(1).chain(LENGTH)) == len(decoded)
-        store.operations.clear()
-        decoded.clear()
+async def test_second_load_decodes_nothing_and_reads_the_same(
+    decoded: list[str],
+) -> None:
+    store = FaultyStore(MemoryStore())
+    await append_messages(Objects(store), LENGTH)
+    objects = Objects(store)
+    first = await Versions(objects, RUN).load_newest()
+    first_requests = [each.key for each in store.operations[-6:]]
+    assert len(Tree(1).chain(LENGTH)) == len(decoded)
+    store.operations.clear()
+    decoded.clear()
 
-        again = await Versions(objects, RUN).load_newest()
+    again = await Versions(objects, RUN).load_newest()
 
-        assert [] == decoded
-        assert first == again
-        requests = [each.key for each in store.operations]
-        assert requests == first_requests[-len(requests) :]
-        assert {key_of(number) for number in Tree(1).chain(LENGTH)} < set(requests)
-
-    run_async(scenario())
-
-
-def test_process_that_appended_decodes_nothing(decoded: list[str]) -> None:
-    async def scenario() -> None:
-        objects = Objects(MemoryStore())
-        made = await append_messages(objects, LENGTH)
-
-        loaded = await Versions(objects, RUN).load_newest()
-
-        assert ([], made.state) == (decoded, loaded.state)
-
-    run_async(scenario())
+    assert [] == decoded
+    assert first == again
+    requests = [each.key for each in store.operations]
+    assert requests == first_requests[-len(requests) :]
+    assert {key_of(number) for number in Tree(1).chain(LENGTH)} < set(requests)
 
 
-def test_versions_of_another_process_are_decoded(decoded: list[str]) -> None:
+async def test_process_that_appended_decodes_nothing(decoded: list[str]) -> None:
+    objects = Objects(MemoryStore())
+    made = await append_messages(objects, LENGTH)
+
+    loaded = await Versions(objects, RUN).load_newest()
+
+    assert ([], made.state) == (decoded, loaded.state)
+
+
+async def test_versions_of_another_process_are_decoded(decoded: list[str]) -> None:
     """Only those: their bases are known."""
 
-    async def scenario() -> None:
-        store = MemoryStore()
-        objects = Objects(store)
-        made = await append_messages(objects, LENGTH)
-        state = with_message(made.state, "from another process")
-        await Versions(Objects(store), RUN).append(made, state, at=MOMENT)
+    store = MemoryStore()
+    objects = Objects(store)
+    made = await append_messages(objects, LENGTH)
+    state = with_message(made.state, "from another process")
+    await Versions(Objects(store), RUN).append(made, state, at=MOMENT)
 
-        loaded = await Versions(objects, RUN).load_newest()
+    loaded = await Versions(objects, RUN).load_newest()
 
-        assert [key_of(LENGTH + 1)] == decoded
-        assert state == loaded.state
-
-    run_async(scenario())
+    assert [key_of(LENGTH + 1)] == decoded
+    assert state == loaded.state
 
 
 @pytest.mark.parametrize("number", Tree(1).chain(LENGTH))
-def test_damage_is_found_although_the_version_is_kept(number: int) -> None:
+async def test_damage_is_found_although_the_version_is_kept(number: int) -> None:
     """Kept versions never stand in for objects of the store."""
 
-    async def scenario() -> None:
-        store = MemoryStore()
-        objects = Objects(store)
-        await append_messages(objects, LENGTH)
-        await Versions(objects, RUN).load_newest()
-        await damage_object(store, key_of(number), "a bit of the body flipped")
+    store = MemoryStore()
+    objects = Objects(store)
+    await append_messages(objects, LENGTH)
+    await Versions(objects, RUN).load_newest()
+    await damage_object(store, key_of(number), "a bit of the body flipped")
 
-        with pytest.raises(Corrupt):
-            await Versions(objects, RUN).load(LENGTH)
-
-    run_async(scenario())
+    with pytest.raises(Corrupt):
+        await Versions(objects, RUN).load(LENGTH)
 
 
-def test_other_bytes_under_the_same_number_are_used() -> None:
+async def test_other_bytes_under_the_same_number_are_used() -> None:
     """A run that was deleted and started again has another history."""
 
-    async def scenario() -> None:
-        store, other = MemoryStore(), MemoryStore()
-        objects = Objects(store)
-        await append_messages(objects, LENGTH)
-        made = await append_messages(Objects(other), LENGTH, text="another")
-        for number in range(1, LENGTH + 1):
-            await overwrite(store, key_of(number), await other.read(key_of(number)))
+    store, other = MemoryStore(), MemoryStore()
+    objects = Objects(store)
+    await append_messages(objects, LENGTH)
+    made = await append_messages(Objects(other), LENGTH, text="another")
+    for number in range(1, LENGTH + 1):
+        await overwrite(store, key_of(number), await other.read(key_of(number)))
 
-        loaded = await Versions(objects, RUN).load_newest()
+    loaded = await Versions(objects, RUN).load_newest()
 
-        assert made.state == loaded.state
-
-    run_async(scenario())
+    assert made.state == loaded.state
 
 
-def test_base_of_another_history_is_corrupt_although_the_version_is_kept() -> None:
-    async def scenario() -> None:
-        store, other = MemoryStore(), MemoryStore()
-        objects = Objects(store)
-        await append_messages(objects, LENGTH)
-        await append_messages(Objects(other), LENGTH, text="another")
-        base = key_of(Tree(1).base(LENGTH))
-        await overwrite(store, base, await other.read(base))
+async def test_base_of_another_history_is_corrupt_although_the_version_is_kept() -> (
+    None
+):
+    store, other = MemoryStore(), MemoryStore()
+    objects = Objects(store)
+    await append_messages(objects, LENGTH)
+    await append_messages(Objects(other), LENGTH, text="another")
+    base = key_of(Tree(1).base(LENGTH))
+    await overwrite(store, base, await other.read(base))
 
-        with pytest.raises(Corrupt):
-            await Versions(objects, RUN).load_newest()
-
-    run_async(scenario())
-
-
-def test_older_version_loads_although_a_newer_one_is_kept() -> None:
-    async def scenario() -> None:
-        store = MemoryStore()
-        objects = Objects(store)
-        await append_messages(objects, LENGTH)
-        for number in range(1, LENGTH + 1):
-            fresh = await Versions(Objects(store), RUN).load(number)
-            assert fresh == await Versions(objects, RUN).load(number)
-
-    run_async(scenario())
+    with pytest.raises(Corrupt):
+        await Versions(objects, RUN).load_newest()
 
 
-def test_few_runs_are_kept_and_no_ended_one(decoded: list[str]) -> None:
+async def test_older_version_loads_although_a_newer_one_is_kept() -> None:
+    store = MemoryStore()
+    objects = Objects(store)
+    await append_messages(objects, LENGTH)
+    for number in range(1, LENGTH + 1):
+        fresh = await Versions(Objects(store), RUN).load(number)
+        assert fresh == await Versions(objects, RUN).load(number)
+
+
+async def test_few_runs_are_kept_and_no_ended_one(decoded: list[str]) -> None:
     """The memory of a process does not grow with the runs that it worked on."""
 
-    async def scenario() -> None:
-        objects = Objects(MemoryStore())
-        for number in range(20):
-            await append_messages(objects, 1, f"r{number}")
-        for number in reversed(range(20)):
-            await Versions(objects, f"r{number}").load(1)
-        assert 12 == len(decoded)
+    objects = Objects(MemoryStore())
+    for number in range(20):
+        await append_messages(objects, 1, f"r{number}")
+    for number in reversed(range(20)):
+        await Versions(objects, f"r{number}").load(1)
+    assert 12 == len(decoded)
 
-        ended = make_state(status="finished")
-        await Versions(objects, RUN).append(None, ended, at=MOMENT)
-        await Versions(objects, RUN).load(1)
-        assert 13 == len(decoded)
-
-    run_async(scenario())
+    ended = make_state(status="finished")
+    await Versions(objects, RUN).append(None, ended, at=MOMENT)
+    await Versions(objects, RUN).load(1)
+    assert 13 == len(decoded)

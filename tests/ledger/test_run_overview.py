@@ -23,7 +23,6 @@ from tests.ledger.runs import (
     RUN,
     make_objects,
     make_wait,
-    run_async,
     store_suspended_run,
 )
 from tests.ledger.test_arrivals import make_cancel_request
@@ -44,113 +43,93 @@ class TimedListingStore(MemoryStore):
         return page
 
 
-def test_overview_of_a_missing_run_is_empty() -> None:
-    async def scenario() -> None:
-        seen = await read_overview(make_objects(), RUN)
+async def test_overview_of_a_missing_run_is_empty() -> None:
+    seen = await read_overview(make_objects(), RUN)
 
-        assert RunOverview(newest_number=0, arrival_keys=(), store_time=None) == seen
-        missing = RunProgress(newest_number=0, may_be_cancelled=True, has_requests=True)
-        assert missing == await read_progress(make_objects(), RUN)
-
-    run_async(scenario())
+    assert RunOverview(newest_number=0, arrival_keys=(), store_time=None) == seen
+    missing = RunProgress(newest_number=0, may_be_cancelled=True, has_requests=True)
+    assert missing == await read_progress(make_objects(), RUN)
 
 
 @pytest.mark.parametrize("came", [0, 1, 99])
-def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
+async def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
     """A page that is not full is complete."""
 
-    async def scenario() -> None:
-        store = TimedListingStore()
-        for number in range(came):
-            await store.create(
-                layout.numbered_key(layout.MESSAGE, RUN, number + 1), b""
-            )
+    store = TimedListingStore()
+    for number in range(came):
+        await store.create(layout.numbered_key(layout.MESSAGE, RUN, number + 1), b"")
 
-        seen = await read_overview(Objects(store), RUN)
+    seen = await read_overview(Objects(store), RUN)
 
-        assert (0, came, 1) == (
-            seen.newest_number,
-            len(seen.arrival_keys or ()),
-            store.listings,
-        )
-
-    run_async(scenario())
+    assert (0, came, 1) == (
+        seen.newest_number,
+        len(seen.arrival_keys or ()),
+        store.listings,
+    )
 
 
 @pytest.mark.parametrize("came", [0, 1, 98, 99, 100, 101, 2500])
-def test_overview_holds_all_arrivals_and_the_newest_version(came: int) -> None:
+async def test_overview_holds_all_arrivals_and_the_newest_version(came: int) -> None:
     """One request is enough if one page holds all keys."""
 
-    async def scenario() -> None:
-        store = TimedListingStore()
-        objects = Objects(store)
-        await store_suspended_run(objects, make_wait())
-        messages = [
-            layout.numbered_key(layout.MESSAGE, RUN, number + 1)
-            for number in range(came)
-        ]
-        for key in messages:
-            await store.create(key, b"")
-        # Runs whose ids sort before and after
-        for other in (f"{RUN}-", f"{RUN}.x", f"{RUN}0"):
-            await store.create(layout.numbered_key(layout.MESSAGE, other, 1), b"")
-            await store.create(layout.version_key(other, 9), b"")
-        store.listings = 0
+    store = TimedListingStore()
+    objects = Objects(store)
+    await store_suspended_run(objects, make_wait())
+    messages = [
+        layout.numbered_key(layout.MESSAGE, RUN, number + 1) for number in range(came)
+    ]
+    for key in messages:
+        await store.create(key, b"")
+    # Runs whose ids sort before and after
+    for other in (f"{RUN}-", f"{RUN}.x", f"{RUN}0"):
+        await store.create(layout.numbered_key(layout.MESSAGE, other, 1), b"")
+        await store.create(layout.version_key(other, 9), b"")
+    store.listings = 0
 
-        seen = await read_overview(objects, RUN)
+    seen = await read_overview(objects, RUN)
 
-        reading: datetime | None = MOMENT
-        assert (
-            RunOverview(
-                newest_number=1, arrival_keys=tuple(messages), store_time=reading
-            )
-            == seen
-        )
-        assert (1 if came < 100 else 3 + came // 1000) == store.listings
-
-    run_async(scenario())
+    reading: datetime | None = MOMENT
+    assert (
+        RunOverview(newest_number=1, arrival_keys=tuple(messages), store_time=reading)
+        == seen
+    )
+    assert (1 if came < 100 else 3 + came // 1000) == store.listings
 
 
 @pytest.mark.parametrize("foreign_keys", [[], ["stop0", "zzz"], ["n1", "o"], ["n1"]])
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_overview_after_claim_holds_cancel_request_and_newest_version(
+async def test_overview_after_claim_holds_cancel_request_and_newest_version(
     foreign_keys: list[str], *, cancelled: bool
 ) -> None:
     """Foreign keys do not hide a cancel request."""
 
-    async def scenario() -> None:
-        store = TimedListingStore()
-        objects = Objects(store)
-        await store_suspended_run(objects, make_wait())
-        await store.create(layout.numbered_key(layout.MESSAGE, RUN, 1), b"")
-        await store.create(layout.version_key(RUN, 7), b"")
-        if cancelled:
-            await record_cancel_request(objects, RUN, make_cancel_request())
-        for name in foreign_keys:
-            await store.create(layout.arrivals_prefix(RUN) + name, b"")
-        store.listings = 0
+    store = TimedListingStore()
+    objects = Objects(store)
+    await store_suspended_run(objects, make_wait())
+    await store.create(layout.numbered_key(layout.MESSAGE, RUN, 1), b"")
+    await store.create(layout.version_key(RUN, 7), b"")
+    if cancelled:
+        await record_cancel_request(objects, RUN, make_cancel_request())
+    for name in foreign_keys:
+        await store.create(layout.arrivals_prefix(RUN) + name, b"")
+    store.listings = 0
 
-        progress = await read_progress(objects, RUN)
+    progress = await read_progress(objects, RUN)
 
-        assert 7 == progress.newest_number
-        if len(foreign_keys) <= 1:
-            assert cancelled == progress.may_be_cancelled
-        assert progress.may_be_cancelled or not cancelled
-        assert store.listings <= 2
-
-    run_async(scenario())
+    assert 7 == progress.newest_number
+    if len(foreign_keys) <= 1:
+        assert cancelled == progress.may_be_cancelled
+    assert progress.may_be_cancelled or not cancelled
+    assert store.listings <= 2
 
 
-def test_foreign_key_among_versions_is_named() -> None:
+async def test_foreign_key_among_versions_is_named() -> None:
     """The error has the foreign key."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        await store_suspended_run(objects, make_wait())
-        await objects.create(f"{layout.versions_prefix(RUN)}0readme", b"")
+    objects = make_objects()
+    await store_suspended_run(objects, make_wait())
+    await objects.create(f"{layout.versions_prefix(RUN)}0readme", b"")
 
-        for look in (read_overview, read_progress):
-            with pytest.raises(Corrupt, match="0readme"):
-                await look(objects, RUN)
-
-    run_async(scenario())
+    for look in (read_overview, read_progress):
+        with pytest.raises(Corrupt, match="0readme"):
+            await look(objects, RUN)

@@ -45,94 +45,76 @@ async def listed_waits(objects: Objects) -> list[WaitSummary]:
 # Making -------------------------------------------------------------------------
 
 
-def test_wait_is_read_as_it_was_created() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        one, two = (
-            make_wait(1, deadline=seconds_after_start(60)),
-            make_wait(2, "unknown"),
-        )
-        await waits.create(objects, [one, two])
+async def test_wait_is_read_as_it_was_created() -> None:
+    objects = make_objects()
+    one, two = (
+        make_wait(1, deadline=seconds_after_start(60)),
+        make_wait(2, "unknown"),
+    )
+    await waits.create(objects, [one, two])
 
-        assert one == await waits.read(objects, one.id)
-        assert two == await waits.read(objects, two.id)
-        assert await waits.read(objects, make_wait_id(3)) is None
-
-    run_async(scenario())
+    assert one == await waits.read(objects, one.id)
+    assert two == await waits.read(objects, two.id)
+    assert await waits.read(objects, make_wait_id(3)) is None
 
 
-def test_second_create_of_a_wait_changes_nothing() -> None:
+async def test_second_create_of_a_wait_changes_nothing() -> None:
     """The wait keeps its id."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        wait = make_wait()
-        await waits.create(objects, [wait])
-        before = await objects.read(layout.wait_key(wait.id))
-        await waits.create(objects, [wait, make_wait(2)])
-        await waits.recreate_missing(objects, [wait, make_wait(2)])
+    objects = make_objects()
+    wait = make_wait()
+    await waits.create(objects, [wait])
+    before = await objects.read(layout.wait_key(wait.id))
+    await waits.create(objects, [wait, make_wait(2)])
+    await waits.recreate_missing(objects, [wait, make_wait(2)])
 
-        assert before == await objects.read(layout.wait_key(wait.id))
-        assert 2 == len(await all_keys(objects))
-
-    run_async(scenario())
+    assert before == await objects.read(layout.wait_key(wait.id))
+    assert 2 == len(await all_keys(objects))
 
 
-def test_withdrawing_is_idempotent() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await waits.create(objects, [make_wait(1), make_wait(2)])
-        await waits.delete(objects, [make_wait_id(1), make_wait_id(3)])
-        await waits.delete(objects, [make_wait_id(1)])
+async def test_withdrawing_is_idempotent() -> None:
+    objects = make_objects()
+    await waits.create(objects, [make_wait(1), make_wait(2)])
+    await waits.delete(objects, [make_wait_id(1), make_wait_id(3)])
+    await waits.delete(objects, [make_wait_id(1)])
 
-        assert [layout.wait_key(make_wait_id(2))] == await all_keys(objects)
-
-    run_async(scenario())
+    assert [layout.wait_key(make_wait_id(2))] == await all_keys(objects)
 
 
-def test_empty_list_of_waits_makes_no_request() -> None:
-    async def scenario() -> None:
-        store = FaultyStore(MemoryStore())
-        await waits.create(Objects(store), [])
-        await waits.recreate_missing(Objects(store), [])
-        await waits.delete(Objects(store), [])
+async def test_empty_list_of_waits_makes_no_request() -> None:
+    store = FaultyStore(MemoryStore())
+    await waits.create(Objects(store), [])
+    await waits.recreate_missing(Objects(store), [])
+    await waits.delete(Objects(store), [])
 
-        assert [] == store.operations
-
-    run_async(scenario())
+    assert [] == store.operations
 
 
 # Mending ------------------------------------------------------------------------
 
 
-def test_recreate_missing_creates_missing_wait_objects() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        state = [make_wait(1), make_wait(2), make_wait(3)]
-        await waits.create(objects, state[:1])
-        await waits.recreate_missing(objects, state)
+async def test_recreate_missing_creates_missing_wait_objects() -> None:
+    objects = make_objects()
+    state = [make_wait(1), make_wait(2), make_wait(3)]
+    await waits.create(objects, state[:1])
+    await waits.recreate_missing(objects, state)
 
-        assert [wait.id for wait in state] == [
-            each.id for each in await listed_waits(objects)
-        ]
-
-    run_async(scenario())
+    assert [wait.id for wait in state] == [
+        each.id for each in await listed_waits(objects)
+    ]
 
 
-def test_recreate_missing_does_not_list_a_decided_wait() -> None:
+async def test_recreate_missing_does_not_list_a_decided_wait() -> None:
     """The decision came before the call."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        open_wait, decided = make_wait(1), make_wait(2)
-        await store_suspended_run(objects, open_wait, decided)
-        await decide(objects, decided.id, Deny(), now=MOMENT, decision_id=make_ulid(1))
+    objects = make_objects()
+    open_wait, decided = make_wait(1), make_wait(2)
+    await store_suspended_run(objects, open_wait, decided)
+    await decide(objects, decided.id, Deny(), now=MOMENT, decision_id=make_ulid(1))
 
-        await waits.recreate_missing(objects, [open_wait, decided])
+    await waits.recreate_missing(objects, [open_wait, decided])
 
-        assert [open_wait.id] == [each.id for each in await listed_waits(objects)]
-
-    run_async(scenario())
+    assert [open_wait.id] == [each.id for each in await listed_waits(objects)]
 
 
 def test_recreate_missing_interleaved_with_decide_lists_no_decided_wait() -> None:
@@ -187,66 +169,55 @@ def test_two_interleaved_recreations_list_the_wait() -> None:
 # Listing ------------------------------------------------------------------------
 
 
-def test_open_waits_are_listed_from_keys_alone() -> None:
+async def test_open_waits_are_listed_from_keys_alone() -> None:
     """The list has kind, run and age, and reads no object."""
 
-    async def scenario() -> None:
-        store = FaultyStore(MemoryStore())
-        objects = Objects(store)
-        await waits.create(
-            objects,
-            [make_wait(1), make_wait(2, "unknown"), make_wait(3, run_id="a.b-c")],
+    store = FaultyStore(MemoryStore())
+    objects = Objects(store)
+    await waits.create(
+        objects,
+        [make_wait(1), make_wait(2, "unknown"), make_wait(3, run_id="a.b-c")],
+    )
+    store.operations.clear()
+
+    listed = await listed_waits(objects)
+
+    assert {
+        (make_wait_id(1), RUN, "approval"),
+        (make_wait_id(2, "unknown"), RUN, "unknown"),
+        (make_wait_id(3, run_id="a.b-c"), "a.b-c", "approval"),
+    } == {(each.id, each.run_id, each.kind) for each in listed}
+    assert {MOMENT} == {each.created_at for each in listed}
+    listings = ["waits/", "markers/"]
+    assert listings == [each.key for each in store.operations]
+    assert {"keys"} == {each.verb for each in store.operations}
+
+
+async def test_waits_of_one_kind_are_listed_by_age() -> None:
+    objects = make_objects()
+    names: list[str] = []
+    for hours in (3, 1, 2):
+        at = MOMENT + timedelta(hours=hours)
+        name = layout.build_wait_id(
+            "approval", make_ulid(hours, at), f"run-{9 - hours}"
         )
-        store.operations.clear()
+        names.append(name)
+        await objects.create(layout.wait_key(name), b"")
 
-        listed = await listed_waits(objects)
+    listed = await listed_waits(objects)
 
-        assert {
-            (make_wait_id(1), RUN, "approval"),
-            (make_wait_id(2, "unknown"), RUN, "unknown"),
-            (make_wait_id(3, run_id="a.b-c"), "a.b-c", "approval"),
-        } == {(each.id, each.run_id, each.kind) for each in listed}
-        assert {MOMENT} == {each.created_at for each in listed}
-        listings = ["waits/", "markers/"]
-        assert listings == [each.key for each in store.operations]
-        assert {"keys"} == {each.verb for each in store.operations}
-
-    run_async(scenario())
+    assert sorted(names) == [each.id for each in listed]
+    assert [1, 2, 3] == [(each.created_at - MOMENT).seconds // 3600 for each in listed]
 
 
-def test_waits_of_one_kind_are_listed_by_age() -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        names: list[str] = []
-        for hours in (3, 1, 2):
-            at = MOMENT + timedelta(hours=hours)
-            name = layout.build_wait_id(
-                "approval", make_ulid(hours, at), f"run-{9 - hours}"
-            )
-            names.append(name)
-            await objects.create(layout.wait_key(name), b"")
-
-        listed = await listed_waits(objects)
-
-        assert sorted(names) == [each.id for each in listed]
-        assert [1, 2, 3] == [
-            (each.created_at - MOMENT).seconds // 3600 for each in listed
-        ]
-
-    run_async(scenario())
-
-
-def test_waits_on_several_pages_are_listed() -> None:
+async def test_waits_on_several_pages_are_listed() -> None:
     """The list is complete."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        for number in range(PAGE_SIZE + 5):
-            await objects.create(layout.wait_key(make_wait_id(number)), b"")
+    objects = make_objects()
+    for number in range(PAGE_SIZE + 5):
+        await objects.create(layout.wait_key(make_wait_id(number)), b"")
 
-        assert PAGE_SIZE + 5 == len(await listed_waits(objects))
-
-    run_async(scenario())
+    assert PAGE_SIZE + 5 == len(await listed_waits(objects))
 
 
 @pytest.mark.parametrize(
@@ -260,75 +231,61 @@ def test_waits_on_several_pages_are_listed() -> None:
         f"approval-{make_ulid(1)}@-x",
     ],
 )
-def test_foreign_key_is_ignored(name: str) -> None:
-    async def scenario() -> None:
-        objects = make_objects()
-        await objects.create(layout.WAITS_PREFIX + name, b"")
-        await waits.create(objects, [make_wait(1)])
+async def test_foreign_key_is_ignored(name: str) -> None:
+    objects = make_objects()
+    await objects.create(layout.WAITS_PREFIX + name, b"")
+    await waits.create(objects, [make_wait(1)])
 
-        assert [make_wait_id(1)] == [each.id for each in await listed_waits(objects)]
-
-    run_async(scenario())
+    assert [make_wait_id(1)] == [each.id for each in await listed_waits(objects)]
 
 
 # Reading ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("run_id", [RUN, "kim-1"])
-def test_object_of_another_wait_is_corrupt(run_id: str) -> None:
+async def test_object_of_another_wait_is_corrupt(run_id: str) -> None:
     """People see the wait that they decide."""
 
-    async def scenario() -> None:
-        store = MemoryStore()
-        objects = Objects(store)
-        small, large = make_wait(1), make_wait(2, run_id=run_id)
-        await store_suspended_run(objects, small)
-        await copy_object(store, layout.wait_key(small.id), layout.wait_key(large.id))
+    store = MemoryStore()
+    objects = Objects(store)
+    small, large = make_wait(1), make_wait(2, run_id=run_id)
+    await store_suspended_run(objects, small)
+    await copy_object(store, layout.wait_key(small.id), layout.wait_key(large.id))
 
-        with pytest.raises(Corrupt):
-            await waits.read(objects, large.id)
-        before = await all_keys(objects)
-        with pytest.raises(Corrupt):
-            await decide(
-                objects, large.id, Approve(), now=MOMENT, decision_id=make_ulid(1)
-            )
-        assert before == await all_keys(objects)
-
-    run_async(scenario())
+    with pytest.raises(Corrupt):
+        await waits.read(objects, large.id)
+    before = await all_keys(objects)
+    with pytest.raises(Corrupt):
+        await decide(objects, large.id, Approve(), now=MOMENT, decision_id=make_ulid(1))
+    assert before == await all_keys(objects)
 
 
-def test_wait_of_another_run_is_corrupt() -> None:
+async def test_wait_of_another_run_is_corrupt() -> None:
     """The run is compared, also if the rest of the id is equal."""
 
-    async def scenario() -> None:
-        store = MemoryStore()
-        objects = Objects(store)
-        await waits.create(objects, [make_wait(1, run_id="kim-1")])
-        await copy_object(
-            store,
-            layout.wait_key(make_wait_id(1, run_id="kim-1")),
-            layout.wait_key(make_wait_id(1)),
-        )
-        with pytest.raises(Corrupt):
-            await waits.read(objects, make_wait_id(1))
-
-    run_async(scenario())
+    store = MemoryStore()
+    objects = Objects(store)
+    await waits.create(objects, [make_wait(1, run_id="kim-1")])
+    await copy_object(
+        store,
+        layout.wait_key(make_wait_id(1, run_id="kim-1")),
+        layout.wait_key(make_wait_id(1)),
+    )
+    with pytest.raises(Corrupt):
+        await waits.read(objects, make_wait_id(1))
 
 
 @pytest.mark.parametrize("body", [b"", b"\0" * 90, b"{}"])
-def test_damaged_wait_is_corrupt(body: bytes) -> None:
+async def test_damaged_wait_is_corrupt(body: bytes) -> None:
     """A damaged wait is not "no such wait"."""
 
-    async def scenario() -> None:
-        objects = make_objects()
-        key = layout.wait_key(make_wait_id(1))
-        await objects.create(key, body)
-        with pytest.raises(FormatError) as caught:
-            await waits.read(objects, make_wait_id(1))
-        assert key in str(caught.value)
-        assert body == await objects.read(key)
-
-    run_async(scenario())
+    objects = make_objects()
+    key = layout.wait_key(make_wait_id(1))
+    await objects.create(key, body)
+    with pytest.raises(FormatError) as caught:
+        await waits.read(objects, make_wait_id(1))
+    assert key in str(caught.value)
+    assert body == await objects.read(key)
 
 
 def test_read_with_invalid_wait_id_raises_wait_not_found() -> None:

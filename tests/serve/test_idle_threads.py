@@ -61,17 +61,14 @@ def no_other_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_python_lists_only_the_conversation_that_waits(held: Wait) -> None:
-    async def scenario() -> None:
-        for kinds in (None, WAIT_KINDS):
-            listed = [wait.id async for wait in runner.waiting(kinds=kinds)]
-            assert [held.id] == listed
-        page = await runner.worklist()
-        assert [held.id] == [row.wait.id for row in page.waits]
-        suspended = [row.run_id async for row in runner.runs(status="suspended")]
-        assert [held.run_id] == suspended
-
-    asyncio.run(scenario())
+async def test_python_lists_only_the_conversation_that_waits(held: Wait) -> None:
+    for kinds in (None, WAIT_KINDS):
+        listed = [wait.id async for wait in runner.waiting(kinds=kinds)]
+        assert [held.id] == listed
+    page = await runner.worklist()
+    assert [held.id] == [row.wait.id for row in page.waits]
+    suspended = [row.run_id async for row in runner.runs(status="suspended")]
+    assert [held.run_id] == suspended
 
 
 def test_command_line_lists_only_the_conversation_that_waits(

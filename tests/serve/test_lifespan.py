@@ -164,14 +164,11 @@ def test_invalid_arguments_are_told_when_the_application_is_made(
         worker_lifespan(runner, **options)
 
 
-def test_application_does_not_start_with_an_invalid_interval() -> None:
-    async def scenario() -> None:
-        lifespan = worker_lifespan(make_runner_in_memory(), interval=0)
-        with pytest.raises(InvalidInput, match=r"^interval must be"):
-            async with lifespan(None):
-                raise AssertionError
-
-    asyncio.run(scenario())
+async def test_application_does_not_start_with_an_invalid_interval() -> None:
+    lifespan = worker_lifespan(make_runner_in_memory(), interval=0)
+    with pytest.raises(InvalidInput, match=r"^interval must be"):
+        async with lifespan(None):
+            raise AssertionError
 
 
 class SlowRunner(AsyncRunner):
@@ -200,46 +197,42 @@ async def turn_the_event_loop(times: int) -> None:
 
 
 @pytest.mark.parametrize("is_started", [False, True])
-def test_cancelled_caller_waits_for_the_end_of_the_loop(*, is_started: bool) -> None:
+async def test_cancelled_caller_waits_for_the_end_of_the_loop(
+    *, is_started: bool
+) -> None:
     """The caller is cancelled in the block's first step, or while it joins the loop."""
 
-    async def scenario() -> None:
-        runner = SlowRunner()
+    runner = SlowRunner()
 
-        async def application() -> None:
-            async with worker_loop(runner):
-                pass
+    async def application() -> None:
+        async with worker_loop(runner):
+            pass
 
-        caller = asyncio.create_task(application())
-        await turn_the_event_loop(10 if is_started else 1)
-        caller.cancel()
-        await turn_the_event_loop(10)
-        observed = (caller.done(), runner.cancelled.is_set(), runner.has_ended)
-        runner.may_end.set()
+    caller = asyncio.create_task(application())
+    await turn_the_event_loop(10 if is_started else 1)
+    caller.cancel()
+    await turn_the_event_loop(10)
+    observed = (caller.done(), runner.cancelled.is_set(), runner.has_ended)
+    runner.may_end.set()
 
-        with pytest.raises(asyncio.CancelledError):
-            await caller
-        assert (False, is_started, False) == observed
-        assert runner.has_ended
-
-    asyncio.run(scenario())
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert (False, is_started, False) == observed
+    assert runner.has_ended
 
 
-def test_cancellation_of_the_caller_is_kept_while_a_cancelled_loop_ends() -> None:
-    async def scenario() -> None:
-        runner = SlowRunner()
+async def test_cancellation_of_the_caller_is_kept_while_a_cancelled_loop_ends() -> None:
+    runner = SlowRunner()
 
-        async def application() -> None:
-            async with worker_loop(runner, grace=0):
-                pass
+    async def application() -> None:
+        async with worker_loop(runner, grace=0):
+            pass
 
-        caller = asyncio.create_task(application())
-        await runner.cancelled.wait()
-        caller.cancel()
+    caller = asyncio.create_task(application())
+    await runner.cancelled.wait()
+    caller.cancel()
 
-        await turn_the_event_loop(10)
-        runner.may_end.set()
-        with pytest.raises(asyncio.CancelledError):
-            await caller
-
-    asyncio.run(scenario())
+    await turn_the_event_loop(10)
+    runner.may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller

@@ -175,36 +175,30 @@ async def pages(can: Any, path: str) -> list[tuple[str, int, str]]:
 
 
 @pytest.mark.parametrize("path", sorted({each.path for each in PAGES}))
-def test_page_shows_a_secret_to_readers_of_transcripts_only(path: str) -> None:
-    async def scenario() -> None:
-        hidden = await pages(may_not_read, path)
-        whole = await pages(may_all, path)
-        for (address, status, text), (_, allowed, _) in zip(hidden, whole, strict=True):
-            assert PIN not in text, address
-            is_file = "{digest}" in path
-            assert (403 if is_file else allowed) == status, address
-        shows = any(PIN in text for _, _, text in whole)
-        assert shows == (path in PAGES_WITH_TRANSCRIPTS)
-
-    asyncio.run(scenario())
+async def test_page_shows_a_secret_to_readers_of_transcripts_only(path: str) -> None:
+    hidden = await pages(may_not_read, path)
+    whole = await pages(may_all, path)
+    for (address, status, text), (_, allowed, _) in zip(hidden, whole, strict=True):
+        assert PIN not in text, address
+        is_file = "{digest}" in path
+        assert (403 if is_file else allowed) == status, address
+    shows = any(PIN in text for _, _, text in whole)
+    assert shows == (path in PAGES_WITH_TRANSCRIPTS)
 
 
 @pytest.mark.parametrize("path", sorted({e.path for e in PAGES if "POST" in e.methods}))
-def test_form_of_a_page_shows_no_secret_without_the_right(path: str) -> None:
-    async def scenario() -> None:
-        runner, wait = await open_scene(MemoryStore(), echo=True)
-        client = ConsoleClient(runner, {"can": may_not_read})
-        form = {"decision": "approve", "shown": wait.digest, "version": "2"}
-        form |= {"text": "pay", "typed": RUN, "cents": "x", "arguments": "{}"}
-        response = await client.post(await filled(runner, wait, path), form)
+async def test_form_of_a_page_shows_no_secret_without_the_right(path: str) -> None:
+    runner, wait = await open_scene(MemoryStore(), echo=True)
+    client = ConsoleClient(runner, {"can": may_not_read})
+    form = {"decision": "approve", "shown": wait.digest, "version": "2"}
+    form |= {"text": "pay", "typed": RUN, "cents": "x", "arguments": "{}"}
+    response = await client.post(await filled(runner, wait, path), form)
+    assert PIN not in response.text
+    for _ in range(2):
+        if response.status_code != 303:
+            break
+        response = await client.get(response.headers["location"])
         assert PIN not in response.text
-        for _ in range(2):
-            if response.status_code != 303:
-                break
-            response = await client.get(response.headers["location"])
-            assert PIN not in response.text
-
-    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(

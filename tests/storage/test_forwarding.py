@@ -65,37 +65,33 @@ def test_store_without_optional_attributes_gets_none(
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
-def test_operations_are_those_of_the_inner_store(
+async def test_operations_are_those_of_the_inner_store(
     wrap: Callable[[Store], Store],
 ) -> None:
     inner = MemoryStore()
     store = wrap(inner)
 
-    async def scenario() -> None:
-        await store.probe()
-        await store.create("a/1", b"one")
-        await store.create("a/2", b"two")
-        with pytest.raises(AlreadyExists):
-            await store.create("a/1", b"other")
-        assert b"one" == await store.read("a/1")
-        assert ["a/2"] == await store.keys("a/", "a/1", 1)
-        await store.delete("a/1")
-        assert ["a/2"] == await inner.keys("a/")
-
-    asyncio.run(scenario())
+    await store.probe()
+    await store.create("a/1", b"one")
+    await store.create("a/2", b"two")
+    with pytest.raises(AlreadyExists):
+        await store.create("a/1", b"other")
+    assert b"one" == await store.read("a/1")
+    assert ["a/2"] == await store.keys("a/", "a/1", 1)
+    await store.delete("a/1")
+    assert ["a/2"] == await inner.keys("a/")
 
 
-def test_many_bodies_of_a_wrapped_store_pass_through_its_read(tmp_path: Path) -> None:
+async def test_many_bodies_of_a_wrapped_store_pass_through_its_read(
+    tmp_path: Path,
+) -> None:
     """A wrapper that changes bodies changes them also if many are read together."""
 
     class Reversing(ForwardingStore):
         async def read(self, key: str) -> bytes:
             return (await super().read(key))[::-1]
 
-    async def scenario() -> None:
-        inner = FileStore(tmp_path)
-        await inner.create("a", b"abc")
-        for store, body in ((inner, b"abc"), (Reversing(inner), b"cba")):
-            assert [body, None] == await read_many(store, ["a", "b"])
-
-    asyncio.run(scenario())
+    inner = FileStore(tmp_path)
+    await inner.create("a", b"abc")
+    for store, body in ((inner, b"abc"), (Reversing(inner), b"cba")):
+        assert [body, None] == await read_many(store, ["a", "b"])

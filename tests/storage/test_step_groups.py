@@ -130,29 +130,26 @@ def test_creates_of_a_group_wake_their_event_loop_once(
     assert 2 == asyncio.run(scenario())
 
 
-def test_creates_of_two_event_loops_in_one_group_are_both_delivered(
+async def test_creates_of_two_event_loops_in_one_group_are_both_delivered(
     tmp_path: Path,
 ) -> None:
     """Also if the loop of one of them is closed meanwhile."""
     store = FileStore(tmp_path)
     closed = asyncio.new_event_loop()
 
-    async def scenario() -> None:
-        async with busy(creates(store)):
-            abandoned = store.create("abandoned", b"x")
+    async with busy(creates(store)):
+        abandoned = store.create("abandoned", b"x")
 
-            def begin() -> None:
-                closed.call_soon(abandoned.send, None)
-                closed.run_until_complete(asyncio.sleep(0))
-                closed.close()
+        def begin() -> None:
+            closed.call_soon(abandoned.send, None)
+            closed.run_until_complete(asyncio.sleep(0))
+            closed.close()
 
-            await asyncio.to_thread(begin)
-            created = create(store, "mine")
-        await created
-        assert ["abandoned", "mine"] == await store.keys("")
-        abandoned.close()
-
-    asyncio.run(scenario())
+        await asyncio.to_thread(begin)
+        created = create(store, "mine")
+    await created
+    assert ["abandoned", "mine"] == await store.keys("")
+    abandoned.close()
 
 
 def test_error_of_a_create_does_not_reach_its_group(
@@ -271,7 +268,7 @@ def test_creates_of_a_taken_key_flush_its_folder_once(
     assert flushed.count(True) == 1
 
 
-def test_large_body_does_not_hold_a_small_create(
+async def test_large_body_does_not_hold_a_small_create(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The renewal of a claim is made while a file of many megabytes is flushed."""
@@ -285,19 +282,16 @@ def test_large_body_does_not_hold_a_small_create(
             gate.wait(30)
         fsync(descriptor)
 
-    async def scenario() -> None:
-        store = FileStore(tmp_path)
-        monkeypatch.setattr(os, "fsync", waits_for_the_small_one)
-        creating = asyncio.ensure_future(store.create("large", large))
-        assert await asyncio.to_thread(entered.wait, 10)
-        try:
-            await asyncio.wait_for(store.create("small", b"small"), 10)
-        finally:
-            gate.set()
-        await creating
-        assert large == await store.read("large")
-
-    asyncio.run(scenario())
+    store = FileStore(tmp_path)
+    monkeypatch.setattr(os, "fsync", waits_for_the_small_one)
+    creating = asyncio.ensure_future(store.create("large", large))
+    assert await asyncio.to_thread(entered.wait, 10)
+    try:
+        await asyncio.wait_for(store.create("small", b"small"), 10)
+    finally:
+        gate.set()
+    await creating
+    assert large == await store.read("large")
 
 
 def test_deletes_of_a_group_remove_their_files_at_the_same_time(
@@ -322,7 +316,7 @@ def test_deletes_of_a_group_remove_their_files_at_the_same_time(
     assert ["folder/kept"] == asyncio.run(scenario())
 
 
-def test_creates_flush_in_parallel_while_removals_hang(
+async def test_creates_flush_in_parallel_while_removals_hang(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The removals have threads of their own."""
@@ -339,27 +333,24 @@ def test_creates_flush_in_parallel_while_removals_hang(
         all_began.wait(10)
         fsync(descriptor)
 
-    async def scenario() -> None:
-        store = FileStore(tmp_path)
-        keys = [f"folder/{number}" for number in range(_GROUP)]
-        await asyncio.gather(*(create(store, key) for key in keys))
-        monkeypatch.setattr(os, "unlink", hangs)
-        monkeypatch.setattr(os, "fsync", waits_for_the_others)
-        async with busy(deletes(store)):
-            deleting = [asyncio.ensure_future(store.delete(key)) for key in keys]
-        await asyncio.to_thread(all_hang.wait, 10)
-        async with busy(creates(store)):
-            new = [store.create(f"folder/new-{i}", b"") for i in range(2)]
-            creating = asyncio.gather(*new)
-        try:
-            # Two empty bodies and their folder are flushed at the same time.
-            await asyncio.wait_for(creating, 15)
-        finally:
-            gate.set()
-        await asyncio.gather(*deleting)
-        assert ["folder/new-0", "folder/new-1"] == await store.keys("folder/")
-
-    asyncio.run(scenario())
+    store = FileStore(tmp_path)
+    keys = [f"folder/{number}" for number in range(_GROUP)]
+    await asyncio.gather(*(create(store, key) for key in keys))
+    monkeypatch.setattr(os, "unlink", hangs)
+    monkeypatch.setattr(os, "fsync", waits_for_the_others)
+    async with busy(deletes(store)):
+        deleting = [asyncio.ensure_future(store.delete(key)) for key in keys]
+    await asyncio.to_thread(all_hang.wait, 10)
+    async with busy(creates(store)):
+        new = [store.create(f"folder/new-{i}", b"") for i in range(2)]
+        creating = asyncio.gather(*new)
+    try:
+        # Two empty bodies and their folder are flushed at the same time.
+        await asyncio.wait_for(creating, 15)
+    finally:
+        gate.set()
+    await asyncio.gather(*deleting)
+    assert ["folder/new-0", "folder/new-1"] == await store.keys("folder/")
 
 
 def test_busy_store_gives_its_thread_to_other_stores_after_a_group() -> None:
@@ -383,20 +374,17 @@ def test_busy_store_gives_its_thread_to_other_stores_after_a_group() -> None:
     assert made == ["other", *["many"] * 8]
 
 
-def test_cancelled_create_that_has_not_begun_is_not_made(tmp_path: Path) -> None:
+async def test_cancelled_create_that_has_not_begun_is_not_made(tmp_path: Path) -> None:
     """Its key stays free; the creates beside it are made."""
 
-    async def scenario() -> None:
-        store = FileStore(tmp_path)
-        async with busy(creates(store)):
-            first, second = create(store, "a"), create(store, "b")
-            await asyncio.sleep(0)
-            first.cancel()
-            await asyncio.wait([first])
-        await second
-        assert ["b"] == await store.keys("")
-
-    asyncio.run(scenario())
+    store = FileStore(tmp_path)
+    async with busy(creates(store)):
+        first, second = create(store, "a"), create(store, "b")
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first])
+    await second
+    assert ["b"] == await store.keys("")
 
 
 def test_forked_child_makes_its_own_groups(tmp_path: Path) -> None:
@@ -565,7 +553,7 @@ def test_interrupted_create_does_not_stop_the_next_ones(
     assert (beside.is_made, later.is_made) == (True, True)
 
 
-def test_interrupted_create_that_has_no_thread_is_not_made(
+async def test_interrupted_create_that_has_no_thread_is_not_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also not by the thread of a later create."""
@@ -573,22 +561,16 @@ def test_interrupted_create_that_has_no_thread_is_not_made(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    async def scenario() -> None:
-        store = FileStore(tmp_path)
-        with monkeypatch.context() as patched:
-            patched.setattr(asyncio.get_running_loop(), "call_soon", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                store.create("a", b"x").send(None)
-        await store.create("b", b"x")
-        assert ["b"] == await store.keys("")
-
-    asyncio.run(scenario())
+    store = FileStore(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio.get_running_loop(), "call_soon", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            store.create("a", b"x").send(None)
+    await store.create("b", b"x")
+    assert ["b"] == await store.keys("")
 
 
-def test_pickled_store_has_the_same_keys(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        store = FileStore(tmp_path)
-        await store.create("a", b"x")
-        assert b"x" == await pickle.loads(pickle.dumps(store)).read("a")  # noqa: S301
-
-    asyncio.run(scenario())
+async def test_pickled_store_has_the_same_keys(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    await store.create("a", b"x")
+    assert b"x" == await pickle.loads(pickle.dumps(store)).read("a")  # noqa: S301

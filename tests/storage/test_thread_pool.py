@@ -18,19 +18,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_run_returns_the_result_or_raises_the_error() -> None:
+async def test_run_returns_the_result_or_raises_the_error() -> None:
     threads = DaemonThreadPool(2, "test")
 
     def fail(why: str) -> NoReturn:
         raise LookupError(why)
 
-    async def scenario() -> None:
-        assert 3 == await threads.run(sum, (1, 2))
-        with pytest.raises(LookupError, match="no such thing"):
-            await threads.run(fail, "no such thing")
-        assert 7 == await threads.run(lambda: 7)
-
-    asyncio.run(scenario())
+    assert 3 == await threads.run(sum, (1, 2))
+    with pytest.raises(LookupError, match="no such thing"):
+        await threads.run(fail, "no such thing")
+    assert 7 == await threads.run(lambda: 7)
 
 
 def test_thread_count_grows_up_to_the_limit() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -72,66 +71,59 @@ async def start(
         ("close", {}, None),
     ],
 )
-def test_untouched_form_gives_a_grant(
+async def test_untouched_form_gives_a_grant(
     name: str, arguments: dict[str, Any], condition: Any
 ) -> None:
     """An argument with one value has no choice that would limit nothing."""
 
-    async def scenario() -> None:
-        runner, path = await start(name, arguments)
-        client = ConsoleClient(runner)
-        form = PageForms((await client.get(path)).text).forms["approve"]
+    runner, path = await start(name, arguments)
+    client = ConsoleClient(runner)
+    form = PageForms((await client.get(path)).text).forms["approve"]
 
-        done = await client.post(path, form)
+    done = await client.post(path, form)
 
-        assert "Recorded: Approved" in done.text
-        [grant] = await runner.grants("r")
-        assert condition == grant.arguments
-
-    asyncio.run(scenario())
+    assert "Recorded: Approved" in done.text
+    [grant] = await runner.grants("r")
+    assert condition == grant.arguments
 
 
 @pytest.mark.parametrize(
     ("field", "choice"),
     [("rule:kind", "same"), ("rule:share", "most"), ("rule:note", "most")],
 )
-def test_choice_that_limits_nothing_is_not_offered(field: str, choice: str) -> None:
+async def test_choice_that_limits_nothing_is_not_offered(
+    field: str, choice: str
+) -> None:
     """`share` is at its bound, so that "at most 100" is every value."""
 
-    async def scenario() -> None:
-        runner, path = await start("pay", {"cents": 5})
-        client = ConsoleClient(runner)
-        text = (await client.get(path)).text
-        form = PageForms(text).forms["approve"]
-        assert "at most 100" not in text
-        assert "at least 100" in text
+    runner, path = await start("pay", {"cents": 5})
+    client = ConsoleClient(runner)
+    text = (await client.get(path)).text
+    form = PageForms(text).forms["approve"]
+    assert "at most 100" not in text
+    assert "at least 100" in text
 
-        refused = await client.post(path, {**form, field: choice})
+    refused = await client.post(path, {**form, field: choice})
 
-        assert 400 == refused.status_code
-        assert [] == await runner.grants("r")
-
-    asyncio.run(scenario())
+    assert 400 == refused.status_code
+    assert [] == await runner.grants("r")
 
 
 @pytest.mark.parametrize("offset", [YEAR, -YEAR], ids=["ahead", "behind"])
-def test_grant_ends_by_the_time_of_the_store(offset: timedelta) -> None:
+async def test_grant_ends_by_the_time_of_the_store(offset: timedelta) -> None:
     """The clock of the console's machine is wrong by a year."""
 
-    async def scenario() -> None:
-        clock = ManualClock()
-        runner, path = await start("close", {}, clock)
-        wrong = ShiftedClock(clock, offset)
-        machine = AsyncRunner([], store=runner.store, clock=wrong)
-        client = ConsoleClient(machine, {"clock": wrong})
-        form = PageForms((await client.get(path)).text).forms["approve"]
+    clock = ManualClock()
+    runner, path = await start("close", {}, clock)
+    wrong = ShiftedClock(clock, offset)
+    machine = AsyncRunner([], store=runner.store, clock=wrong)
+    client = ConsoleClient(machine, {"clock": wrong})
+    form = PageForms((await client.get(path)).text).forms["approve"]
 
-        done = await client.post(path, {**form, "until": "hour"})
+    done = await client.post(path, {**form, "until": "hour"})
 
-        assert "Recorded: Approved" in done.text
-        [grant] = await runner.grants("r")
-        assert clock.now() + timedelta(hours=1) == grant.until
-        # The page of a fast machine lists it too, so that a person can revoke it.
-        assert grant.id in (await client.get("/grants")).text
-
-    asyncio.run(scenario())
+    assert "Recorded: Approved" in done.text
+    [grant] = await runner.grants("r")
+    assert clock.now() + timedelta(hours=1) == grant.until
+    # The page of a fast machine lists it too, so that a person can revoke it.
+    assert grant.id in (await client.get("/grants")).text

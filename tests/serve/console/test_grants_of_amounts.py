@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from tests.serve.pages.html_forms import PageForms
 
 
 @pytest.mark.parametrize("later", ["99999", 6, True])
-def test_grant_of_at_most_covers_numbers_only(later: Any) -> None:
+async def test_grant_of_at_most_covers_numbers_only(later: Any) -> None:
     """A text is no number, so a limit says nothing about it: a person is asked."""
     paid: list[object] = []
 
@@ -24,23 +23,20 @@ def test_grant_of_at_most_covers_numbers_only(later: Any) -> None:
         paid.append(cents)
         return "paid"
 
-    async def scenario() -> None:
-        calls = [ToolCall("pay", {"cents": each}) for each in (5, 4, later)]
-        agent = Agent("clerk", tools=[pay], model=ScriptedModel([*calls, "done"]))
-        runner = AsyncRunner(agent, store="memory:")
-        first = await runner.start("go", run_id="r")
-        assert isinstance(first, Suspended)
-        client = ConsoleClient(runner)
-        path = f"/waits/{first.waits[0].id}/remember"
-        page = await client.get(path)
-        form = PageForms(page.text).forms["approve"]
-        done = await client.post(path, {**form, "rule:cents": "most", "until": "run"})
-        assert "Recorded: Approved" in done.text
+    calls = [ToolCall("pay", {"cents": each}) for each in (5, 4, later)]
+    agent = Agent("clerk", tools=[pay], model=ScriptedModel([*calls, "done"]))
+    runner = AsyncRunner(agent, store="memory:")
+    first = await runner.start("go", run_id="r")
+    assert isinstance(first, Suspended)
+    client = ConsoleClient(runner)
+    path = f"/waits/{first.waits[0].id}/remember"
+    page = await client.get(path)
+    form = PageForms(page.text).forms["approve"]
+    done = await client.post(path, {**form, "rule:cents": "most", "until": "run"})
+    assert "Recorded: Approved" in done.text
 
-        again = await runner.resume("r")
+    again = await runner.resume("r")
 
-        assert isinstance(again, Suspended)
-        assert [5, 4] == paid
-        assert {"cents": later} == again.waits[0].arguments
-
-    asyncio.run(scenario())
+    assert isinstance(again, Suspended)
+    assert [5, 4] == paid
+    assert {"cents": later} == again.waits[0].arguments

@@ -49,40 +49,34 @@ def local_client(**options: Any) -> tuple[ConsoleClient, str]:
     return client, identity.sign_in_path
 
 
-def test_token_of_the_console_works_once_and_becomes_a_cookie() -> None:
-    async def check() -> None:
-        client, path = local_client()
-        assert 401 == (await client.get("/inbox")).status_code
+async def test_token_of_the_console_works_once_and_becomes_a_cookie() -> None:
+    client, path = local_client()
+    assert 401 == (await client.get("/inbox")).status_code
 
-        signed_in = await client.get(path)
+    signed_in = await client.get(path)
 
-        assert (303, "/") == (signed_in.status_code, signed_in.headers["location"])
-        cookie = signed_in.headers["set-cookie"]
-        assert cookie.startswith("continuations-8321=")
-        assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
-        assert path.partition("=")[2] not in cookie
-        page = await client.get("/inbox")
-        assert (200, True) == (page.status_code, "local:kim" in page.text)
+    assert (303, "/") == (signed_in.status_code, signed_in.headers["location"])
+    cookie = signed_in.headers["set-cookie"]
+    assert cookie.startswith("continuations-8321=")
+    assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
+    assert path.partition("=")[2] not in cookie
+    page = await client.get("/inbox")
+    assert (200, True) == (page.status_code, "local:kim" in page.text)
 
-        thief = ConsoleClient(app=client.app, person=None, base_url=LOCAL)
-        assert 401 == (await thief.get(path)).status_code
-        assert 401 == (await thief.get("/inbox")).status_code
-        again = await client.get(path)  # the person opens the address once more
-        assert 303 == again.status_code
-        assert "set-cookie" not in again.headers
-
-    asyncio.run(check())
+    thief = ConsoleClient(app=client.app, person=None, base_url=LOCAL)
+    assert 401 == (await thief.get(path)).status_code
+    assert 401 == (await thief.get("/inbox")).status_code
+    again = await client.get(path)  # the person opens the address once more
+    assert 303 == again.status_code
+    assert "set-cookie" not in again.headers
 
 
-def test_token_survives_a_preview_and_a_wrong_guess() -> None:
-    async def check() -> None:
-        client, path = local_client()
-        assert 401 == (await client.send("HEAD", path)).status_code
-        assert 401 == (await client.get(path + "x")).status_code
-        assert 401 == (await client.get("/?token=")).status_code
-        assert 303 == (await client.get(path)).status_code
-
-    asyncio.run(check())
+async def test_token_survives_a_preview_and_a_wrong_guess() -> None:
+    client, path = local_client()
+    assert 401 == (await client.send("HEAD", path)).status_code
+    assert 401 == (await client.get(path + "x")).status_code
+    assert 401 == (await client.get("/?token=")).status_code
+    assert 303 == (await client.get(path)).status_code
 
 
 @pytest.mark.parametrize(
@@ -94,35 +88,29 @@ def test_token_survives_a_preview_and_a_wrong_guess() -> None:
         (LOCAL, "10.0.0.9"),
     ],
 )
-def test_name_or_address_of_another_machine_gets_nothing(
+async def test_name_or_address_of_another_machine_gets_nothing(
     base_url: str, address: str
 ) -> None:
     """A site that resolves its own name to 127.0.0.1 has its name in `Host`."""
 
-    async def check() -> None:
-        client, path = local_client()
-        await client.get(path)
-        cookie = "; ".join(f"{c.name}={c.value}" for c in client.cookies.jar)
-        stranger = ConsoleClient(
-            app=client.app, person=None, base_url=base_url, address=address
+    client, path = local_client()
+    await client.get(path)
+    cookie = "; ".join(f"{c.name}={c.value}" for c in client.cookies.jar)
+    stranger = ConsoleClient(
+        app=client.app, person=None, base_url=base_url, address=address
+    )
+    assert 401 == (await stranger.get("/inbox", cookie=cookie)).status_code
+    assert 200 == (await client.get("/inbox", cookie=cookie)).status_code
+
+
+async def test_each_way_to_name_this_machine_works() -> None:
+    for base_url in ("http://localhost:8321", "http://[::1]:8321", LOCAL):
+        identity = local()
+        client = ConsoleClient(
+            options={"verify": identity}, person=None, base_url=base_url
         )
-        assert 401 == (await stranger.get("/inbox", cookie=cookie)).status_code
-        assert 200 == (await client.get("/inbox", cookie=cookie)).status_code
-
-    asyncio.run(check())
-
-
-def test_each_way_to_name_this_machine_works() -> None:
-    async def check() -> None:
-        for base_url in ("http://localhost:8321", "http://[::1]:8321", LOCAL):
-            identity = local()
-            client = ConsoleClient(
-                options={"verify": identity}, person=None, base_url=base_url
-            )
-            await client.get(identity.sign_in_path)
-            assert 200 == (await client.get("/inbox")).status_code
-
-    asyncio.run(check())
+        await client.get(identity.sign_in_path)
+        assert 200 == (await client.get("/inbox")).status_code
 
 
 def test_identity_shows_no_token() -> None:
@@ -172,36 +160,33 @@ def test_header_counts_only_from_a_listed_address_with_the_secret(
     assert is_known == (verify(request) is not None)
 
 
-def test_doubled_header_is_refused_by_a_real_console() -> None:
+async def test_doubled_header_is_refused_by_a_real_console() -> None:
     """A client adds its own name, and the proxy adds the person's."""
 
-    async def check() -> None:
-        verify = proxy_header("x-user", trusted=["127.0.0.1"], secret=SECRET)
-        client = ConsoleClient(options={"verify": verify}, person=None)
-        one = [(b"host", b"agents.example"), (b"x-proxy-secret", SECRET.encode())]
-        for names, status in ([b"kim"], 200), ([b"kim", b"eve"], 401):
-            sent: list[Any] = []
-            scope = {
-                "type": "http",
-                "method": "GET",
-                "path": "/inbox",
-                "query_string": b"",
-                "headers": one + [(b"x-user", each) for each in names],
-                "client": ("127.0.0.1", 1),
-                "server": ("agents.example", 80),
-                "scheme": "http",
-            }
+    verify = proxy_header("x-user", trusted=["127.0.0.1"], secret=SECRET)
+    client = ConsoleClient(options={"verify": verify}, person=None)
+    one = [(b"host", b"agents.example"), (b"x-proxy-secret", SECRET.encode())]
+    for names, status in ([b"kim"], 200), ([b"kim", b"eve"], 401):
+        sent: list[Any] = []
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/inbox",
+            "query_string": b"",
+            "headers": one + [(b"x-user", each) for each in names],
+            "client": ("127.0.0.1", 1),
+            "server": ("agents.example", 80),
+            "scheme": "http",
+        }
 
-            async def receive() -> dict[str, Any]:
-                return {"type": "http.request", "body": b"", "more_body": False}
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
 
-            async def send(message: Any, sent: list[Any] = sent) -> None:
-                sent.append(message)
+        async def send(message: Any, sent: list[Any] = sent) -> None:
+            sent.append(message)
 
-            await client.app(scope, receive, send)
-            assert status == sent[0]["status"]
-
-    asyncio.run(check())
+        await client.app(scope, receive, send)
+        assert status == sent[0]["status"]
 
 
 def test_address_that_a_client_sends_is_no_unix_socket() -> None:

@@ -50,77 +50,67 @@ def listings(store: FaultyStore) -> int:
     return [operation.verb for operation in store.operations].count("keys")
 
 
-def test_no_viewer_costs_no_request() -> None:
-    async def check() -> None:
+async def test_no_viewer_costs_no_request() -> None:
+    store = FaultyStore(MemoryStore())
+    live = LiveWaits(AsyncRunner([], store=store), interval=0)
+    changes = live.changes("")
+    await following(changes)
+    assert listings(store) > 0
+    await changes.aclose()
+    assert 0 == live.viewers
+    before = len(store.operations)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert before == len(store.operations)
+
+
+async def test_hundred_viewers_share_one_lister() -> None:
+    costs: list[int] = []
+    for count in (1, 100):
         store = FaultyStore(MemoryStore())
-        live = LiveWaits(AsyncRunner([], store=store), interval=0)
-        changes = live.changes("")
-        await following(changes)
-        assert listings(store) > 0
-        await changes.aclose()
-        assert 0 == live.viewers
-        before = len(store.operations)
-        for _ in range(50):
-            await asyncio.sleep(0)
-        assert before == len(store.operations)
-
-    asyncio.run(check())
+        live = LiveWaits(AsyncRunner([], store=store), interval=3600)
+        streams = [live.changes("") for _ in range(count)]
+        cursors = await asyncio.gather(*(following(each) for each in streams))
+        assert 1 == len(set(cursors))
+        costs.append(len(store.operations))
+        for each in streams:
+            await each.aclose()
+    assert costs[0] == costs[1]
 
 
-def test_hundred_viewers_share_one_lister() -> None:
-    async def check() -> None:
-        costs: list[int] = []
-        for count in (1, 100):
-            store = FaultyStore(MemoryStore())
-            live = LiveWaits(AsyncRunner([], store=store), interval=3600)
-            streams = [live.changes("") for _ in range(count)]
-            cursors = await asyncio.gather(*(following(each) for each in streams))
-            assert 1 == len(set(cursors))
-            costs.append(len(store.operations))
-            for each in streams:
-                await each.aclose()
-        assert costs[0] == costs[1]
-
-    asyncio.run(check())
-
-
-def test_stream_that_is_cut_and_resumed_tells_of_what_happened_meanwhile() -> None:
+async def test_stream_that_is_cut_and_resumed_tells_of_what_happened_meanwhile() -> (
+    None
+):
     """The cursor is a hash of the keys, so another process knows it too."""
 
-    async def check() -> None:
-        store = FaultyStore(MemoryStore())
-        runner = AsyncRunner([], store=store)
-        first = LiveWaits(runner, interval=0).changes("")
-        seen = await following(first)
-        await first.aclose()
-        await add_wait(store, 1)
-        resumed = LiveWaits(runner, interval=0).changes(seen)
-        newer = await following(resumed)
-        assert newer != seen
-        await add_wait(store, 2)
-        assert await following(resumed) not in (seen, newer)
-        await resumed.aclose()
-
-    asyncio.run(check())
+    store = FaultyStore(MemoryStore())
+    runner = AsyncRunner([], store=store)
+    first = LiveWaits(runner, interval=0).changes("")
+    seen = await following(first)
+    await first.aclose()
+    await add_wait(store, 1)
+    resumed = LiveWaits(runner, interval=0).changes(seen)
+    newer = await following(resumed)
+    assert newer != seen
+    await add_wait(store, 2)
+    assert await following(resumed) not in (seen, newer)
+    await resumed.aclose()
 
 
-def test_viewer_without_a_change_is_told_nothing() -> None:
-    async def check() -> None:
-        store = FaultyStore(MemoryStore())
-        live = LiveWaits(AsyncRunner([], store=store), interval=0)
-        first = live.changes("")
-        seen = await following(first)
-        second = live.changes(seen)
-        waiting = asyncio.ensure_future(anext(second))
-        for _ in range(500):
-            await asyncio.sleep(0)
-        assert not waiting.done()
-        await add_wait(store, 1)
-        assert seen != await asyncio.wait_for(waiting, SOON)
-        await first.aclose()
-        await second.aclose()
-
-    asyncio.run(check())
+async def test_viewer_without_a_change_is_told_nothing() -> None:
+    store = FaultyStore(MemoryStore())
+    live = LiveWaits(AsyncRunner([], store=store), interval=0)
+    first = live.changes("")
+    seen = await following(first)
+    second = live.changes(seen)
+    waiting = asyncio.ensure_future(anext(second))
+    for _ in range(500):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    await add_wait(store, 1)
+    assert seen != await asyncio.wait_for(waiting, SOON)
+    await first.aclose()
+    await second.aclose()
 
 
 def test_lister_goes_on_after_an_unexpected_error(
@@ -150,100 +140,88 @@ def test_lister_goes_on_after_an_unexpected_error(
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_person_has_a_bounded_number_of_streams(
+async def test_person_has_a_bounded_number_of_streams(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One more is refused (429); a stream that ends makes room for another."""
     monkeypatch.setattr(console, "MAX_STREAMS", 2)
 
-    async def check() -> None:
-        client = ConsoleClient()
-        made = console.make_console(
-            client.runner,
-            HttpApi(client.runner),
-            verify=lambda request: request.headers["x-person"],
-            can=None,
-            dispatcher=None,
-            origin=None,
-            secret=None,
-            live="events",
-            clock=None,
-        )
-        request = Request(method="GET", path="/events", headers={"x-person": "kim"})
-        kim, lee = Identity("kim"), Identity("lee")
-        streams = [await open_stream(made, request, kim) for _ in range(3)]
-        tasks = [asyncio.ensure_future(anext(each, None)) for each in streams]
-        assert [None] == [t.result() for t in (await asyncio.wait(tasks[2:]))[0]]
-        with pytest.raises(RequestRefused) as refused:
-            await open_stream(made, request, kim)
-        assert 429 == refused.value.problem.type.status
-        assert "at most 2 open streams" in str(refused.value.problem.detail)
-        await (await open_stream(made, request, lee)).aclose()
-        await asyncio.wait(tasks)
-        await streams[0].aclose()
-        await (await open_stream(made, request, kim)).aclose()
-        await streams[1].aclose()
-        assert {} == made.streams.by_person
-
-    asyncio.run(check())
+    client = ConsoleClient()
+    made = console.make_console(
+        client.runner,
+        HttpApi(client.runner),
+        verify=lambda request: request.headers["x-person"],
+        can=None,
+        dispatcher=None,
+        origin=None,
+        secret=None,
+        live="events",
+        clock=None,
+    )
+    request = Request(method="GET", path="/events", headers={"x-person": "kim"})
+    kim, lee = Identity("kim"), Identity("lee")
+    streams = [await open_stream(made, request, kim) for _ in range(3)]
+    tasks = [asyncio.ensure_future(anext(each, None)) for each in streams]
+    assert [None] == [t.result() for t in (await asyncio.wait(tasks[2:]))[0]]
+    with pytest.raises(RequestRefused) as refused:
+        await open_stream(made, request, kim)
+    assert 429 == refused.value.problem.type.status
+    assert "at most 2 open streams" in str(refused.value.problem.detail)
+    await (await open_stream(made, request, lee)).aclose()
+    await asyncio.wait(tasks)
+    await streams[0].aclose()
+    await (await open_stream(made, request, kim)).aclose()
+    await streams[1].aclose()
+    assert {} == made.streams.by_person
 
 
-def test_viewer_of_some_runs_hears_of_their_changes_only() -> None:
-    async def check() -> None:
-        store = FaultyStore(MemoryStore())
-        live = LiveWaits(AsyncRunner([], store=store), interval=0)
-        asked: list[str] = []
-        is_asked = asyncio.Event()
+async def test_viewer_of_some_runs_hears_of_their_changes_only() -> None:
+    store = FaultyStore(MemoryStore())
+    live = LiveWaits(AsyncRunner([], store=store), interval=0)
+    asked: list[str] = []
+    is_asked = asyncio.Event()
 
-        async def sees(run_id: str) -> bool:
-            asked.append(run_id)
-            is_asked.set()
-            return run_id == "r2"
+    async def sees(run_id: str) -> bool:
+        asked.append(run_id)
+        is_asked.set()
+        return run_id == "r2"
 
-        await add_wait(store, 7)
-        changes = live.changes_of(sees)
-        assert "" == await following(changes)  # it may have missed something
-        waiting = asyncio.ensure_future(anext(changes))
-        await add_wait(store, 1)
-        await asyncio.wait_for(is_asked.wait(), SOON)
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert not waiting.done()
-        await add_wait(store, 2)
-        assert "" == await asyncio.wait_for(waiting, SOON)
-        assert {"r1", "r2"} == {*asked}  # never of a wait that has not changed
-        await changes.aclose()
-        assert 0 == live.viewers
-
-    asyncio.run(check())
-
-
-def test_page_and_stream_of_limited_rights_have_no_cursor() -> None:
-    async def check() -> None:
-        store = FaultyStore(MemoryStore())
-        await add_wait(store, 1)
-        client = ConsoleClient(AsyncRunner([], store=store), {"can": may_nothing})
-        every = client.app.state.live.waits.changes("")
-        await following(every)  # the lister has a cursor of all waits
-        page = await client.get("/inbox?for=all")
-        assert 'data-cursor=""' in page.text
-        assert 'data-events="/events?after="' in page.text
-        await every.aclose()
-
-    asyncio.run(check())
-
-
-def test_server_that_stops_ends_the_streams() -> None:
-    async def check() -> None:
-        live = LiveWaits(AsyncRunner([], store="memory:"), interval=3600)
-        changes = live.changes("")
-        await following(changes)
-        waiting = asyncio.ensure_future(anext(changes, None))
+    await add_wait(store, 7)
+    changes = live.changes_of(sees)
+    assert "" == await following(changes)  # it may have missed something
+    waiting = asyncio.ensure_future(anext(changes))
+    await add_wait(store, 1)
+    await asyncio.wait_for(is_asked.wait(), SOON)
+    for _ in range(100):
         await asyncio.sleep(0)
-        live.close()
-        assert await asyncio.wait_for(waiting, SOON) is None
+    assert not waiting.done()
+    await add_wait(store, 2)
+    assert "" == await asyncio.wait_for(waiting, SOON)
+    assert {"r1", "r2"} == {*asked}  # never of a wait that has not changed
+    await changes.aclose()
+    assert 0 == live.viewers
 
-    asyncio.run(check())
+
+async def test_page_and_stream_of_limited_rights_have_no_cursor() -> None:
+    store = FaultyStore(MemoryStore())
+    await add_wait(store, 1)
+    client = ConsoleClient(AsyncRunner([], store=store), {"can": may_nothing})
+    every = client.app.state.live.waits.changes("")
+    await following(every)  # the lister has a cursor of all waits
+    page = await client.get("/inbox?for=all")
+    assert 'data-cursor=""' in page.text
+    assert 'data-events="/events?after="' in page.text
+    await every.aclose()
+
+
+async def test_server_that_stops_ends_the_streams() -> None:
+    live = LiveWaits(AsyncRunner([], store="memory:"), interval=3600)
+    changes = live.changes("")
+    await following(changes)
+    waiting = asyncio.ensure_future(anext(changes, None))
+    await asyncio.sleep(0)
+    live.close()
+    assert await asyncio.wait_for(waiting, SOON) is None
 
 
 def test_stream_needs_an_identity() -> None:
@@ -251,16 +229,13 @@ def test_stream_needs_an_identity() -> None:
     assert 401 == asyncio.run(client.get("/events")).status_code
 
 
-def test_inbox_names_its_stream_and_its_rows() -> None:
-    async def check() -> None:
-        client = ConsoleClient()
-        page = await client.get("/inbox?for=all&q=x")
-        assert 'data-events="/events?after="' in page.text
-        assert 'data-rows="/inbox/rows?for=all&amp;q=x"' in page.text
-        rows = await client.get("/inbox/rows?for=all&q=x")
-        assert (200, False) == (rows.status_code, "<html" in rows.text)
-
-    asyncio.run(check())
+async def test_inbox_names_its_stream_and_its_rows() -> None:
+    client = ConsoleClient()
+    page = await client.get("/inbox?for=all&q=x")
+    assert 'data-events="/events?after="' in page.text
+    assert 'data-rows="/inbox/rows?for=all&amp;q=x"' in page.text
+    rows = await client.get("/inbox/rows?for=all&q=x")
+    assert (200, False) == (rows.status_code, "<html" in rows.text)
 
 
 def test_script_is_smaller_than_four_kilobytes() -> None:

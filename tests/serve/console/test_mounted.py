@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import Any
 
@@ -16,51 +15,45 @@ from tests.serve.http.api_fixture import ApiFixture
 
 
 @pytest.mark.parametrize("make_site", [FastAPI, Starlette])
-def test_mounted_console_keeps_to_its_prefix(make_site: Any) -> None:
+async def test_mounted_console_keeps_to_its_prefix(make_site: Any) -> None:
     """Pages, assets, redirects, posts and JSON work below the mount point."""
 
-    async def check() -> None:
-        fixture = ApiFixture()
-        wait = await fixture.start_waiting_run()
-        site = make_site()
-        site.mount("/agents", console.app(fixture.runner, verify=verify_header))
-        client = ConsoleClient(app=site)
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    site = make_site()
+    site.mount("/agents", console.app(fixture.runner, verify=verify_header))
+    client = ConsoleClient(app=site)
 
-        home = await client.get("/agents/")
-        assert (303, "/agents/inbox") == (home.status_code, home.headers["location"])
-        inbox = await client.get("/agents/inbox")
-        assert f'href="/agents/waits/{wait.id}"' in inbox.text
-        assets = re.findall(r'<link rel="\w+"[^>]* href="([^"]*)"', inbox.text)
-        assert ["mark.svg", "console.css"] == [path.split("/")[-1] for path in assets]
-        for path in assets:
-            assert path.startswith("/agents/assets/")
-            asset = await client.get(path)
-            assert (200, True) == (
-                asset.status_code,
-                "immutable" in asset.headers["cache-control"],
-            )
-        answer = await client.send(
-            "POST",
-            f"/agents/waits/{wait.id}/decision",
-            None,
-            {"decision": "deny"},
-            accept="application/json",
+    home = await client.get("/agents/")
+    assert (303, "/agents/inbox") == (home.status_code, home.headers["location"])
+    inbox = await client.get("/agents/inbox")
+    assert f'href="/agents/waits/{wait.id}"' in inbox.text
+    assets = re.findall(r'<link rel="\w+"[^>]* href="([^"]*)"', inbox.text)
+    assert ["mark.svg", "console.css"] == [path.split("/")[-1] for path in assets]
+    for path in assets:
+        assert path.startswith("/agents/assets/")
+        asset = await client.get(path)
+        assert (200, True) == (
+            asset.status_code,
+            "immutable" in asset.headers["cache-control"],
         )
-        assert 200 == answer.status_code
-        assert 404 == (await client.get("/inbox")).status_code
+    answer = await client.send(
+        "POST",
+        f"/agents/waits/{wait.id}/decision",
+        None,
+        {"decision": "deny"},
+        accept="application/json",
+    )
+    assert 200 == answer.status_code
+    assert 404 == (await client.get("/inbox")).status_code
 
-    asyncio.run(check())
 
-
-def test_cookie_of_a_mounted_local_console_stays_below_its_prefix() -> None:
-    async def check() -> None:
-        identity = console.local("kim")
-        site = Starlette()
-        site.mount("/agents", console.app(ConsoleClient().runner, verify=identity))
-        client = ConsoleClient(app=site, person=None, base_url="http://127.0.0.1:8321")
-        signed_in = await client.get(f"/agents{identity.sign_in_path}")
-        assert "/agents/" == signed_in.headers["location"]
-        assert "Path=/agents" in signed_in.headers["set-cookie"]
-        assert 200 == (await client.get("/agents/inbox")).status_code
-
-    asyncio.run(check())
+async def test_cookie_of_a_mounted_local_console_stays_below_its_prefix() -> None:
+    identity = console.local("kim")
+    site = Starlette()
+    site.mount("/agents", console.app(ConsoleClient().runner, verify=identity))
+    client = ConsoleClient(app=site, person=None, base_url="http://127.0.0.1:8321")
+    signed_in = await client.get(f"/agents{identity.sign_in_path}")
+    assert "/agents/" == signed_in.headers["location"]
+    assert "Path=/agents" in signed_in.headers["set-cookie"]
+    assert 200 == (await client.get("/agents/inbox")).status_code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from continuations import Agent, AsyncRunner, Suspended, tool
@@ -24,50 +23,44 @@ def can(_: Identity, __: str, run: str | None) -> bool:
     return run is not None and run.startswith("red-")
 
 
-def test_fork_under_the_id_of_another_team_is_refused() -> None:
+async def test_fork_under_the_id_of_another_team_is_refused() -> None:
     """Nothing is written under that id."""
 
-    async def scenario() -> None:
-        model = ScriptedModel([ToolCall("pay", {"cents": 5}), "done"])
-        runner = AsyncRunner(Agent("a", tools=[pay], model=model), store="memory:")
-        assert isinstance(await runner.start("go", run_id="red-1"), Suspended)
-        client = ConsoleClient(runner, {"can": can})
-        before = [each.run_id async for each in runner.runs()]
+    model = ScriptedModel([ToolCall("pay", {"cents": 5}), "done"])
+    runner = AsyncRunner(Agent("a", tools=[pay], model=model), store="memory:")
+    assert isinstance(await runner.start("go", run_id="red-1"), Suspended)
+    client = ConsoleClient(runner, {"can": can})
+    before = [each.run_id async for each in runner.runs()]
 
-        for path in ("/runs/red-1/fork", "/runs/red-1/fork?version=1"):
-            form = {"version": "2", "run_id": "blue-1"}
-            refused = await client.post(path, form)
-            assert 403 == refused.status_code
-        assert before == [each.run_id async for each in runner.runs()]
+    for path in ("/runs/red-1/fork", "/runs/red-1/fork?version=1"):
+        form = {"version": "2", "run_id": "blue-1"}
+        refused = await client.post(path, form)
+        assert 403 == refused.status_code
+    assert before == [each.run_id async for each in runner.runs()]
 
-        form = {"version": "2", "run_id": "red-2"}
-        assert 303 == (await client.post("/runs/red-1/fork", form)).status_code
-        assert {"red-1", "red-2"} == {each.run_id async for each in runner.runs()}
+    form = {"version": "2", "run_id": "red-2"}
+    assert 303 == (await client.post("/runs/red-1/fork", form)).status_code
+    assert {"red-1", "red-2"} == {each.run_id async for each in runner.runs()}
 
-        # Without an id of its own, a fork is asked about too, and may be allowed.
-        page = await client.post("/runs/red-1/fork", {"version": "2", "run_id": ""})
-        json = {"accept": "application/json"}
-        body = await client.send("POST", "/runs/red-1/fork", None, {}, **json)
-        ids = [page.headers["location"].removeprefix("/runs/"), body.json()["run_id"]]
-        assert all(each.startswith("red-1-fork-") for each in ids)
-        assert set(ids) < {each.run_id async for each in runner.runs()}
-
-    asyncio.run(scenario())
+    # Without an id of its own, a fork is asked about too, and may be allowed.
+    page = await client.post("/runs/red-1/fork", {"version": "2", "run_id": ""})
+    json = {"accept": "application/json"}
+    body = await client.send("POST", "/runs/red-1/fork", None, {}, **json)
+    ids = [page.headers["location"].removeprefix("/runs/"), body.json()["run_id"]]
+    assert all(each.startswith("red-1-fork-") for each in ids)
+    assert set(ids) < {each.run_id async for each in runner.runs()}
 
 
-def test_fork_without_an_id_is_refused_where_no_new_run_is_allowed() -> None:
+async def test_fork_without_an_id_is_refused_where_no_new_run_is_allowed() -> None:
     def only_one(_: Identity, __: str, run: str | None) -> bool:
         return run == "red-1"
 
-    async def scenario() -> None:
-        model = ScriptedModel([ToolCall("pay", {"cents": 5}), "done"])
-        runner = AsyncRunner(Agent("a", tools=[pay], model=model), store="memory:")
-        assert isinstance(await runner.start("go", run_id="red-1"), Suspended)
-        client = ConsoleClient(runner, {"can": only_one})
-        json = {"accept": "application/json"}
-        page = await client.post("/runs/red-1/fork", {"version": "2", "run_id": ""})
-        body = await client.send("POST", "/runs/red-1/fork", None, {}, **json)
-        assert (403, 403) == (page.status_code, body.status_code)
-        assert ["red-1"] == [each.run_id async for each in runner.runs()]
-
-    asyncio.run(scenario())
+    model = ScriptedModel([ToolCall("pay", {"cents": 5}), "done"])
+    runner = AsyncRunner(Agent("a", tools=[pay], model=model), store="memory:")
+    assert isinstance(await runner.start("go", run_id="red-1"), Suspended)
+    client = ConsoleClient(runner, {"can": only_one})
+    json = {"accept": "application/json"}
+    page = await client.post("/runs/red-1/fork", {"version": "2", "run_id": ""})
+    body = await client.send("POST", "/runs/red-1/fork", None, {}, **json)
+    assert (403, 403) == (page.status_code, body.status_code)
+    assert ["red-1"] == [each.run_id async for each in runner.runs()]

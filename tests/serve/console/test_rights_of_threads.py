@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,86 +43,76 @@ class Closed:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_events_of_an_earlier_run_need_the_right_to_view_it(method: str) -> None:
-    async def scenario() -> None:
-        threads = Closed()
-        await threads.open()
-        client = threads.api(lambda _, __, run: run == threads.second)
-        place, body = "/threads/chat/k/events", None
-        if method == "POST":
-            place, body = "/threads/chat/k/messages", {"text": "hello"}
+async def test_events_of_an_earlier_run_need_the_right_to_view_it(method: str) -> None:
+    threads = Closed()
+    await threads.open()
+    client = threads.api(lambda _, __, run: run == threads.second)
+    place, body = "/threads/chat/k/events", None
+    if method == "POST":
+        place, body = "/threads/chat/k/messages", {"text": "hello"}
 
-        refused = await client.send(
-            method,
-            place,
-            None,
-            body,
-            accept=EVENTS,
-            last_event_id=f"{threads.first}/1.1",
-        )
+    refused = await client.send(
+        method,
+        place,
+        None,
+        body,
+        accept=EVENTS,
+        last_event_id=f"{threads.first}/1.1",
+    )
 
-        assert (403, False) == (refused.status_code, SECRET in refused.text)
-
-    asyncio.run(scenario())
+    assert (403, False) == (refused.status_code, SECRET in refused.text)
 
 
-def test_person_who_may_only_send_reads_no_earlier_message() -> None:
+async def test_person_who_may_only_send_reads_no_earlier_message() -> None:
     """Without the right to view, the reply says only that the message is recorded."""
 
-    async def scenario() -> None:
-        threads = Closed()
-        await threads.open()
-        client = threads.api(lambda _, act, __: act == "message")
-        options: dict[str, Any] = {"accept": EVENTS}
-        path, body = "/threads/chat/k/messages", {"text": "hello"}
+    threads = Closed()
+    await threads.open()
+    client = threads.api(lambda _, act, __: act == "message")
+    options: dict[str, Any] = {"accept": EVENTS}
+    path, body = "/threads/chat/k/messages", {"text": "hello"}
 
-        own = await client.send("POST", path, None, body, **options)
-        options["last_event_id"] = f"{threads.second}/1.1"
-        refused = await client.send("POST", path, None, body, **options)
+    own = await client.send("POST", path, None, body, **options)
+    options["last_event_id"] = f"{threads.second}/1.1"
+    refused = await client.send("POST", path, None, body, **options)
 
-        assert (202, True) == (own.status_code, own.json()["recorded"])
-        assert own.json().keys() == {"run_id", "number", "recorded"}
-        assert (403, False) == (refused.status_code, "good morning" in refused.text)
-
-    asyncio.run(scenario())
+    assert (202, True) == (own.status_code, own.json()["recorded"])
+    assert own.json().keys() == {"run_id", "number", "recorded"}
+    assert (403, False) == (refused.status_code, "good morning" in refused.text)
 
 
-def test_page_of_an_earlier_run_posts_to_the_newest_one_only_with_its_right() -> None:
-    async def scenario() -> None:
-        threads = Closed()
-        await threads.open()
+async def test_page_of_an_earlier_run_posts_to_the_newest_one_only_with_its_right() -> (
+    None
+):
+    threads = Closed()
+    await threads.open()
 
-        def can(_: object, __: str, run: str | None) -> bool:
-            return run == threads.first
+    def can(_: object, __: str, run: str | None) -> bool:
+        return run == threads.first
 
-        client = ConsoleClient(threads.runner, {"can": can})
-        form = {"text": "sneaked in", "id": "m-1"}
+    client = ConsoleClient(threads.runner, {"can": can})
+    form = {"text": "sneaked in", "id": "m-1"}
 
-        refused = await client.post(f"/threads/{threads.first}", form)
+    refused = await client.post(f"/threads/{threads.first}", form)
 
-        assert 403 == refused.status_code
-        newest = await threads.thread.look()
-        assert newest is not None
-        assert "sneaked in" not in str(newest.root.messages)
-
-    asyncio.run(scenario())
+    assert 403 == refused.status_code
+    newest = await threads.thread.look()
+    assert newest is not None
+    assert "sneaked in" not in str(newest.root.messages)
 
 
-def test_repeated_form_is_read_once_where_another_process_has_the_agent() -> None:
-    async def scenario() -> None:
-        threads = Closed()
-        await threads.open()
-        other = AsyncRunner([], store=threads.runner.store)
-        client = ConsoleClient(other)
-        form = {"text": "pay 5 euros", "id": "m-1"}
+async def test_repeated_form_is_read_once_where_another_process_has_the_agent() -> None:
+    threads = Closed()
+    await threads.open()
+    other = AsyncRunner([], store=threads.runner.store)
+    client = ConsoleClient(other)
+    form = {"text": "pay 5 euros", "id": "m-1"}
 
-        for _ in range(2):
-            sent = await client.post(f"/threads/{threads.second}", form)
-            assert 303 == sent.status_code
-        await threads.runner.resume(threads.second)
+    for _ in range(2):
+        sent = await client.post(f"/threads/{threads.second}", form)
+        assert 303 == sent.status_code
+    await threads.runner.resume(threads.second)
 
-        run = await threads.runner.look(threads.second)
-        texts = [message.get("content") for message in run.root.messages]
-        assert 1 == texts.count("pay 5 euros")
-
-    asyncio.run(scenario())
+    run = await threads.runner.look(threads.second)
+    texts = [message.get("content") for message in run.root.messages]
+    assert 1 == texts.count("pay 5 euros")

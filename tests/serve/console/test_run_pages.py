@@ -174,23 +174,20 @@ def test_listing_filters_and_turns_pages() -> None:
     assert "Next page" not in second
 
 
-def test_hostile_texts_do_not_forge_a_page() -> None:
+async def test_hostile_texts_do_not_forge_a_page() -> None:
     store = MemoryStore()
     replies: list[Any] = [[ToolCall("transfer", {"to": HOSTILE, "cents": 1})]]
     agent = Agent("boss", tools=[transfer], model=ScriptedModel(replies))
     Runner(agent, store=store).start(HOSTILE, run_id="r1", by="eve<b>")
     client = ConsoleClient(AsyncRunner([], store=store))
 
-    async def check() -> None:
-        for part in ("", "?call=c2", "/messages", "/versions", "/cancel", "/actions"):
-            page = await client.get(f"/runs/r1{part}")
-            assert 200 == page.status_code
-            assert "<script>alert" not in page.text
-            assert "\u202e" not in page.text
-            assert "\x1b" not in page.text
-        assert r"\u202e" in (await client.get("/runs/r1")).text
-
-    asyncio.run(check())
+    for part in ("", "?call=c2", "/messages", "/versions", "/cancel", "/actions"):
+        page = await client.get(f"/runs/r1{part}")
+        assert 200 == page.status_code
+        assert "<script>alert" not in page.text
+        assert "\u202e" not in page.text
+        assert "\x1b" not in page.text
+    assert r"\u202e" in (await client.get("/runs/r1")).text
 
 
 # Acts ------------------------------------------------------------------------------
@@ -286,7 +283,7 @@ def test_each_act_needs_its_right(path: str) -> None:
     assert before == run.runner.look(RUN).version
 
 
-def test_person_without_the_right_to_view_sees_no_run() -> None:
+async def test_person_without_the_right_to_view_sees_no_run() -> None:
     _, client = invoices()
 
     def can(_person: Identity, _act: str, _run: str | None) -> bool:
@@ -294,12 +291,9 @@ def test_person_without_the_right_to_view_sees_no_run() -> None:
 
     blind = ConsoleClient(client.runner, {"can": can})
 
-    async def check() -> None:
-        for part in ("", "/messages", "/versions", "/actions"):
-            assert 403 == (await blind.get(f"/runs/{RUN}{part}")).status_code
-        assert TITLE not in (await blind.get("/runs")).text
-
-    asyncio.run(check())
+    for part in ("", "/messages", "/versions", "/actions"):
+        assert 403 == (await blind.get(f"/runs/{RUN}{part}")).status_code
+    assert TITLE not in (await blind.get("/runs")).text
 
 
 def test_fork_page_reruns_a_version_with_another_answer() -> None:

@@ -97,52 +97,46 @@ def test_token_that_is_doubled_or_malformed_counts_as_none(body: bytes) -> None:
     assert "" == take_token(post(body))[1]
 
 
-def test_foreign_page_can_post_nothing() -> None:
+async def test_foreign_page_can_post_nothing() -> None:
     """Neither with its own origin, nor as JSON, nor with a token of another person."""
 
-    async def check() -> None:
-        fixture = ApiFixture()
-        wait = await fixture.start_waiting_run()
-        client = ConsoleClient(fixture.runner)
-        before = await fixture.keys()
-        form = {"decision": "approve", "shown": wait.digest}
-        paths = [f"/waits/{wait.id}", f"/waits/{wait.id}/decision", "/sweep"]
-        paths += ["/runs/jane-1/cancel", "/runs/jane-1/resume", "/nothing"]
-        for path in paths:
-            for headers in (
-                {"sec_fetch_site": "cross-site", "origin": OTHER},
-                {"sec_fetch_site": None, "origin": OTHER},
-                {"sec_fetch_site": None, "origin": None},
-                {"origin": "null"},
-            ):
-                page = await client.post(path, form, **headers)
-                assert (403, "no-store") == (
-                    page.status_code,
-                    page.headers["cache-control"],
-                )
-                assert "Nothing was changed" in page.text
-        deleted = await client.send("DELETE", "/runs/jane-1", origin=OTHER)
-        assert 403 == deleted.status_code
-        assert before == await fixture.keys()
-
-    asyncio.run(check())
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    client = ConsoleClient(fixture.runner)
+    before = await fixture.keys()
+    form = {"decision": "approve", "shown": wait.digest}
+    paths = [f"/waits/{wait.id}", f"/waits/{wait.id}/decision", "/sweep"]
+    paths += ["/runs/jane-1/cancel", "/runs/jane-1/resume", "/nothing"]
+    for path in paths:
+        for headers in (
+            {"sec_fetch_site": "cross-site", "origin": OTHER},
+            {"sec_fetch_site": None, "origin": OTHER},
+            {"sec_fetch_site": None, "origin": None},
+            {"origin": "null"},
+        ):
+            page = await client.post(path, form, **headers)
+            assert (403, "no-store") == (
+                page.status_code,
+                page.headers["cache-control"],
+            )
+            assert "Nothing was changed" in page.text
+    deleted = await client.send("DELETE", "/runs/jane-1", origin=OTHER)
+    assert 403 == deleted.status_code
+    assert before == await fixture.keys()
 
 
-def test_program_with_json_needs_no_token() -> None:
-    async def check() -> None:
-        fixture = ApiFixture()
-        wait = await fixture.start_waiting_run()
-        client = ConsoleClient(fixture.runner)
-        answer = await client.send(
-            "POST",
-            f"/waits/{wait.id}/decision",
-            None,
-            {"decision": "approve"},
-            accept="application/json",
-        )
-        assert (200, "kim") == (answer.status_code, answer.json()["decision"]["by"])
-
-    asyncio.run(check())
+async def test_program_with_json_needs_no_token() -> None:
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    client = ConsoleClient(fixture.runner)
+    answer = await client.send(
+        "POST",
+        f"/waits/{wait.id}/decision",
+        None,
+        {"decision": "approve"},
+        accept="application/json",
+    )
+    assert (200, "kim") == (answer.status_code, answer.json()["decision"]["by"])
 
 
 @pytest.mark.parametrize(

@@ -37,23 +37,20 @@ def client(app: ASGIApp, base_url: str = BASE_URL) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url=base_url, headers=KIM)
 
 
-def test_asgi_app_carries_a_decision() -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        wait = await fixture.start_waiting_run()
-        async with client(asgi.app(fixture.api)) as http:
-            listed = await http.get("/waits", params={"limit": 1})
-            shown = await http.get(f"/waits/{wait.id}")
-            decided = await http.post(f"/waits/{wait.id}/decision", json=APPROVE)
-            missing = await http.get("/nothing")
+async def test_asgi_app_carries_a_decision() -> None:
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    async with client(asgi.app(fixture.api)) as http:
+        listed = await http.get("/waits", params={"limit": 1})
+        shown = await http.get(f"/waits/{wait.id}")
+        decided = await http.post(f"/waits/{wait.id}/decision", json=APPROVE)
+        missing = await http.get("/nothing")
 
-        assert wait.id == listed.json()["waits"][0]["id"]
-        assert wait.digest == shown.json()["digest"]
-        assert "kim" == decided.json()["decision"]["by"]
-        assert "application/problem+json" == missing.headers["content-type"]
-        assert "no-store" == decided.headers["cache-control"]
-
-    run_async(scenario())
+    assert wait.id == listed.json()["waits"][0]["id"]
+    assert wait.digest == shown.json()["digest"]
+    assert "kim" == decided.json()["decision"]["by"]
+    assert "application/problem+json" == missing.headers["content-type"]
+    assert "no-store" == decided.headers["cache-control"]
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "DELETE"])
@@ -72,79 +69,70 @@ def test_asgi_app_carries_a_decision() -> None:
         *("/d/", "/d/x/y", "//waits", "/openapi.json", "/sweep", "/runs/a b/cancel"),
     ],
 )
-def test_starlette_and_http_api_route_alike(method: str, path: str) -> None:
+async def test_starlette_and_http_api_route_alike(method: str, path: str) -> None:
     """AWS Lambda routes with `HttpApi.handle`, ASGI with Starlette."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        connection = AsgiConnection(body_part(b"", more_body=False))
+    fixture = ApiFixture()
+    connection = AsgiConnection(body_part(b"", more_body=False))
 
-        expected = await fixture.request(method, path)
-        await connection.request(asgi.app(fixture.api), method, path)
+    expected = await fixture.request(method, path)
+    await connection.request(asgi.app(fixture.api), method, path)
 
-        assert expected.status == connection.sent[0]["status"]
-        assert expected.body.encode() == connection.sent[1].get("body", b"")
-
-    run_async(scenario())
+    assert expected.status == connection.sent[0]["status"]
+    assert expected.body.encode() == connection.sent[1].get("body", b"")
 
 
 @pytest.mark.parametrize("prefix", ["", "/agents", "/a/b"])
-def test_mounted_in_fastapi_under_a_prefix(prefix: str) -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        wait = await fixture.start_waiting_run()
-        app = FastAPI()
-        app.mount(prefix, asgi.app(fixture.api))
-        link = fixture.links.link(wait).replace(BASE_URL, prefix)
-        form = {"decision": "approve", "shown": wait.digest}
+async def test_mounted_in_fastapi_under_a_prefix(prefix: str) -> None:
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    app = FastAPI()
+    app.mount(prefix, asgi.app(fixture.api))
+    link = fixture.links.link(wait).replace(BASE_URL, prefix)
+    form = {"decision": "approve", "shown": wait.digest}
 
-        async with client(app) as http:
-            shown = await http.get(link)
-            head = await http.head(link)
-            options = await http.options(link)
-            submitted = await http.post(link, data=form)
-            again = await http.post(link, data=form)
-            run = await http.get(f"{prefix}/runs/jane-1")
+    async with client(app) as http:
+        shown = await http.get(link)
+        head = await http.head(link)
+        options = await http.options(link)
+        submitted = await http.post(link, data=form)
+        again = await http.post(link, data=form)
+        run = await http.get(f"{prefix}/runs/jane-1")
 
-        assert [200, 200, 204] == [
-            shown.status_code,
-            head.status_code,
-            options.status_code,
-        ]
-        assert b"" == head.content
-        assert "content-length" not in head.headers
-        assert [200, 200] == [submitted.status_code, again.status_code]
-        assert submitted.content == again.content
-        assert [wait.id] == run.json()["decided"]
-
-    run_async(scenario())
+    assert [200, 200, 204] == [
+        shown.status_code,
+        head.status_code,
+        options.status_code,
+    ]
+    assert b"" == head.content
+    assert "content-length" not in head.headers
+    assert [200, 200] == [submitted.status_code, again.status_code]
+    assert submitted.content == again.content
+    assert [wait.id] == run.json()["decided"]
 
 
-def test_one_of_two_hundred_http_deciders_wins(tmp_path: Path) -> None:
+async def test_one_of_two_hundred_http_deciders_wins(tmp_path: Path) -> None:
     """One decision is recorded, 199 requests get it, and none gets a 5xx."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture(f"file:{tmp_path}")
-        wait = await fixture.start_waiting_run()
-        path = f"/waits/{wait.id}/decision"
+    fixture = ApiFixture(f"file:{tmp_path}")
+    wait = await fixture.start_waiting_run()
+    path = f"/waits/{wait.id}/decision"
 
-        async with client(asgi.app(fixture.api)) as http:
-            replies = await asyncio.gather(
-                *(
-                    http.post(
-                        path,
-                        json={"decision": "deny" if number % 2 else "approve"},
-                        headers={"authorization": f"Bearer p{number}"},
-                    )
-                    for number in range(200)
+    async with client(asgi.app(fixture.api)) as http:
+        replies = await asyncio.gather(
+            *(
+                http.post(
+                    path,
+                    json={"decision": "deny" if number % 2 else "approve"},
+                    headers={"authorization": f"Bearer p{number}"},
                 )
+                for number in range(200)
             )
+        )
 
-        assert [200, *[409] * 199] == sorted(each.status_code for each in replies)
-        decisions = {each.json()["decision"]["id"] for each in replies}
-        assert 1 == len(decisions)
-
-    run_async(scenario())
+    assert [200, *[409] * 199] == sorted(each.status_code for each in replies)
+    decisions = {each.json()["decision"]["id"] for each in replies}
+    assert 1 == len(decisions)
 
 
 class AsgiConnection:
@@ -197,123 +185,102 @@ def body_part(body: bytes, *, more_body: bool = True) -> dict[str, Any]:
     return {"type": "http.request", "body": body, "more_body": more_body}
 
 
-def test_body_may_arrive_in_parts() -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        wait = await fixture.start_waiting_run()
-        connection = AsgiConnection(
-            body_part(b'{"decision":'),
-            body_part(b""),
-            body_part(b' "approve"}', more_body=False),
-        )
+async def test_body_may_arrive_in_parts() -> None:
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    connection = AsgiConnection(
+        body_part(b'{"decision":'),
+        body_part(b""),
+        body_part(b' "approve"}', more_body=False),
+    )
 
-        await connection.post(asgi.app(fixture.api), f"/waits/{wait.id}/decision")
+    await connection.post(asgi.app(fixture.api), f"/waits/{wait.id}/decision")
 
-        assert 200 == connection.sent[0]["status"]
-
-    run_async(scenario())
+    assert 200 == connection.sent[0]["status"]
 
 
-def test_endless_body_is_read_up_to_the_limit() -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"max_body_bytes": 1000})
-        wait = await fixture.start_waiting_run()
-        connection = AsgiConnection(*[body_part(b"x" * 400)] * 100)
+async def test_endless_body_is_read_up_to_the_limit() -> None:
+    fixture = ApiFixture(options={"max_body_bytes": 1000})
+    wait = await fixture.start_waiting_run()
+    connection = AsgiConnection(*[body_part(b"x" * 400)] * 100)
 
-        await connection.post(asgi.app(fixture.api), f"/waits/{wait.id}/decision")
+    await connection.post(asgi.app(fixture.api), f"/waits/{wait.id}/decision")
 
-        assert (413, 3) == (connection.sent[0]["status"], connection.received_count)
-
-    run_async(scenario())
+    assert (413, 3) == (connection.sent[0]["status"], connection.received_count)
 
 
 @pytest.mark.parametrize("length", ["1001", "9" * 30])
-def test_body_with_a_too_large_content_length_is_not_read(length: str) -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"max_body_bytes": 1000})
-        connection = AsgiConnection()
+async def test_body_with_a_too_large_content_length_is_not_read(length: str) -> None:
+    fixture = ApiFixture(options={"max_body_bytes": 1000})
+    connection = AsgiConnection()
 
-        await connection.post(asgi.app(fixture.api), "/sweep", content_length=length)
+    await connection.post(asgi.app(fixture.api), "/sweep", content_length=length)
 
-        assert (413, 0) == (connection.sent[0]["status"], connection.received_count)
-
-    run_async(scenario())
+    assert (413, 0) == (connection.sent[0]["status"], connection.received_count)
 
 
-def test_disconnect_during_the_body_decides_nothing() -> None:
+async def test_disconnect_during_the_body_decides_nothing() -> None:
     """A lost connection never decides."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        wait = await fixture.start_waiting_run()
-        connection = AsgiConnection(
-            body_part(b'{"decision": "approve"}'), {"type": "http.disconnect"}
-        )
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    connection = AsgiConnection(
+        body_part(b'{"decision": "approve"}'), {"type": "http.disconnect"}
+    )
 
-        await connection.post(asgi.app(fixture.api), f"/waits/{wait.id}/decision")
+    await connection.post(asgi.app(fixture.api), f"/waits/{wait.id}/decision")
 
-        assert [] == connection.sent
-        assert wait == await fixture.runner.wait(wait.id)
-
-    run_async(scenario())
+    assert [] == connection.sent
+    assert wait == await fixture.runner.wait(wait.id)
 
 
-def test_websocket_is_refused() -> None:
-    async def scenario() -> None:
-        connection = AsgiConnection({"type": "websocket.connect"})
-        scope: Scope = {
-            "type": "websocket",
-            "path": "/waits",
-            "headers": [],
-            "root_path": "",
-        }
+async def test_websocket_is_refused() -> None:
+    connection = AsgiConnection({"type": "websocket.connect"})
+    scope: Scope = {
+        "type": "websocket",
+        "path": "/waits",
+        "headers": [],
+        "root_path": "",
+    }
 
-        await asgi.app(ApiFixture().api)(scope, connection.receive, connection.send)
+    await asgi.app(ApiFixture().api)(scope, connection.receive, connection.send)
 
-        assert ["websocket.close"] == [each["type"] for each in connection.sent]
-
-    run_async(scenario())
+    assert ["websocket.close"] == [each["type"] for each in connection.sent]
 
 
-def test_repeated_header_is_joined() -> None:
+async def test_repeated_header_is_joined() -> None:
     """A verifier sees all values of a header (RFC 9110, section 5.3)."""
 
-    async def scenario() -> None:
-        seen: list[str] = []
+    seen: list[str] = []
 
-        def verify(request: Request) -> None:
-            seen.append(request.headers["authorization"])
+    def verify(request: Request) -> None:
+        seen.append(request.headers["authorization"])
 
-        connection = AsgiConnection(body_part(b"", more_body=False))
-        app = asgi.app(ApiFixture(options={"verify": verify}).api)
-        await connection.post(app, "/sweep", authorization="Bearer lee")
+    connection = AsgiConnection(body_part(b"", more_body=False))
+    app = asgi.app(ApiFixture(options={"verify": verify}).api)
+    await connection.post(app, "/sweep", authorization="Bearer lee")
 
-        assert ["Bearer kim, Bearer lee"] == seen
-        assert 401 == connection.sent[0]["status"]
-
-    run_async(scenario())
+    assert ["Bearer kim, Bearer lee"] == seen
+    assert 401 == connection.sent[0]["status"]
 
 
-def test_standalone_app_runs_its_lifespan() -> None:
-    async def scenario() -> None:
-        seen: list[str] = []
+async def test_standalone_app_runs_its_lifespan() -> None:
+    seen: list[str] = []
 
-        @asynccontextmanager
-        async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-            seen.append("up")
-            yield
-            seen.append("down")
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        seen.append("up")
+        yield
+        seen.append("down")
 
-        connection = AsgiConnection(
-            {"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}
-        )
-        app = asgi.app(ApiFixture().api, lifespan=lifespan)
-        await app({"type": "lifespan", "asgi": {}}, connection.receive, connection.send)
+    connection = AsgiConnection(
+        {"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}
+    )
+    app = asgi.app(ApiFixture().api, lifespan=lifespan)
+    await app({"type": "lifespan", "asgi": {}}, connection.receive, connection.send)
 
-        assert ["up", "down"] == seen
-        assert [
-            "lifespan.startup.complete",
-            "lifespan.shutdown.complete",
-        ] == [each["type"] for each in connection.sent]
-
-    run_async(scenario())
+    assert ["up", "down"] == seen
+    assert [
+        "lifespan.startup.complete",
+        "lifespan.shutdown.complete",
+    ] == [each["type"] for each in connection.sent]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from typing import TYPE_CHECKING
 
@@ -46,43 +45,37 @@ async def pages_of(
     ("path", "query"),
     [("/waits", {}), ("/waits", {"order": "due"}), ("/runs", {}), ("/drift", {})],
 )
-def test_cursor_names_no_hidden_run(
+async def test_cursor_names_no_hidden_run(
     path: str, query: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages that read only hidden rows lead to the visible ones and name no other."""
     monkeypatch.setattr("continuations.serve.http.cursors.MAX_READ", 2)
 
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"can": can})
-        for run_id in RUNS:
-            await fixture.manual_clock.sleep(1)  # waits are listed by their times
-            await fixture.start_waiting_run(run_id)
+    fixture = ApiFixture(options={"can": can})
+    for run_id in RUNS:
+        await fixture.manual_clock.sleep(1)  # waits are listed by their times
+        await fixture.start_waiting_run(run_id)
 
-        runs, cursors = await pages_of(fixture, path, **query)
+    runs, cursors = await pages_of(fixture, path, **query)
 
-        assert ["jane-1", "jane-2"] == runs
-        assert any(each.startswith("~") for each in cursors)
-        for cursor in cursors:
-            plain, _, sealed = cursor.partition("~")
-            padded = sealed + "=" * (-len(sealed) % 4)
-            assert "hidden" not in plain
-            assert b"hidden" not in base64.urlsafe_b64decode(padded)
-
-    asyncio.run(scenario())
+    assert ["jane-1", "jane-2"] == runs
+    assert any(each.startswith("~") for each in cursors)
+    for cursor in cursors:
+        plain, _, sealed = cursor.partition("~")
+        padded = sealed + "=" * (-len(sealed) % 4)
+        assert "hidden" not in plain
+        assert b"hidden" not in base64.urlsafe_b64decode(padded)
 
 
-def test_cursor_of_a_visible_row_is_not_sealed() -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"can": can})
-        for run_id in RUNS[-2:]:
-            await fixture.start_waiting_run(run_id)
+async def test_cursor_of_a_visible_row_is_not_sealed() -> None:
+    fixture = ApiFixture(options={"can": can})
+    for run_id in RUNS[-2:]:
+        await fixture.start_waiting_run(run_id)
 
-        runs, cursors = await pages_of(fixture, "/runs")
+    runs, cursors = await pages_of(fixture, "/runs")
 
-        assert ["jane-1", "jane-2"] == runs
-        assert ["live/jane-1"] == cursors
-
-    asyncio.run(scenario())
+    assert ["jane-1", "jane-2"] == runs
+    assert ["live/jane-1"] == cursors
 
 
 def test_processes_with_the_same_secret_read_the_same_cursors() -> None:
@@ -109,14 +102,11 @@ def test_sealed_cursor_hides_the_length_of_its_row(row: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["~", "~AAAA", "~%%", "~" + "A" * 107, "~ä"])
-def test_sealed_cursor_that_was_changed_is_refused(text: str) -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"can": can})
-        for path in ("/runs", "/waits", "/drift"):
-            response = await fixture.request("GET", path, query={"after": text})
-            assert (400, "malformed") == (response.status, problem_slug(response))
-
-    asyncio.run(scenario())
+async def test_sealed_cursor_that_was_changed_is_refused(text: str) -> None:
+    fixture = ApiFixture(options={"can": can})
+    for path in ("/runs", "/waits", "/drift"):
+        response = await fixture.request("GET", path, query={"after": text})
+        assert (400, "malformed") == (response.status, problem_slug(response))
 
 
 def test_key_of_cursors_is_not_shown() -> None:

@@ -150,28 +150,25 @@ INVALID_BODIES = [
 
 
 @pytest.mark.parametrize("body", INVALID_BODIES, ids=range(len(INVALID_BODIES)))
-def test_invalid_decision_body_records_nothing(body: bytes) -> None:
+async def test_invalid_decision_body_records_nothing(body: bytes) -> None:
     """The response is a 400, and the wait stays open."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        wait = await fixture.start_waiting_run()
-        request = Request(
-            method="POST",
-            path=f"/waits/{wait.id}/decision",
-            headers={
-                "authorization": "Bearer kim",
-                "content-type": "application/json",
-            },
-            body=body,
-        )
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    request = Request(
+        method="POST",
+        path=f"/waits/{wait.id}/decision",
+        headers={
+            "authorization": "Bearer kim",
+            "content-type": "application/json",
+        },
+        body=body,
+    )
 
-        refused = await fixture.api.handle(request)
+    refused = await fixture.api.handle(request)
 
-        assert 400 == refused.status
-        assert wait == await fixture.runner.wait(wait.id)
-
-    asyncio.run(scenario())
+    assert 400 == refused.status
+    assert wait == await fixture.runner.wait(wait.id)
 
 
 @settings(deadline=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import replace
@@ -274,41 +273,33 @@ def test_extreme_expiry_times_are_clamped() -> None:
     assert_rejected(links(), links().token(WAIT, until=past))
 
 
-def test_every_invalid_link_gets_the_same_response() -> None:
+async def test_every_invalid_link_gets_the_same_response() -> None:
     """Forged, truncated, expired, or for another wait: one status and one body."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        wait = await fixture.start_waiting_run()
-        soon = fixture.clock.now() + timedelta(seconds=1)
-        expired = fixture.links.link(wait, until=soon)
-        good = fixture.links.link(wait)
-        fixture.manual_clock.seconds = 2
-        foreign = Links(OTHER_SECRET, base_url=BASE_URL, clock=fixture.clock).link(wait)
-        unknown = fixture.links.link(make_wait(run_id="nobody"))
-        changed = fixture.links.link(replace(wait, digest="other"))
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    soon = fixture.clock.now() + timedelta(seconds=1)
+    expired = fixture.links.link(wait, until=soon)
+    good = fixture.links.link(wait)
+    fixture.manual_clock.seconds = 2
+    foreign = Links(OTHER_SECRET, base_url=BASE_URL, clock=fixture.clock).link(wait)
+    unknown = fixture.links.link(make_wait(run_id="nobody"))
+    changed = fixture.links.link(replace(wait, digest="other"))
 
-        bad = [f"{BASE_URL}/d/x", good[:-1], expired, foreign, unknown, changed]
-        opened = [await fixture.open_link(link) for link in bad]
-        submitted = [
-            await fixture.submit_form(link, decision="approve") for link in bad
-        ]
+    bad = [f"{BASE_URL}/d/x", good[:-1], expired, foreign, unknown, changed]
+    opened = [await fixture.open_link(link) for link in bad]
+    submitted = [await fixture.submit_form(link, decision="approve") for link in bad]
 
-        assert 404 == opened[0].status
-        assert all(opened[0] == each for each in (*opened, *submitted))
-        assert (await fixture.runner.wait(wait.id)) == wait
-        garbled = await fixture.api.handle(form_request(bad[0], "%%%"))
-        assert opened[0] == garbled
-
-    asyncio.run(scenario())
+    assert 404 == opened[0].status
+    assert all(opened[0] == each for each in (*opened, *submitted))
+    assert (await fixture.runner.wait(wait.id)) == wait
+    garbled = await fixture.api.handle(form_request(bad[0], "%%%"))
+    assert opened[0] == garbled
 
 
-def test_api_without_links_responds_404() -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"links": None})
-        link = fixture.links.link(await fixture.start_waiting_run())
+async def test_api_without_links_responds_404() -> None:
+    fixture = ApiFixture(options={"links": None})
+    link = fixture.links.link(await fixture.start_waiting_run())
 
-        assert 404 == (await fixture.open_link(link)).status
-        assert 404 == (await fixture.submit_form(link, decision="approve")).status
-
-    asyncio.run(scenario())
+    assert 404 == (await fixture.open_link(link)).status
+    assert 404 == (await fixture.submit_form(link, decision="approve")).status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from datetime import UTC, datetime
@@ -92,63 +91,51 @@ _RECORDED = {"status": "recorded", "woken": True}
 _IGNORED = {"status": "ignored", "woken": False}
 
 
-def test_event_wakes_the_run_and_the_run_polls_at_once(office: Office) -> None:
-    async def scenario() -> None:
-        await office.start()
-        office.server.stored["resp_1"] |= _READY
+async def test_event_wakes_the_run_and_the_run_polls_at_once(office: Office) -> None:
+    await office.start()
+    office.server.stored["resp_1"] |= _READY
 
-        assert (200, _RECORDED) == await office.post(signed(event()))
+    assert (200, _RECORDED) == await office.post(signed(event()))
 
-        assert ["r1"] == office.dispatcher.runs
-        outcome = await office.runner().resume("r1")
-        assert isinstance(outcome, Finished)
-        assert "Done." == outcome.output
-
-    asyncio.run(scenario())
+    assert ["r1"] == office.dispatcher.runs
+    outcome = await office.runner().resume("r1")
+    assert isinstance(outcome, Finished)
+    assert "Done." == outcome.output
 
 
-def test_event_of_a_batch_wakes_its_run(server: ResponsesServer) -> None:
+async def test_event_of_a_batch_wakes_its_run(server: ResponsesServer) -> None:
     office = Office(server, responses_model(server, batch=True))
     line = {"custom_id": "reply", "response": {"status_code": 200, "body": _READY}}
 
-    async def scenario() -> None:
-        await office.start()
-        server.stored["batch_1"] = finished_batch(server, line)
-        post = signed(event("batch.completed", "batch_1"))
-        assert (200, _RECORDED) == await office.post(post)
-        assert isinstance(await office.runner().resume("r1"), Finished)
-
-    asyncio.run(scenario())
+    await office.start()
+    server.stored["batch_1"] = finished_batch(server, line)
+    post = signed(event("batch.completed", "batch_1"))
+    assert (200, _RECORDED) == await office.post(post)
+    assert isinstance(await office.runner().resume("r1"), Finished)
 
 
-def test_event_decides_nothing(office: Office) -> None:
+async def test_event_decides_nothing(office: Office) -> None:
     """The event says "completed", and the provider says "queued": the run waits on."""
 
-    async def scenario() -> None:
-        await office.start()
+    await office.start()
+    assert (200, _RECORDED) == await office.post(signed(event()))
+    assert isinstance(await office.runner().resume("r1"), Suspended)
+
+
+async def test_repeated_event_is_harmless(office: Office) -> None:
+    await office.start()
+    office.server.stored["resp_1"] |= _READY
+    for _ in range(2):
         assert (200, _RECORDED) == await office.post(signed(event()))
-        assert isinstance(await office.runner().resume("r1"), Suspended)
+    assert isinstance(await office.runner().resume("r1"), Finished)
+    polls = office.server.paths.count("GET /responses/resp_1")
 
-    asyncio.run(scenario())
+    status, body = await office.post(signed(event()))
 
-
-def test_repeated_event_is_harmless(office: Office) -> None:
-    async def scenario() -> None:
-        await office.start()
-        office.server.stored["resp_1"] |= _READY
-        for _ in range(2):
-            assert (200, _RECORDED) == await office.post(signed(event()))
-        assert isinstance(await office.runner().resume("r1"), Finished)
-        polls = office.server.paths.count("GET /responses/resp_1")
-
-        status, body = await office.post(signed(event()))
-
-        assert (200, False) == (status, body["woken"])
-        assert isinstance(await office.runner().resume("r1"), Finished)
-        # The receiver asked for the run; the run polled no more.
-        assert polls + 1 == office.server.paths.count("GET /responses/resp_1")
-
-    asyncio.run(scenario())
+    assert (200, False) == (status, body["woken"])
+    assert isinstance(await office.runner().resume("r1"), Finished)
+    # The receiver asked for the run; the run polled no more.
+    assert polls + 1 == office.server.paths.count("GET /responses/resp_1")
 
 
 def _accepted_by_openai(request: Request) -> bool:
@@ -194,22 +181,19 @@ def _posts() -> dict[str, tuple[Request, bool]]:
 
 
 @pytest.mark.parametrize("name", list(_posts()))
-def test_verdict_on_a_signature_is_that_of_openais_library(
+async def test_verdict_on_a_signature_is_that_of_openais_library(
     office: Office, name: str
 ) -> None:
     post, is_accepted = _posts()[name]
     assert is_accepted == _accepted_by_openai(post)
 
-    async def scenario() -> None:
-        await office.start()
-        before = len(office.server.paths)
-        status, _ = await office.post(post)
-        assert (200 if is_accepted else 401) == status
-        # A forged event costs no request to the provider.
-        assert is_accepted == (len(office.server.paths) > before)
-        assert is_accepted == (["r1"] == office.dispatcher.runs)
-
-    asyncio.run(scenario())
+    await office.start()
+    before = len(office.server.paths)
+    status, _ = await office.post(post)
+    assert (200 if is_accepted else 401) == status
+    # A forged event costs no request to the provider.
+    assert is_accepted == (len(office.server.paths) > before)
+    assert is_accepted == (["r1"] == office.dispatcher.runs)
 
 
 @pytest.mark.parametrize(
@@ -225,55 +209,45 @@ def test_verdict_on_a_signature_is_that_of_openais_library(
         b'{"type": "response.completed", "data": []}',
     ],
 )
-def test_other_events_are_ignored(office: Office, body: bytes) -> None:
-    async def scenario() -> None:
-        await office.start()
-        assert (200, _IGNORED) == await office.post(signed(body))
-        assert [] == office.dispatcher.runs
-
-    asyncio.run(scenario())
+async def test_other_events_are_ignored(office: Office, body: bytes) -> None:
+    await office.start()
+    assert (200, _IGNORED) == await office.post(signed(body))
+    assert [] == office.dispatcher.runs
 
 
 @pytest.mark.parametrize(
     "metadata",
     [None, {}, {"continuations_run": 7}],
 )
-def test_reply_of_another_program_is_ignored(
+async def test_reply_of_another_program_is_ignored(
     office: Office, metadata: Mapping[str, Any] | None
 ) -> None:
-    async def scenario() -> None:
-        office.server.stored["resp_1"] = {**_READY, "metadata": metadata}
-        assert (200, _IGNORED) == await office.post(signed(event()))
-
-    asyncio.run(scenario())
+    office.server.stored["resp_1"] = {**_READY, "metadata": metadata}
+    assert (200, _IGNORED) == await office.post(signed(event()))
 
 
 @pytest.mark.parametrize("run_id", ["of-another-store", "../no id", ""])
-def test_reply_of_a_run_that_is_not_in_this_store_gets_status_200(
+async def test_reply_of_a_run_that_is_not_in_this_store_gets_status_200(
     office: Office, run_id: str
 ) -> None:
     """OpenAI would repeat the event for days."""
 
-    async def scenario() -> None:
-        metadata = {"continuations_run": run_id}
-        office.server.stored["resp_1"] = {**_READY, "metadata": metadata}
-        status, body = await office.post(signed(event()))
-        assert (200, False) == (status, body["woken"])
-
-    asyncio.run(scenario())
+    metadata = {"continuations_run": run_id}
+    office.server.stored["resp_1"] = {**_READY, "metadata": metadata}
+    status, body = await office.post(signed(event()))
+    assert (200, False) == (status, body["woken"])
 
 
-def test_event_comes_again_if_the_provider_cannot_be_asked(office: Office) -> None:
-    async def scenario() -> None:
-        await office.start()
-        stored = office.server.stored.pop("resp_1")
-        office.server.stored["resp_1"] = {"status_code": 503, "body": {"error": "no"}}
-        status, _ = await office.post(signed(event()))
-        assert 500 <= status
-        office.server.stored["resp_1"] = stored | _READY
-        assert (200, _RECORDED) == await office.post(signed(event()))
-
-    asyncio.run(scenario())
+async def test_event_comes_again_if_the_provider_cannot_be_asked(
+    office: Office,
+) -> None:
+    await office.start()
+    stored = office.server.stored.pop("resp_1")
+    office.server.stored["resp_1"] = {"status_code": 503, "body": {"error": "no"}}
+    status, _ = await office.post(signed(event()))
+    assert 500 <= status
+    office.server.stored["resp_1"] = stored | _READY
+    assert (200, _RECORDED) == await office.post(signed(event()))
 
 
 def test_invalid_options_are_refused(server: ResponsesServer) -> None:

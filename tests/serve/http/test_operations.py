@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -80,25 +79,20 @@ def test_no_function_is_left_over() -> None:
     assert {each.form for each in CALLS} == FORMS.keys()
 
 
-def test_run_with_a_budget_ends_when_it_is_used_up() -> None:
-    async def scenario() -> None:
-        model = ScriptedModel([ToolCall("look_up", {"what": "x"}), "never reached"])
-        runner = AsyncRunner(
-            Agent("boss", tools=[look_up], model=model), store="memory:"
-        )
-        api = HttpApi(runner, verify=verify_bearer)
-        headers = {"content-type": "application/json", "authorization": "Bearer kim"}
-        body = {"run_id": "r1", "input": "go", "budget": {"requests": 1}}
-        request = Request(
-            method="POST", path="/runs", headers=headers, body=json.dumps(body).encode()
-        )
+async def test_run_with_a_budget_ends_when_it_is_used_up() -> None:
+    model = ScriptedModel([ToolCall("look_up", {"what": "x"}), "never reached"])
+    runner = AsyncRunner(Agent("boss", tools=[look_up], model=model), store="memory:")
+    api = HttpApi(runner, verify=verify_bearer)
+    headers = {"content-type": "application/json", "authorization": "Bearer kim"}
+    body = {"run_id": "r1", "input": "go", "budget": {"requests": 1}}
+    request = Request(
+        method="POST", path="/runs", headers=headers, body=json.dumps(body).encode()
+    )
 
-        response = await api.handle(request)
+    response = await api.handle(request)
 
-        assert 200 == response.status, response.body
-        assert "budget" == json_body(response)["failure"]["code"]
-
-    asyncio.run(scenario())
+    assert 200 == response.status, response.body
+    assert "budget" == json_body(response)["failure"]["code"]
 
 
 START = {"run_id": "r1", "input": "go"}
@@ -143,21 +137,18 @@ START = {"run_id": "r1", "input": "go"}
         ),
     ],
 )
-def test_wrong_body_is_refused_with_the_name_of_its_field(
+async def test_wrong_body_is_refused_with_the_name_of_its_field(
     path: str, body: Any, detail: str
 ) -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        await fixture.start_waiting_run()
-        before = await fixture.keys()
+    fixture = ApiFixture()
+    await fixture.start_waiting_run()
+    before = await fixture.keys()
 
-        response = await fixture.request("POST", path, body)
+    response = await fixture.request("POST", path, body)
 
-        assert 400 == response.status
-        assert detail in json_body(response)["detail"]
-        assert before == await fixture.keys()
-
-    asyncio.run(scenario())
+    assert 400 == response.status
+    assert detail in json_body(response)["detail"]
+    assert before == await fixture.keys()
 
 
 @pytest.mark.parametrize(
@@ -175,33 +166,27 @@ def test_wrong_body_is_refused_with_the_name_of_its_field(
         ("/threads/boss/k/events", {"words": "yes"}, '"words" must be true or false.'),
     ],
 )
-def test_wrong_query_is_refused_with_the_name_of_its_parameter(
+async def test_wrong_query_is_refused_with_the_name_of_its_parameter(
     path: str, query: dict[str, str], detail: str
 ) -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        await fixture.start_waiting_run()
+    fixture = ApiFixture()
+    await fixture.start_waiting_run()
 
-        response = await fixture.request("GET", path, query=query)
+    response = await fixture.request("GET", path, query=query)
 
-        assert (400, "malformed") == (response.status, problem_slug(response))
-        assert detail in json_body(response)["detail"]
-
-    asyncio.run(scenario())
+    assert (400, "malformed") == (response.status, problem_slug(response))
+    assert detail in json_body(response)["detail"]
 
 
-def test_text_as_the_data_of_a_signal_has_only_the_limit_of_the_body() -> None:
+async def test_text_as_the_data_of_a_signal_has_only_the_limit_of_the_body() -> None:
     """The schema of `data` has no limit, whether the value is a text or an object."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        await fixture.start_waiting_run()
-        body = {"run_id": "jane-1", "name": "paid", "data": "x" * 5000}
+    fixture = ApiFixture()
+    await fixture.start_waiting_run()
+    body = {"run_id": "jane-1", "name": "paid", "data": "x" * 5000}
 
-        response = await fixture.request("POST", "/signals", body)
+    response = await fixture.request("POST", "/signals", body)
 
-        assert 200 == response.status
-        [kept] = await fixture.runner.signals("jane-1")
-        assert body["data"] == kept.data
-
-    asyncio.run(scenario())
+    assert 200 == response.status
+    [kept] = await fixture.runner.signals("jane-1")
+    assert body["data"] == kept.data

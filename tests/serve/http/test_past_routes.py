@@ -128,19 +128,16 @@ async def _fork_without_the_right() -> None:
     assert 200 == forked.status
 
 
-def test_unknown_version_is_no_unknown_run() -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture()
-        await fixture.start_waiting_run()
-        for path, slug in (
-            ("/runs/jane-1/versions/99", "version-not-found"),
-            ("/runs/jane-1/rewind?version=99", "version-not-found"),
-            ("/runs/bob-1/versions/99", "run-not-found"),
-            ("/runs/bob-1", "run-not-found"),
-        ):
-            place, _, query = path.partition("?version=")
-            fields = {"version": query} if query else {}
-            response = await fixture.request("GET", place, query=fields)
-            assert (404, slug) == (response.status, problem_slug(response))
-
-    asyncio.run(scenario())
+async def test_unknown_version_is_no_unknown_run() -> None:
+    fixture = ApiFixture()
+    await fixture.start_waiting_run()
+    for path, slug in (
+        ("/runs/jane-1/versions/99", "version-not-found"),
+        ("/runs/jane-1/rewind?version=99", "version-not-found"),
+        ("/runs/bob-1/versions/99", "run-not-found"),
+        ("/runs/bob-1", "run-not-found"),
+    ):
+        place, _, query = path.partition("?version=")
+        fields = {"version": query} if query else {}
+        response = await fixture.request("GET", place, query=fields)
+        assert (404, slug) == (response.status, problem_slug(response))

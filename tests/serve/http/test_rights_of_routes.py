@@ -43,42 +43,36 @@ def test_person_without_the_right_changes_nothing() -> None:
     assert [("kim", "view", "jane-1"), ("kim", "decide", "jane-1")] == asked
 
 
-def test_lists_have_only_the_runs_that_the_person_may_view() -> None:
+async def test_lists_have_only_the_runs_that_the_person_may_view() -> None:
     async def can(_: Identity, act: str, run: str | None) -> bool:
         return act == "view" and run == "jane-2"
 
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"can": can})
-        for run_id in ("jane-1", "jane-2", "jane-3"):
-            await fixture.start_waiting_run(run_id)
+    fixture = ApiFixture(options={"can": can})
+    for run_id in ("jane-1", "jane-2", "jane-3"):
+        await fixture.start_waiting_run(run_id)
 
-        for query in ({}, {"order": "due"}):
-            waits = await fixture.request("GET", "/waits", query=query)
-            found = [row["run_id"] for row in json_body(waits)["waits"]]
-            assert ["jane-2"] == found
-        runs = await fixture.request("GET", "/runs")
-        assert ["jane-2"] == [row["run_id"] for row in json_body(runs)["runs"]]
-        drift = await fixture.request("GET", "/drift")
-        assert ["jane-2"] == [row["run_id"] for row in json_body(drift)["runs"]]
-
-    asyncio.run(scenario())
+    for query in ({}, {"order": "due"}):
+        waits = await fixture.request("GET", "/waits", query=query)
+        found = [row["run_id"] for row in json_body(waits)["waits"]]
+        assert ["jane-2"] == found
+    runs = await fixture.request("GET", "/runs")
+    assert ["jane-2"] == [row["run_id"] for row in json_body(runs)["runs"]]
+    drift = await fixture.request("GET", "/drift")
+    assert ["jane-2"] == [row["run_id"] for row in json_body(drift)["runs"]]
 
 
-def test_one_decision_without_the_right_refuses_all_of_a_request() -> None:
+async def test_one_decision_without_the_right_refuses_all_of_a_request() -> None:
     def can(_: Identity, __: str, run: str | None) -> bool:
         return run != "jane-2"
 
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"can": can})
-        waits = [await fixture.start_waiting_run(f"jane-{n}") for n in (1, 2)]
-        posted = [{"wait_id": each.id, "decision": "approve"} for each in waits]
+    fixture = ApiFixture(options={"can": can})
+    waits = [await fixture.start_waiting_run(f"jane-{n}") for n in (1, 2)]
+    posted = [{"wait_id": each.id, "decision": "approve"} for each in waits]
 
-        both = await fixture.request("POST", "/decisions", {"decisions": posted})
-        one = await fixture.request("POST", "/decisions", {"decisions": posted[:1]})
+    both = await fixture.request("POST", "/decisions", {"decisions": posted})
+    one = await fixture.request("POST", "/decisions", {"decisions": posted[:1]})
 
-        assert (403, 200) == (both.status, one.status)
-
-    asyncio.run(scenario())
+    assert (403, 200) == (both.status, one.status)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +86,7 @@ def test_one_decision_without_the_right_refuses_all_of_a_request() -> None:
         ("POST", "/close", {}),
     ],
 )
-def test_query_gives_no_right_to_another_thread(
+async def test_query_gives_no_right_to_another_thread(
     method: str, path: str, body: Any
 ) -> None:
     """The right is asked for the run of the thread, also if the query names one."""
@@ -100,48 +94,39 @@ def test_query_gives_no_right_to_another_thread(
     def can(_: Identity, __: str, run: str | None) -> bool:
         return run == "mine"
 
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"can": can})
-        before = await fixture.keys()
-        response = await fixture.request(
-            method, f"/threads/hr/other{path}", body, query={"run_id": "mine"}
-        )
-        assert (403, "forbidden") == (response.status, problem_slug(response))
-        assert before == await fixture.keys()
-
-    asyncio.run(scenario())
+    fixture = ApiFixture(options={"can": can})
+    before = await fixture.keys()
+    response = await fixture.request(
+        method, f"/threads/hr/other{path}", body, query={"run_id": "mine"}
+    )
+    assert (403, "forbidden") == (response.status, problem_slug(response))
+    assert before == await fixture.keys()
 
 
-def test_fork_needs_the_right_for_its_own_id() -> None:
+async def test_fork_needs_the_right_for_its_own_id() -> None:
     """The right to fork one run gives none to write under the id of another."""
 
     def can(_: Identity, act: str, run: str | None) -> bool:
         return act == "fork" and run in ("jane-1", "jane-2")
 
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"can": can})
-        await fixture.start_waiting_run()
-        before = await fixture.keys()
-        path = "/runs/jane-1/fork"
+    fixture = ApiFixture(options={"can": can})
+    await fixture.start_waiting_run()
+    before = await fixture.keys()
+    path = "/runs/jane-1/fork"
 
-        refused = await fixture.request("POST", path, {"run_id": "bob-1"})
-        assert (403, "forbidden") == (refused.status, problem_slug(refused))
-        assert before == await fixture.keys()
-        forked = await fixture.request("POST", path, {"run_id": "jane-2"})
-        assert 200 == forked.status
-
-    asyncio.run(scenario())
+    refused = await fixture.request("POST", path, {"run_id": "bob-1"})
+    assert (403, "forbidden") == (refused.status, problem_slug(refused))
+    assert before == await fixture.keys()
+    forked = await fixture.request("POST", path, {"run_id": "jane-2"})
+    assert 200 == forked.status
 
 
-def test_decision_about_an_invalid_wait_says_so() -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"can": allow_all})
-        posted = [{"wait_id": "x", "decision": "approve"}]
-        response = await fixture.request("POST", "/decisions", {"decisions": posted})
-        [result] = json_body(response)["results"]
-        assert result["problem"]["type"].endswith(":wait-not-found")
-
-    asyncio.run(scenario())
+async def test_decision_about_an_invalid_wait_says_so() -> None:
+    fixture = ApiFixture(options={"can": allow_all})
+    posted = [{"wait_id": "x", "decision": "approve"}]
+    response = await fixture.request("POST", "/decisions", {"decisions": posted})
+    [result] = json_body(response)["results"]
+    assert result["problem"]["type"].endswith(":wait-not-found")
 
 
 @pytest.mark.parametrize("answer", [None, 1, ["finance"], "no"])

@@ -78,63 +78,52 @@ def test_act_without_view_is_only_recorded() -> None:
 
 
 @pytest.mark.parametrize("act", ["cancel", "message", "decide"])
-def test_scenes_have_secrets_to_reveal(act: str) -> None:
+async def test_scenes_have_secrets_to_reveal(act: str) -> None:
     """With `view` and `read` too, the same requests show what they hide."""
 
-    async def scenario() -> None:
-        scene = Scene(act)
+    scene = Scene(act)
 
-        def can(_: Identity, each: str, __: str | None) -> bool:
-            return each in ("view", "read", act)
+    def can(_: Identity, each: str, __: str | None) -> bool:
+        return each in ("view", "read", act)
 
-        scene.fixture = ApiFixture(note=SECRETS[1], options={"can": can})
-        await scene.open()
-        route = {
-            "cancel": ("POST", "/runs/{run_id}/pause"),
-            "message": ("POST", "/runs/{run_id}/resume"),
-            "decide": ("GET", "/waits/{wait_id}"),
-        }[act]
-        response = await scene.request(*route)
-        assert any(secret in response.body for secret in SECRETS)
-
-    asyncio.run(scenario())
+    scene.fixture = ApiFixture(note=SECRETS[1], options={"can": can})
+    await scene.open()
+    route = {
+        "cancel": ("POST", "/runs/{run_id}/pause"),
+        "message": ("POST", "/runs/{run_id}/resume"),
+        "decide": ("GET", "/waits/{wait_id}"),
+    }[act]
+    response = await scene.request(*route)
+    assert any(secret in response.body for secret in SECRETS)
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_decision_of_another_person_is_not_revealed(together: bool) -> None:
+async def test_decision_of_another_person_is_not_revealed(together: bool) -> None:
     """Its reason and its name are content of the run."""
 
-    async def scenario() -> None:
-        scene = Scene("decide")
-        await scene.open()
-        assert scene.wait is not None
-        verdict = Deny(by="lee", reason="the-lawyer-said-no")
-        await scene.fixture.runner.decide(scene.wait.id, verdict)
+    scene = Scene("decide")
+    await scene.open()
+    assert scene.wait is not None
+    verdict = Deny(by="lee", reason="the-lawyer-said-no")
+    await scene.fixture.runner.decide(scene.wait.id, verdict)
 
-        path = "/decisions" if together else "/waits/{wait_id}/decision"
-        response = await scene.request("POST", path)
+    path = "/decisions" if together else "/waits/{wait_id}/decision"
+    response = await scene.request("POST", path)
 
-        assert "already" in response.body
-        assert "lee" not in response.body
-        assert "the-lawyer-said-no" not in response.body
-
-    asyncio.run(scenario())
+    assert "already" in response.body
+    assert "lee" not in response.body
+    assert "the-lawyer-said-no" not in response.body
 
 
-def test_own_decision_of_a_batch_is_recorded() -> None:
-    async def scenario() -> None:
-        scene = Scene("decide")
-        await scene.open()
-        assert scene.wait is not None
-        response = await scene.request("POST", "/decisions")
-        expected = {"wait_id": scene.wait.id, "recorded": True}
-        assert [expected] == json_body(response)["results"]
-        with pytest.raises(AlreadyDecided):
-            await scene.fixture.runner.decide(
-                scene.wait.id, Approve(by="lee", reason="x")
-            )
-
-    asyncio.run(scenario())
+async def test_own_decision_of_a_batch_is_recorded() -> None:
+    scene = Scene("decide")
+    await scene.open()
+    assert scene.wait is not None
+    response = await scene.request("POST", "/decisions")
+    expected = {"wait_id": scene.wait.id, "recorded": True}
+    assert [expected] == json_body(response)["results"]
+    with pytest.raises(AlreadyDecided):
+        await scene.fixture.runner.decide(scene.wait.id, Approve(by="lee", reason="x"))
 
 
 class _SomeRuns:

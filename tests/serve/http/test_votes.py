@@ -45,36 +45,33 @@ def link_for(links: Links, wait: Wait, actor: str | None) -> str:
     return links.link(wait, actor=actor)
 
 
-def test_vote_and_decision_by_verified_identities() -> None:
+async def test_vote_and_decision_by_verified_identities() -> None:
     """The first response is a vote and wakes nothing; the second is the decision."""
 
-    async def scenario() -> None:
-        dispatcher = RecordingDispatcher()
-        fixture = ApiFixture(policy=TWO, options={"dispatcher": dispatcher})
-        wait = await fixture.start_waiting_run()
+    dispatcher = RecordingDispatcher()
+    fixture = ApiFixture(policy=TWO, options={"dispatcher": dispatcher})
+    wait = await fixture.start_waiting_run()
 
-        vote = await fixture.decide(wait, APPROVE, by="kim")
-        assert 200 == vote.status
-        assert_matches_schema("recorded_vote", json_body(vote))
-        assert ("kim", 1) == tuple(
-            json_body(vote)["vote"][k] for k in ("by", "still_needed")
-        )
-        assert [] == dispatcher.runs
+    vote = await fixture.decide(wait, APPROVE, by="kim")
+    assert 200 == vote.status
+    assert_matches_schema("recorded_vote", json_body(vote))
+    assert ("kim", 1) == tuple(
+        json_body(vote)["vote"][k] for k in ("by", "still_needed")
+    )
+    assert [] == dispatcher.runs
 
-        shown = json_body(await fixture.request("GET", f"/waits/{wait.id}"))
-        assert_matches_schema("wait", shown)
-        assert (["kim", "lee"], 2) == (shown["approvers"], shown["votes_needed"])
-        assert ["kim"] == [each["by"] for each in shown["votes"]]
+    shown = json_body(await fixture.request("GET", f"/waits/{wait.id}"))
+    assert_matches_schema("wait", shown)
+    assert (["kim", "lee"], 2) == (shown["approvers"], shown["votes_needed"])
+    assert ["kim"] == [each["by"] for each in shown["votes"]]
 
-        stranger = await fixture.decide(wait, APPROVE, by="eve")
-        assert (422, "decision-refused") == (stranger.status, problem_slug(stranger))
+    stranger = await fixture.decide(wait, APPROVE, by="eve")
+    assert (422, "decision-refused") == (stranger.status, problem_slug(stranger))
 
-        decided = await fixture.decide(wait, APPROVE, by="lee")
-        assert_matches_schema("recorded_decision", json_body(decided))
-        assert ["kim", "lee"] == json_body(decided)["decision"]["voters"]
-        assert ["jane-1"] == dispatcher.runs
-
-    run_async(scenario())
+    decided = await fixture.decide(wait, APPROVE, by="lee")
+    assert_matches_schema("recorded_decision", json_body(decided))
+    assert ["kim", "lee"] == json_body(decided)["decision"]["voters"]
+    assert ["jane-1"] == dispatcher.runs
 
 
 def kim_of_finance(request: Request) -> Identity:
@@ -83,211 +80,181 @@ def kim_of_finance(request: Request) -> Identity:
     return Identity("kim", ["finance"])
 
 
-def test_waits_of_an_approver_are_listed_a_page_at_a_time() -> None:
+async def test_waits_of_an_approver_are_listed_a_page_at_a_time() -> None:
     """The sender's own groups count; the list of another person is open to all."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture(
-            policy=ApprovalPolicy(approvers=["group:finance", "lee"], votes=2),
-            options={"verify": kim_of_finance},
-        )
-        waits = [await fixture.start_waiting_run(f"run-{n}") for n in range(3)]
-        await fixture.decide(waits[0], APPROVE)
+    fixture = ApiFixture(
+        policy=ApprovalPolicy(approvers=["group:finance", "lee"], votes=2),
+        options={"verify": kim_of_finance},
+    )
+    waits = [await fixture.start_waiting_run(f"run-{n}") for n in range(3)]
+    await fixture.decide(waits[0], APPROVE)
 
-        async def listed(approver: str) -> list[str]:
-            ids: list[str] = []
-            after = ""
-            while after is not None:
-                query = {"approver": approver, "limit": "1", "after": after}
-                page = json_body(await fixture.request("GET", "/waits", query=query))
-                assert_matches_schema("wait_page", page)
-                ids += [each["id"] for each in page["waits"]]
-                after = page["next"]
-            return ids
+    async def listed(approver: str) -> list[str]:
+        ids: list[str] = []
+        after = ""
+        while after is not None:
+            query = {"approver": approver, "limit": "1", "after": after}
+            page = json_body(await fixture.request("GET", "/waits", query=query))
+            assert_matches_schema("wait_page", page)
+            ids += [each["id"] for each in page["waits"]]
+            after = page["next"]
+        return ids
 
-        ids = sorted(wait.id for wait in waits)
-        assert ids == await listed("lee")
-        assert sorted(wait.id for wait in waits[1:]) == await listed("kim")
-        assert [] == await listed("eve")
-
-    run_async(scenario())
+    ids = sorted(wait.id for wait in waits)
+    assert ids == await listed("lee")
+    assert sorted(wait.id for wait in waits[1:]) == await listed("kim")
+    assert [] == await listed("eve")
 
 
 @pytest.mark.parametrize(
     "query",
     [{"approver": ""}, {"approver": "x" * 256}, {"approver": "kim", "order": "due"}],
 )
-def test_invalid_approver_is_rejected(query: dict[str, str]) -> None:
-    async def scenario() -> None:
-        response = await ApiFixture().request("GET", "/waits", query=query)
+async def test_invalid_approver_is_rejected(query: dict[str, str]) -> None:
+    response = await ApiFixture().request("GET", "/waits", query=query)
 
-        assert 400 == response.status
-        assert "approver" in response.body
-
-    run_async(scenario())
+    assert 400 == response.status
+    assert "approver" in response.body
 
 
-def test_body_of_a_request_names_no_voter() -> None:
+async def test_body_of_a_request_names_no_voter() -> None:
     """Only the verified identity votes."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture(policy=TWO)
-        wait = await fixture.start_waiting_run()
+    fixture = ApiFixture(policy=TWO)
+    wait = await fixture.start_waiting_run()
 
-        named = await fixture.decide(wait, {**APPROVE, "by": "lee"}, by="kim")
+    named = await fixture.decide(wait, {**APPROVE, "by": "lee"}, by="kim")
 
-        assert 400 == named.status
-        assert () == (await fixture.runner.wait(wait.id)).votes
-
-    run_async(scenario())
+    assert 400 == named.status
+    assert () == (await fixture.runner.wait(wait.id)).votes
 
 
-def test_links_of_several_persons() -> None:
+async def test_links_of_several_persons() -> None:
     """The page shows the votes; a person who voted sees the vote, and may deny."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture(policy=TWO)
-        wait = await fixture.start_waiting_run()
-        kim, lee = (link_for(fixture.links, wait, name) for name in ("kim", "lee"))
+    fixture = ApiFixture(policy=TWO)
+    wait = await fixture.start_waiting_run()
+    kim, lee = (link_for(fixture.links, wait, name) for name in ("kim", "lee"))
 
-        first = await fixture.submit_form(kim, decision="approve")
-        again = await fixture.open_link(kim)
-        other = await fixture.open_link(lee)
+    first = await fixture.submit_form(kim, decision="approve")
+    again = await fixture.open_link(kim)
+    other = await fixture.open_link(lee)
 
-        assert (200, ["Your vote is recorded."]) == (first.status, bar(first)[:1])
-        assert "1 of 2 votes" in first.body
-        assert first.body == again.body
-        assert "Your vote cannot be changed." in first.body
-        [deny] = ParsedPage(again).forms
-        assert ("deny", wait.digest) == (deny["decision"], deny["shown"])
-        assert 3 == len(ParsedPage(other).forms)
-        assert [] == bar(other)
-        assert "<b>kim</b> approved" in other.body
-        assert "Yours is the last vote: if you approve, it runs." in other.body
-        assert "kim, lee" in other.body
-        second = await fixture.submit_form(lee, decision="approve")
-        assert "Your decision is recorded" == heading(second)
-        assert "kim, lee" in second.body
-
-    run_async(scenario())
+    assert (200, ["Your vote is recorded."]) == (first.status, bar(first)[:1])
+    assert "1 of 2 votes" in first.body
+    assert first.body == again.body
+    assert "Your vote cannot be changed." in first.body
+    [deny] = ParsedPage(again).forms
+    assert ("deny", wait.digest) == (deny["decision"], deny["shown"])
+    assert 3 == len(ParsedPage(other).forms)
+    assert [] == bar(other)
+    assert "<b>kim</b> approved" in other.body
+    assert "Yours is the last vote: if you approve, it runs." in other.body
+    assert "kim, lee" in other.body
+    second = await fixture.submit_form(lee, decision="approve")
+    assert "Your decision is recorded" == heading(second)
+    assert "kim, lee" in second.body
 
 
-def test_person_who_voted_may_end_the_wait_and_nothing_else() -> None:
+async def test_person_who_voted_may_end_the_wait_and_nothing_else() -> None:
     """The form that the page offers denies; a forged second vote is refused."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture(policy=TWO)
-        wait = await fixture.start_waiting_run()
-        kim = link_for(fixture.links, wait, "kim")
-        voted = await fixture.submit_form(kim, decision="approve")
-        other = await fixture.submit_form(kim, decision="answer", value="paid")
+    fixture = ApiFixture(policy=TWO)
+    wait = await fixture.start_waiting_run()
+    kim = link_for(fixture.links, wait, "kim")
+    voted = await fixture.submit_form(kim, decision="approve")
+    other = await fixture.submit_form(kim, decision="answer", value="paid")
 
-        [deny] = ParsedPage(voted).forms
-        denied = await fixture.submit_form(kim, **{**deny, "reason": "wrong account"})
-        late = await fixture.submit_form(
-            link_for(fixture.links, wait, "lee"), decision="approve"
-        )
-        await fixture.runner.resume("jane-1")
+    [deny] = ParsedPage(voted).forms
+    denied = await fixture.submit_form(kim, **{**deny, "reason": "wrong account"})
+    late = await fixture.submit_form(
+        link_for(fixture.links, wait, "lee"), decision="approve"
+    )
+    await fixture.runner.resume("jane-1")
 
-        assert 422 == other.status
-        assert "kim has voted already" in other.body
-        assert (200, "Your decision is recorded") == (denied.status, heading(denied))
-        assert "wrong account" in denied.body
-        assert (409, "Already decided") == (late.status, heading(late))
-        assert [] == fixture.paid_cents
-
-    run_async(scenario())
+    assert 422 == other.status
+    assert "kim has voted already" in other.body
+    assert (200, "Your decision is recorded") == (denied.status, heading(denied))
+    assert "wrong account" in denied.body
+    assert (409, "Already decided") == (late.status, heading(late))
+    assert [] == fixture.paid_cents
 
 
-def test_link_that_allows_no_denial_offers_nothing_after_the_vote() -> None:
-    async def scenario() -> None:
-        fixture = ApiFixture(policy=TWO)
-        wait = await fixture.start_waiting_run()
-        link = fixture.links.link(wait, actor="kim", allowed=["approve"])
+async def test_link_that_allows_no_denial_offers_nothing_after_the_vote() -> None:
+    fixture = ApiFixture(policy=TWO)
+    wait = await fixture.start_waiting_run()
+    link = fixture.links.link(wait, actor="kim", allowed=["approve"])
 
-        voted = await fixture.submit_form(link, decision="approve")
+    voted = await fixture.submit_form(link, decision="approve")
 
-        assert [] == ParsedPage(voted).forms
-        assert "Your vote cannot be changed." in voted.body
-
-    run_async(scenario())
+    assert [] == ParsedPage(voted).forms
+    assert "Your vote cannot be changed." in voted.body
 
 
-def test_member_of_a_group_gets_the_forms() -> None:
+async def test_member_of_a_group_gets_the_forms() -> None:
     """Groups are looked up when the vote is cast, not when the page is opened."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture(policy=ApprovalPolicy(approvers=["group:finance"]))
-        wait = await fixture.start_waiting_run()
+    fixture = ApiFixture(policy=ApprovalPolicy(approvers=["group:finance"]))
+    wait = await fixture.start_waiting_run()
 
-        page = await fixture.open_link(link_for(fixture.links, wait, "kim"))
+    page = await fixture.open_link(link_for(fixture.links, wait, "kim"))
 
-        assert 3 == len(ParsedPage(page).forms)
-
-    run_async(scenario())
+    assert 3 == len(ParsedPage(page).forms)
 
 
-def test_link_without_an_actor_casts_no_vote() -> None:
+async def test_link_without_an_actor_casts_no_vote() -> None:
     """A vote needs a person, and any person may hold such a link."""
 
-    async def scenario() -> None:
-        for policy in (TWO, ApprovalPolicy(votes=2), ApprovalPolicy(approvers=["kim"])):
-            fixture = ApiFixture(policy=policy)
-            wait = await fixture.start_waiting_run()
-            link = link_for(fixture.links, wait, None)
+    for policy in (TWO, ApprovalPolicy(votes=2), ApprovalPolicy(approvers=["kim"])):
+        fixture = ApiFixture(policy=policy)
+        wait = await fixture.start_waiting_run()
+        link = link_for(fixture.links, wait, None)
 
-            page = await fixture.open_link(link)
-            refused = await fixture.submit_form(link, decision="approve")
+        page = await fixture.open_link(link)
+        refused = await fixture.submit_form(link, decision="approve")
 
-            assert (200, []) == (page.status, ParsedPage(page).forms)
-            assert "You cannot decide this: it needs the name" in page.body
-            assert 422 == refused.status
-            assert "the link has no actor" in refused.body
-            assert () == (await fixture.runner.wait(wait.id)).votes
-
-    run_async(scenario())
+        assert (200, []) == (page.status, ParsedPage(page).forms)
+        assert "You cannot decide this: it needs the name" in page.body
+        assert 422 == refused.status
+        assert "the link has no actor" in refused.body
+        assert () == (await fixture.runner.wait(wait.id)).votes
 
 
-def test_links_outlive_an_escalation() -> None:
+async def test_links_outlive_an_escalation() -> None:
     """The wait keeps its id, so a link of before still opens it; the person may not."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture(policy=TWO)
-        wait = await fixture.start_waiting_run()
-        kim = link_for(fixture.links, wait, "kim")
-        fixture.manual_clock.seconds += 86_401
-        await fixture.runner.resume("jane-1")
+    fixture = ApiFixture(policy=TWO)
+    wait = await fixture.start_waiting_run()
+    kim = link_for(fixture.links, wait, "kim")
+    fixture.manual_clock.seconds += 86_401
+    await fixture.runner.resume("jane-1")
 
-        page = await fixture.open_link(kim)
-        refused = await fixture.submit_form(kim, decision="approve")
-        cfo = link_for(fixture.links, await fixture.runner.wait(wait.id), "cfo")
-        decided = await fixture.submit_form(cfo, decision="approve")
+    page = await fixture.open_link(kim)
+    refused = await fixture.submit_form(kim, decision="approve")
+    cfo = link_for(fixture.links, await fixture.runner.wait(wait.id), "cfo")
+    decided = await fixture.submit_form(cfo, decision="approve")
 
-        assert "cfo" in page.body
-        assert "You cannot decide this: kim is not one of its approvers" in page.body
-        assert [] == ParsedPage(page).forms
-        assert 422 == refused.status
-        assert "kim is not one of its approvers" in refused.body
-        assert "Your decision is recorded" == heading(decided)
-
-    run_async(scenario())
+    assert "cfo" in page.body
+    assert "You cannot decide this: kim is not one of its approvers" in page.body
+    assert [] == ParsedPage(page).forms
+    assert 422 == refused.status
+    assert "kim is not one of its approvers" in refused.body
+    assert "Your decision is recorded" == heading(decided)
 
 
-def test_notices_have_stable_ids_of_their_own() -> None:
+async def test_notices_have_stable_ids_of_their_own() -> None:
     """A receiver that drops repeats still gets the escalation and each reminder."""
 
-    async def scenario() -> None:
-        fixture = ApiFixture(policy=TWO)
-        wait = await fixture.start_waiting_run()
-        fixture.manual_clock.seconds += 86_401
-        await fixture.runner.resume("jane-1")
-        escalated = await fixture.runner.wait(wait.id)
+    fixture = ApiFixture(policy=TWO)
+    wait = await fixture.start_waiting_run()
+    fixture.manual_clock.seconds += 86_401
+    await fixture.runner.resume("jane-1")
+    escalated = await fixture.runner.wait(wait.id)
 
-        digests = {notifier.notice_digest(each) for each in (wait, escalated)}
-        assert 2 == len(digests)
-        assert "wait.escalated" == notifier.event_type(escalated)
-        assert mail.subject_line(escalated).startswith("Escalated: ")
-        text = mail.body_text(escalated, None, with_arguments=False)
-        assert "Approvers:  cfo" in text
-
-    run_async(scenario())
+    digests = {notifier.notice_digest(each) for each in (wait, escalated)}
+    assert 2 == len(digests)
+    assert "wait.escalated" == notifier.event_type(escalated)
+    assert mail.subject_line(escalated).startswith("Escalated: ")
+    text = mail.body_text(escalated, None, with_arguments=False)
+    assert "Approvers:  cfo" in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -90,41 +89,35 @@ def logs(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_TURNS", str(tmp_path / "turns"))
 
 
-def test_question_is_answered_with_text_by_a_link() -> None:
-    async def scenario() -> None:
-        desk = Desk("seat")
-        wait = await desk.wait()
-        page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
-        assert "Which seat in A1?" in page.body
-        answer, deny = ParsedPage(page).forms
-        assert {"decision", "reason", "shown", "value"} == set(answer)
-        assert '<label for="answer-value">Answer</label>' in page.body
-        assert "deny" == deny["decision"]
+async def test_question_is_answered_with_text_by_a_link() -> None:
+    desk = Desk("seat")
+    wait = await desk.wait()
+    page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
+    assert "Which seat in A1?" in page.body
+    answer, deny = ParsedPage(page).forms
+    assert {"decision", "reason", "shown", "value"} == set(answer)
+    assert '<label for="answer-value">Answer</label>' in page.body
+    assert "deny" == deny["decision"]
 
-        assert 200 == (await desk.submit(wait, decision="answer", value="12")).status
+    assert 200 == (await desk.submit(wait, decision="answer", value="12")).status
 
-        assert ["12"] == await desk.results()
-
-    asyncio.run(scenario())
+    assert ["12"] == await desk.results()
 
 
-def test_typed_question_is_answered_in_a_typed_field_of_a_link() -> None:
+async def test_typed_question_is_answered_in_a_typed_field_of_a_link() -> None:
     """A text where the question has a number is refused, and the wait stays open."""
 
-    async def scenario() -> None:
-        desk = Desk("people")
-        wait = await desk.wait()
-        page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
-        [form, _] = ParsedPage(page).forms
-        assert "fields" == form["as"]
+    desk = Desk("people")
+    wait = await desk.wait()
+    page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
+    [form, _] = ParsedPage(page).forms
+    assert "fields" == form["as"]
 
-        for text, status in (("twelve", 400), ("", 400), ("1.5", 422), (" 12 ", 200)):
-            submitted = await desk.submit(wait, **{**form, "value:number:": text})
-            assert status == submitted.status
+    for text, status in (("twelve", 400), ("", 400), ("1.5", 422), (" 12 ", 200)):
+        submitted = await desk.submit(wait, **{**form, "value:number:": text})
+        assert status == submitted.status
 
-        assert ["12"] == await desk.results()
-
-    asyncio.run(scenario())
+    assert ["12"] == await desk.results()
 
 
 @pytest.mark.parametrize(
@@ -134,74 +127,58 @@ def test_typed_question_is_answered_in_a_typed_field_of_a_link() -> None:
         ({"decision": "fail", "error": "paper jam"}, "ERROR: paper jam"),
     ],
 )
-def test_job_of_another_system_is_ended_by_json(body: Any, result: str) -> None:
-    async def scenario() -> None:
-        desk = Desk("scan")
-        wait = await desk.wait()
-        path = f"/waits/{wait.id}/decision"
+async def test_job_of_another_system_is_ended_by_json(body: Any, result: str) -> None:
+    desk = Desk("scan")
+    wait = await desk.wait()
+    path = f"/waits/{wait.id}/decision"
 
-        response = await desk.send(
-            "POST", path, json.dumps(body).encode(), headers=JSON
-        )
+    response = await desk.send("POST", path, json.dumps(body).encode(), headers=JSON)
 
-        assert 200 == response.status
-        assert [result] == await desk.results()
-
-    asyncio.run(scenario())
+    assert 200 == response.status
+    assert [result] == await desk.results()
 
 
-def test_job_that_failed_is_reported_by_the_form_of_a_link() -> None:
-    async def scenario() -> None:
-        desk = Desk("scan")
-        wait = await desk.wait()
+async def test_job_that_failed_is_reported_by_the_form_of_a_link() -> None:
+    desk = Desk("scan")
+    wait = await desk.wait()
 
-        page = await desk.submit(wait, decision="fail", error="paper jam")
+    page = await desk.submit(wait, decision="fail", error="paper jam")
 
-        assert "Failed" in page.body
-        assert ["ERROR: paper jam"] == await desk.results()
-
-    asyncio.run(scenario())
+    assert "Failed" in page.body
+    assert ["ERROR: paper jam"] == await desk.results()
 
 
-def test_facts_name_the_question_the_job_and_the_type_of_the_answer() -> None:
-    async def scenario() -> None:
-        question = await Desk("people").wait()
-        job = await Desk("scan").wait()
+async def test_facts_name_the_question_the_job_and_the_type_of_the_answer() -> None:
+    question = await Desk("people").wait()
+    job = await Desk("scan").wait()
 
-        facts = wait_facts(question)
-        assert "How many people are in A1?" == facts["Question"]
-        assert "JSON of type integer" == facts["Answer"]
-        assert "scan of A1" == wait_facts(job)["Job"]
-        text = mail.body_text(question, None, with_arguments=False)
-        assert "Question:   How many people are in A1?" in text.splitlines()
-
-    asyncio.run(scenario())
+    facts = wait_facts(question)
+    assert "How many people are in A1?" == facts["Question"]
+    assert "JSON of type integer" == facts["Answer"]
+    assert "scan of A1" == wait_facts(job)["Job"]
+    text = mail.body_text(question, None, with_arguments=False)
+    assert "Question:   How many people are in A1?" in text.splitlines()
 
 
-def test_refused_answer_comes_back_with_its_error_at_the_field() -> None:
+async def test_refused_answer_comes_back_with_its_error_at_the_field() -> None:
     """The person corrects the text that was refused, and posts the form again."""
 
-    async def scenario() -> None:
-        desk = Desk("people")
-        wait = await desk.wait()
-        page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
-        [form, _] = ParsedPage(page).forms
+    desk = Desk("people")
+    wait = await desk.wait()
+    page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
+    [form, _] = ParsedPage(page).forms
 
-        for text, words in (
-            ("twelve", "Answer: must be a number. Write digits, for example 12."),
-            ("1.5", "Answer: "),
-        ):
-            refused = await desk.submit(wait, **{**form, "value:number:": text})
-            assert "Nothing is recorded." in refused.body
-            assert words in refused.body
-            [again, _] = ParsedPage(refused).forms
-            assert text == again["value:number:"]
-            assert 'aria-invalid="true"' in refused.body
-        other = await desk.submit(wait, **{**form, "decision": "deny", "as": "fields"})
-        assert 400 == other.status
-        assert "<form" not in other.body
-        assert (
-            200 == (await desk.submit(wait, **{**form, "value:number:": "12"})).status
-        )
-
-    asyncio.run(scenario())
+    for text, words in (
+        ("twelve", "Answer: must be a number. Write digits, for example 12."),
+        ("1.5", "Answer: "),
+    ):
+        refused = await desk.submit(wait, **{**form, "value:number:": text})
+        assert "Nothing is recorded." in refused.body
+        assert words in refused.body
+        [again, _] = ParsedPage(refused).forms
+        assert text == again["value:number:"]
+        assert 'aria-invalid="true"' in refused.body
+    other = await desk.submit(wait, **{**form, "decision": "deny", "as": "fields"})
+    assert 400 == other.status
+    assert "<form" not in other.body
+    assert 200 == (await desk.submit(wait, **{**form, "value:number:": "12"})).status

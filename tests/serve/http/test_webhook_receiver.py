@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from datetime import UTC, datetime, timedelta
@@ -115,86 +114,71 @@ def test_signature_is_that_of_the_specification() -> None:
         assert is_valid == (verified == MESSAGE)
 
 
-def test_message_decides_a_wait_and_its_repeat_is_harmless() -> None:
-    async def main() -> None:
-        sender = Sender()
-        [wait] = (await sender.scanner.start()).waits
-        done = {"type": "scan.done", "wait": wait.id, "pages": 7}
+async def test_message_decides_a_wait_and_its_repeat_is_harmless() -> None:
+    sender = Sender()
+    [wait] = (await sender.scanner.start()).waits
+    done = {"type": "scan.done", "wait": wait.id, "pages": 7}
 
-        first = await sender.send(done)
-        again = await sender.send(done, age=200)
+    first = await sender.send(done)
+    again = await sender.send(done, age=200)
 
-        assert [200, 200] == [first.status, again.status]
-        assert {"status": "recorded", "woken": False} == json_body(again)
-        ended = await sender.scanner.runner.resume("r1")
-        assert isinstance(ended, Finished)
-        lines: list[AuditLine] = await sender.scanner.runner.audit("r1")
-        assert [("webhook", "webhook scanner")] == [(a.door, a.by) for a in lines]
-        # And another result comes too late: the sender need not repeat it
-        late = await sender.send({**done, "pages": 8})
-        assert (200, "too_late") == (late.status, json_body(late)["status"])
-
-    asyncio.run(main())
+    assert [200, 200] == [first.status, again.status]
+    assert {"status": "recorded", "woken": False} == json_body(again)
+    ended = await sender.scanner.runner.resume("r1")
+    assert isinstance(ended, Finished)
+    lines: list[AuditLine] = await sender.scanner.runner.audit("r1")
+    assert [("webhook", "webhook scanner")] == [(a.door, a.by) for a in lines]
+    # And another result comes too late: the sender need not repeat it
+    late = await sender.send({**done, "pages": 8})
+    assert (200, "too_late") == (late.status, json_body(late)["status"])
 
 
-def test_message_is_one_signal_however_often_it_comes() -> None:
-    async def main() -> None:
-        sender = Sender()
-        await sender.scanner.start()
-        mail = {"type": "mail", "run": "r1", "data": 5}
-        for _ in range(3):
-            assert 200 == (await sender.send(mail)).status
-        keys = await sender.scanner.store.keys("runs/r1/in/e-")
-        assert 1 == len(keys)
-
-    asyncio.run(main())
+async def test_message_is_one_signal_however_often_it_comes() -> None:
+    sender = Sender()
+    await sender.scanner.start()
+    mail = {"type": "mail", "run": "r1", "data": 5}
+    for _ in range(3):
+        assert 200 == (await sender.send(mail)).status
+    keys = await sender.scanner.store.keys("runs/r1/in/e-")
+    assert 1 == len(keys)
 
 
-def test_message_after_the_end_of_its_run_is_no_error() -> None:
+async def test_message_after_the_end_of_its_run_is_no_error() -> None:
     """A repeat of a recorded one is recorded; a new one comes too late."""
 
-    async def main() -> None:
-        sender = Sender()
-        await sender.scanner.start()
-        mail = {"type": "mail", "run": "r1", "data": 5}
-        assert 200 == (await sender.send(mail)).status
-        runner = sender.scanner.make_runner([])
-        assert "cancelled" == (await runner.cancel("r1")).status
+    sender = Sender()
+    await sender.scanner.start()
+    mail = {"type": "mail", "run": "r1", "data": 5}
+    assert 200 == (await sender.send(mail)).status
+    runner = sender.scanner.make_runner([])
+    assert "cancelled" == (await runner.cancel("r1")).status
 
-        again = await sender.send(mail)
-        late = await sender.send({**mail, "data": 6})
+    again = await sender.send(mail)
+    late = await sender.send({**mail, "data": 6})
 
-        assert (200, "recorded") == (again.status, json_body(again)["status"])
-        assert (200, "too_late") == (late.status, json_body(late)["status"])
-        with pytest.raises(InvalidInput, match="does not accept signals"):
-            await runner.signal("r1", "mail", 5, id="another")
-
-    asyncio.run(main())
+    assert (200, "recorded") == (again.status, json_body(again)["status"])
+    assert (200, "too_late") == (late.status, json_body(late)["status"])
+    with pytest.raises(InvalidInput, match="does not accept signals"):
+        await runner.signal("r1", "mail", 5, id="another")
 
 
-def test_message_for_an_erased_run_comes_too_late() -> None:
+async def test_message_for_an_erased_run_comes_too_late() -> None:
     """Status 410 would make the sender stop all its messages."""
 
-    async def main() -> None:
-        sender = Sender()
-        [wait] = (await sender.scanner.start()).waits
-        await sender.scanner.make_runner([]).erase("r1")
-        for late in (
-            {"type": "scan.done", "wait": wait.id, "pages": 7},
-            {"type": "mail", "run": "r1", "data": 5},
-        ):
-            answer = await sender.send(late)
-            assert (200, "too_late") == (answer.status, json_body(answer)["status"])
-
-    asyncio.run(main())
+    sender = Sender()
+    [wait] = (await sender.scanner.start()).waits
+    await sender.scanner.make_runner([]).erase("r1")
+    for late in (
+        {"type": "scan.done", "wait": wait.id, "pages": 7},
+        {"type": "mail", "run": "r1", "data": 5},
+    ):
+        answer = await sender.send(late)
+        assert (200, "too_late") == (answer.status, json_body(answer)["status"])
 
 
-def test_message_that_means_nothing_is_ignored() -> None:
-    async def main() -> None:
-        response = await Sender().send({"type": "scan.began"})
-        assert (200, "ignored") == (response.status, json_body(response)["status"])
-
-    asyncio.run(main())
+async def test_message_that_means_nothing_is_ignored() -> None:
+    response = await Sender().send({"type": "scan.began"})
+    assert (200, "ignored") == (response.status, json_body(response)["status"])
 
 
 @pytest.mark.parametrize(
@@ -218,35 +202,26 @@ def test_message_that_means_nothing_is_ignored() -> None:
         {"webhook_timestamp": "²"},
     ],
 )
-def test_forged_message_is_refused(forgery: dict[str, Any]) -> None:
-    async def main() -> None:
-        response = await Sender().send({"type": "scan.began"}, **forgery)
-        assert (401, "webhook-refused") == (response.status, problem_slug(response))
-
-    asyncio.run(main())
+async def test_forged_message_is_refused(forgery: dict[str, Any]) -> None:
+    response = await Sender().send({"type": "scan.began"}, **forgery)
+    assert (401, "webhook-refused") == (response.status, problem_slug(response))
 
 
-def test_unknown_webhook_is_refused_in_the_same_way() -> None:
-    async def main() -> None:
-        sender = Sender()
-        unknown = await sender.api.handle(Request(method="POST", path="/webhooks/x"))
-        assert (401, "webhook-refused") == (unknown.status, problem_slug(unknown))
-
-    asyncio.run(main())
+async def test_unknown_webhook_is_refused_in_the_same_way() -> None:
+    sender = Sender()
+    unknown = await sender.api.handle(Request(method="POST", path="/webhooks/x"))
+    assert (401, "webhook-refused") == (unknown.status, problem_slug(unknown))
 
 
-def test_fault_of_the_function_and_a_body_without_json_are_errors(
+async def test_fault_of_the_function_and_a_body_without_json_are_errors(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.CRITICAL)
 
-    async def main() -> None:
-        sender = Sender([OTHER, SECRET])
-        assert 500 == (await sender.send({"type": "broken"})).status
-        refused = await sender.send({}, body=b"{", is_signed_as_sent=True)
-        assert 400 == refused.status
-
-    asyncio.run(main())
+    sender = Sender([OTHER, SECRET])
+    assert 500 == (await sender.send({"type": "broken"})).status
+    refused = await sender.send({}, body=b"{", is_signed_as_sent=True)
+    assert 400 == refused.status
 
 
 def test_invalid_options_are_refused_without_showing_the_secret() -> None:

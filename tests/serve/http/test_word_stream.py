@@ -77,78 +77,66 @@ def words(events: list[tuple[str, dict[str, Any]]]) -> str:
     return "".join(data["text"] for _, data in events if data["type"] == "TextDelta")
 
 
-def test_words_come_before_the_stored_reply_also_of_the_first_message() -> None:
-    async def scenario() -> None:
-        runner, api = make_api()
-        response = await get(api)
-        assert 200 == response.status
-        assert "text/event-stream" == response.headers["content-type"]
-        reading = asyncio.create_task(read(response.chunks, "ReplyGiven"))
-        await asyncio.sleep(0.05)
-        await runner.thread(key="42").send("Hello")
-        events = await reading
-        assert REPLY == words(events)
+async def test_words_come_before_the_stored_reply_also_of_the_first_message() -> None:
+    runner, api = make_api()
+    response = await get(api)
+    assert 200 == response.status
+    assert "text/event-stream" == response.headers["content-type"]
+    reading = asyncio.create_task(read(response.chunks, "ReplyGiven"))
+    await asyncio.sleep(0.05)
+    await runner.thread(key="42").send("Hello")
+    events = await reading
+    assert REPLY == words(events)
 
-        # A browser connects again after its last stored event.
-        last_id = events[-1][0]
-        await runner.thread(key="42").send("And?")
-        more = await read((await get(api, last_id=last_id)).chunks, "ReplyGiven")
-        stored = [each for each, _ in (*events, *more) if each]
-        assert len(stored) == len(set(stored))
-        assert 2 == sum(data["type"] == "ReplyGiven" for _, data in (*events, *more))
-
-    asyncio.run(scenario())
+    # A browser connects again after its last stored event.
+    last_id = events[-1][0]
+    await runner.thread(key="42").send("And?")
+    more = await read((await get(api, last_id=last_id)).chunks, "ReplyGiven")
+    stored = [each for each, _ in (*events, *more) if each]
+    assert len(stored) == len(set(stored))
+    assert 2 == sum(data["type"] == "ReplyGiven" for _, data in (*events, *more))
 
 
-def test_response_ends_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_response_ends_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "STREAM_SECONDS", 0.2)
 
-    async def scenario() -> None:
-        _, api = make_api()
-        assert [] == await read((await get(api)).chunks, "ReplyGiven")
-
-    asyncio.run(scenario())
+    _, api = make_api()
+    assert [] == await read((await get(api)).chunks, "ReplyGiven")
 
 
-def test_framework_without_parts_gets_the_stored_events() -> None:
-    async def scenario() -> None:
-        runner, api = make_api()
-        await runner.thread(key="42").send("Hello")
-        response = await get(api, can_stream=False)
-        assert response.chunks is None
-        assert "ReplyGiven" in response.body
-        refused = await get(api, words="yes")
-        assert (400, "malformed") == (refused.status, problem_slug(refused))
-
-    asyncio.run(scenario())
+async def test_framework_without_parts_gets_the_stored_events() -> None:
+    runner, api = make_api()
+    await runner.thread(key="42").send("Hello")
+    response = await get(api, can_stream=False)
+    assert response.chunks is None
+    assert "ReplyGiven" in response.body
+    refused = await get(api, words="yes")
+    assert (400, "malformed") == (refused.status, problem_slug(refused))
 
 
 @pytest.mark.parametrize("acts", [{"view"}, set[str]()])
-def test_words_need_the_right_to_read(acts: set[str]) -> None:
+async def test_words_need_the_right_to_read(acts: set[str]) -> None:
     """With `view` alone, texts are withheld and no words come."""
 
     async def allow(identity: object, act: str, run_id: str | None) -> bool:
         del identity, run_id
         return act in acts
 
-    async def scenario() -> None:
-        runner, api = make_api(can=allow)
-        response = await get(api)
-        if not acts:
-            assert 403 == response.status
-            return
-        reading = asyncio.create_task(read(response.chunks, "ReplyGiven"))
-        await asyncio.sleep(0.05)
-        await runner.thread(key="42").send("My number is 4711")
-        events = await reading
-        assert "" == words(events)
-        assert "4711" not in str(events)
-        assert REPLY not in str(events)
-
-    asyncio.run(scenario())
+    runner, api = make_api(can=allow)
+    response = await get(api)
+    if not acts:
+        assert 403 == response.status
+        return
+    reading = asyncio.create_task(read(response.chunks, "ReplyGiven"))
+    await asyncio.sleep(0.05)
+    await runner.thread(key="42").send("My number is 4711")
+    events = await reading
+    assert "" == words(events)
+    assert "4711" not in str(events)
+    assert REPLY not in str(events)
 
 
-def test_secret_arguments_are_withheld_without_the_right_to_read() -> None:
+async def test_secret_arguments_are_withheld_without_the_right_to_read() -> None:
     @tool
     def pay(card: Annotated[str, Secret()]) -> str:
         """Pay."""
@@ -158,13 +146,10 @@ def test_secret_arguments_are_withheld_without_the_right_to_read() -> None:
         del identity, run_id
         return act == "view"
 
-    async def scenario() -> None:
-        model = ScriptedModel([ToolCall("pay", {"card": "4111-9"}), REPLY])
-        agent = Agent("support", tools=[pay], model=model)
-        runner = AsyncRunner(agent, store=MemoryStore())
-        api = HttpApi(runner, verify=verify_bearer, can=allow)
-        await runner.thread(key="42").send("Pay")
-        events = await read((await get(api)).chunks, "ReplyGiven")
-        assert "4111-9" not in str(events)
-
-    asyncio.run(scenario())
+    model = ScriptedModel([ToolCall("pay", {"card": "4111-9"}), REPLY])
+    agent = Agent("support", tools=[pay], model=model)
+    runner = AsyncRunner(agent, store=MemoryStore())
+    api = HttpApi(runner, verify=verify_bearer, can=allow)
+    await runner.thread(key="42").send("Pay")
+    events = await read((await get(api)).chunks, "ReplyGiven")
+    assert "4111-9" not in str(events)

@@ -128,193 +128,166 @@ async def up_to(chunks: AsyncIterator[str], word: str) -> str:
     return text
 
 
-def test_message_is_streamed_with_its_reply_at_the_end() -> None:
+async def test_message_is_streamed_with_its_reply_at_the_end() -> None:
     """The words come before the stored message; the result is that of JSON."""
 
-    async def scenario() -> None:
-        api, reader = Api(), Reader()
-        body = {"text": "hello there", "id": "m1"}
-        posted, reply = await api.read(MESSAGES, body, reader)
+    api, reader = Api(), Reader()
+    body = {"text": "hello there", "id": "m1"}
+    posted, reply = await api.read(MESSAGES, body, reader)
 
-        assert ("posted", "queued", 1) == (
-            posted[0],
-            posted[1]["status"],
-            posted[1]["number"],
-        )
-        plain = await api.post(MESSAGES, body, can_stream=False)
-        assert ("reply", json.loads(plain.body)) == reply
-        assert "1: hello there" == reply[1]["output"]
-        assert ["hello there", "1: hello there"] == reader.texts
-        words = [each for each in reader.events if isinstance(each, TextDelta)]
-        assert "1: hello there" == "".join(each.text for each in words)
-        stored = next(
-            each
-            for each in reader.events
-            if isinstance(each, MessageAdded) and each.message["role"] == "assistant"
-        )
-        assert reader.events.index(words[-1]) < reader.events.index(stored)
-        assert isinstance(reader.events[-1], ReplyGiven)
-        assert reader.last_id == f"{posted[1]['run_id']}/{reader.events[-1].cursor}"
-
-    run_async(scenario())
+    assert ("posted", "queued", 1) == (
+        posted[0],
+        posted[1]["status"],
+        posted[1]["number"],
+    )
+    plain = await api.post(MESSAGES, body, can_stream=False)
+    assert ("reply", json.loads(plain.body)) == reply
+    assert "1: hello there" == reply[1]["output"]
+    assert ["hello there", "1: hello there"] == reader.texts
+    words = [each for each in reader.events if isinstance(each, TextDelta)]
+    assert "1: hello there" == "".join(each.text for each in words)
+    stored = next(
+        each
+        for each in reader.events
+        if isinstance(each, MessageAdded) and each.message["role"] == "assistant"
+    )
+    assert reader.events.index(words[-1]) < reader.events.index(stored)
+    assert isinstance(reader.events[-1], ReplyGiven)
+    assert reader.last_id == f"{posted[1]['run_id']}/{reader.events[-1].cursor}"
 
 
-def test_word_is_sent_before_the_next_one_is_read() -> None:
-    async def scenario() -> None:
-        may_write = asyncio.Semaphore(1)
-        model = Words("one ", "two ", "three", may_write=may_write)
-        api = Api(Agent("support", model=model))
-        response = await api.post(MESSAGES, {"text": "count"})
-        assert response.chunks is not None
-        for word in model.words:
-            text = await up_to(response.chunks, f'"text": "{word}"')
-            assert text.endswith("\n\n")
-            may_write.release()
-        assert "event: reply" in await up_to(response.chunks, "event: reply")
-
-    run_async(scenario())
+async def test_word_is_sent_before_the_next_one_is_read() -> None:
+    may_write = asyncio.Semaphore(1)
+    model = Words("one ", "two ", "three", may_write=may_write)
+    api = Api(Agent("support", model=model))
+    response = await api.post(MESSAGES, {"text": "count"})
+    assert response.chunks is not None
+    for word in model.words:
+        text = await up_to(response.chunks, f'"text": "{word}"')
+        assert text.endswith("\n\n")
+        may_write.release()
+    assert "event: reply" in await up_to(response.chunks, "event: reply")
 
 
-def test_client_that_leaves_does_not_stop_its_reply() -> None:
+async def test_client_that_leaves_does_not_stop_its_reply() -> None:
     """The model is asked once, and a repeat of the request returns the reply."""
 
-    async def scenario() -> None:
-        may_write = asyncio.Semaphore(1)
-        model = Words("one ", "two", may_write=may_write)
-        api, reader = Api(Agent("support", model=model)), Reader()
-        body = {"text": "count", "id": "m1"}
-        response = await api.post(MESSAGES, body)
-        chunks: Any = response.chunks
-        seen = await up_to(chunks, '"text": "one "')
-        for _ in reader.read(seen.split("\n")):
-            pass
-        assert ["count", "one "] == reader.texts
-        await chunks.aclose()
-        may_write.release()
-        may_write.release()
+    may_write = asyncio.Semaphore(1)
+    model = Words("one ", "two", may_write=may_write)
+    api, reader = Api(Agent("support", model=model)), Reader()
+    body = {"text": "count", "id": "m1"}
+    response = await api.post(MESSAGES, body)
+    chunks: Any = response.chunks
+    seen = await up_to(chunks, '"text": "one "')
+    for _ in reader.read(seen.split("\n")):
+        pass
+    assert ["count", "one "] == reader.texts
+    await chunks.aclose()
+    may_write.release()
+    may_write.release()
 
-        [_, (name, reply)] = await api.read(MESSAGES, body, reader)
+    [_, (name, reply)] = await api.read(MESSAGES, body, reader)
 
-        assert ("reply", "one two") == (name, reply["output"])
-        assert ["count", "one two"] == reader.texts
-        assert 1 == model.turns
-
-    run_async(scenario())
+    assert ("reply", "one two") == (name, reply["output"])
+    assert ["count", "one two"] == reader.texts
+    assert 1 == model.turns
 
 
-def test_repeat_without_a_last_id_has_the_reply_alone() -> None:
-    async def scenario() -> None:
-        api, reader = Api(), Reader()
-        body = {"text": "hello", "id": "m1"}
-        await api.read(MESSAGES, body, Reader())
-        [_, (name, reply)] = await api.read(MESSAGES, body, reader)
-        assert ("reply", "1: hello", []) == (name, reply["output"], reader.events)
-
-    run_async(scenario())
+async def test_repeat_without_a_last_id_has_the_reply_alone() -> None:
+    api, reader = Api(), Reader()
+    body = {"text": "hello", "id": "m1"}
+    await api.read(MESSAGES, body, Reader())
+    [_, (name, reply)] = await api.read(MESSAGES, body, reader)
+    assert ("reply", "1: hello", []) == (name, reply["output"], reader.events)
 
 
-def test_approval_ends_the_stream_and_events_go_on() -> None:
-    async def scenario() -> None:
-        api, reader = Api(), Reader()
-        body = {"text": "pay rent", "id": "m1"}
-        [_, (name, reply)] = await api.read(MESSAGES, body, reader)
-        [wait] = reply["waits"]
-        assert ("reply", "suspended", "pay") == (name, reply["status"], wait["tool"])
-        headers = {"authorization": "Bearer ann", "content-type": "application/json"}
-        decided = Request(
-            method="POST",
-            path=f"/waits/{wait['id']}/decision",
-            headers=headers,
-            body=b'{"decision": "approve"}',
-        )
-        assert 200 == (await api.api.handle(decided)).status
+async def test_approval_ends_the_stream_and_events_go_on() -> None:
+    api, reader = Api(), Reader()
+    body = {"text": "pay rent", "id": "m1"}
+    [_, (name, reply)] = await api.read(MESSAGES, body, reader)
+    [wait] = reply["waits"]
+    assert ("reply", "suspended", "pay") == (name, reply["status"], wait["tool"])
+    headers = {"authorization": "Bearer ann", "content-type": "application/json"}
+    decided = Request(
+        method="POST",
+        path=f"/waits/{wait['id']}/decision",
+        headers=headers,
+        body=b'{"decision": "approve"}',
+    )
+    assert 200 == (await api.api.handle(decided)).status
 
-        [_, (_, reply)] = await api.read(MESSAGES, body, reader)
+    [_, (_, reply)] = await api.read(MESSAGES, body, reader)
 
-        assert ("replied", "done: paid rent") == (reply["status"], reply["output"])
-        assert ["pay rent", "done: paid rent"] == reader.texts
-        cursors = [event.cursor async for event in api.runner.events(reply["run_id"])]
-        stored = [
-            each.cursor for each in reader.events if not isinstance(each, BaseLiveEvent)
-        ]
-        # A new thread is stored before its first message is posted.
-        assert cursors[-len(stored) :] == stored
-
-    run_async(scenario())
+    assert ("replied", "done: paid rent") == (reply["status"], reply["output"])
+    assert ["pay rent", "done: paid rent"] == reader.texts
+    cursors = [event.cursor async for event in api.runner.events(reply["run_id"])]
+    stored = [
+        each.cursor for each in reader.events if not isinstance(each, BaseLiveEvent)
+    ]
+    # A new thread is stored before its first message is posted.
+    assert cursors[-len(stored) :] == stored
 
 
-def test_events_of_a_closed_thread_come_first() -> None:
+async def test_events_of_a_closed_thread_come_first() -> None:
     """The id of the last event may be one of the run before."""
 
-    async def scenario() -> None:
-        api, reader = Api(), Reader()
-        await api.read(MESSAGES, {"text": "one"}, reader)
-        thread = api.runner.thread("support", key="k")
-        await thread.send("two")
-        await thread.close()
-        reader.transcript = type(reader.transcript)()
-        before = len(reader.events)
-        await api.read(MESSAGES, {"text": "three"}, reader)
+    api, reader = Api(), Reader()
+    await api.read(MESSAGES, {"text": "one"}, reader)
+    thread = api.runner.thread("support", key="k")
+    await thread.send("two")
+    await thread.close()
+    reader.transcript = type(reader.transcript)()
+    before = len(reader.events)
+    await api.read(MESSAGES, {"text": "three"}, reader)
 
-        later = reader.events[before:]
-        outputs = [each.output for each in later if isinstance(each, ReplyGiven)]
-        assert ["2: two", "1: three"] == outputs
-        assert 2 == len({each.run_id for each in later})
-
-    run_async(scenario())
+    later = reader.events[before:]
+    outputs = [each.output for each in later if isinstance(each, ReplyGiven)]
+    assert ["2: two", "1: three"] == outputs
+    assert 2 == len({each.run_id for each in later})
 
 
-def test_run_is_streamed_and_goes_on_from_the_last_id() -> None:
-    async def scenario() -> None:
-        api, reader = Api(), Reader()
-        body = {"run_id": "r1", "input": "hello", "agent": "support"}
-        [(name, outcome)] = await api.read("/runs", body, reader)
+async def test_run_is_streamed_and_goes_on_from_the_last_id() -> None:
+    api, reader = Api(), Reader()
+    body = {"run_id": "r1", "input": "hello", "agent": "support"}
+    [(name, outcome)] = await api.read("/runs", body, reader)
 
-        assert ("outcome", "finished") == (name, outcome["status"])
-        plain = await api.post("/runs", body, can_stream=False)
-        assert json.loads(plain.body) == outcome
-        assert ["hello", "1: hello"] == reader.texts
-        assert isinstance(reader.events[-1], RunEnded)
-        assert reader.events[-1].cursor == reader.last_id
-        before = len(reader.events)
-        assert [(name, outcome)] == await api.read("/runs", body, reader)
-        assert [(name, outcome)] == await api.read("/runs/r1/resume", {}, reader)
-        assert before == len(reader.events)
-
-    run_async(scenario())
+    assert ("outcome", "finished") == (name, outcome["status"])
+    plain = await api.post("/runs", body, can_stream=False)
+    assert json.loads(plain.body) == outcome
+    assert ["hello", "1: hello"] == reader.texts
+    assert isinstance(reader.events[-1], RunEnded)
+    assert reader.events[-1].cursor == reader.last_id
+    before = len(reader.events)
+    assert [(name, outcome)] == await api.read("/runs", body, reader)
+    assert [(name, outcome)] == await api.read("/runs/r1/resume", {}, reader)
+    assert before == len(reader.events)
 
 
-def test_resume_without_a_last_id_has_new_events_alone() -> None:
-    async def scenario() -> None:
-        api, reader = Api(), Reader()
-        await api.runner.start("hello", run_id="r1", work=False)
-        [(name, outcome)] = await api.read("/runs/r1/resume", {}, reader)
-        assert ("outcome", "finished") == (name, outcome["status"])
-        assert ["1: hello"] == reader.texts
-
-    run_async(scenario())
+async def test_resume_without_a_last_id_has_new_events_alone() -> None:
+    api, reader = Api(), Reader()
+    await api.runner.start("hello", run_id="r1", work=False)
+    [(name, outcome)] = await api.read("/runs/r1/resume", {}, reader)
+    assert ("outcome", "finished") == (name, outcome["status"])
+    assert ["1: hello"] == reader.texts
 
 
-def test_error_before_the_first_event_is_the_response() -> None:
-    async def scenario() -> None:
-        api = Api()
-        for path, body, headers, status, slug in (
-            (MESSAGES, {"text": ""}, {}, 400, "malformed"),
-            (MESSAGES, {"text": "x"}, {"last-event-id": "r1/1.1"}, 400, "malformed"),
-            ("/runs", {"run_id": "!", "input": "x"}, {}, 400, "invalid-id"),
-            ("/runs", {"run_id": THREAD_ID, "input": "x"}, {}, 400, "invalid-id"),
-            ("/runs/r9/resume", {}, {}, 404, "run-not-found"),
-            ("/runs/r9/resume", {}, {"last-event-id": "x"}, 400, "invalid-input"),
-        ):
-            response = await api.post(path, body, headers)
-            assert response.chunks is None
-            assert (status, slug) == (response.status, problem_slug(response)), path
-        assert await api.runner.thread("support", key="k").look() is None
-
-    run_async(scenario())
+async def test_error_before_the_first_event_is_the_response() -> None:
+    api = Api()
+    for path, body, headers, status, slug in (
+        (MESSAGES, {"text": ""}, {}, 400, "malformed"),
+        (MESSAGES, {"text": "x"}, {"last-event-id": "r1/1.1"}, 400, "malformed"),
+        ("/runs", {"run_id": "!", "input": "x"}, {}, 400, "invalid-id"),
+        ("/runs", {"run_id": THREAD_ID, "input": "x"}, {}, 400, "invalid-id"),
+        ("/runs/r9/resume", {}, {}, 404, "run-not-found"),
+        ("/runs/r9/resume", {}, {"last-event-id": "x"}, 400, "invalid-input"),
+    ):
+        response = await api.post(path, body, headers)
+        assert response.chunks is None
+        assert (status, slug) == (response.status, problem_slug(response)), path
+    assert await api.runner.thread("support", key="k").look() is None
 
 
-def test_error_after_the_first_event_is_the_last_event() -> None:
+async def test_error_after_the_first_event_is_the_last_event() -> None:
     """The text of a server error is in the log only."""
 
     class Broken:
@@ -326,32 +299,26 @@ def test_error_after_the_first_event_is_the_last_event() -> None:
             msg = "the secret address of a model"
             raise RuntimeError(msg)
 
-    async def scenario() -> None:
-        api, reader = Api(Agent("support", model=Broken())), Reader()
-        [_, (name, problem)] = await api.read(MESSAGES, {"text": "x"}, reader)
-        assert ("error", 502) == (name, problem["status"])
-        assert "secret" not in json.dumps(problem)
-
-    run_async(scenario())
+    api, reader = Api(Agent("support", model=Broken())), Reader()
+    [_, (name, problem)] = await api.read(MESSAGES, {"text": "x"}, reader)
+    assert ("error", 502) == (name, problem["status"])
+    assert "secret" not in json.dumps(problem)
 
 
-def test_other_requests_have_json_responses() -> None:
+async def test_other_requests_have_json_responses() -> None:
     """A server that cannot stream, a message to store only, and a dispatcher."""
 
-    async def scenario() -> None:
-        dispatcher = RecordingDispatcher()
-        api = Api(dispatcher=dispatcher)
-        body: dict[str, Any] = {"text": "hello"}
-        replied = await api.post(MESSAGES, body, can_stream=False)
-        queued = await api.post(MESSAGES, {**body, "wait": False})
-        stored = await api.post(
-            "/runs",
-            {"run_id": "r1", "input": "x", "agent": "support", "work": False},
-        )
-        woken = await api.post("/runs/r1/resume", {})
-        found = [replied, queued, stored, woken]
-        assert [200, 202, 202, 202] == [each.status for each in found]
-        assert all(each.chunks is None for each in found)
-        assert 2 == len(dispatcher.runs)
-
-    run_async(scenario())
+    dispatcher = RecordingDispatcher()
+    api = Api(dispatcher=dispatcher)
+    body: dict[str, Any] = {"text": "hello"}
+    replied = await api.post(MESSAGES, body, can_stream=False)
+    queued = await api.post(MESSAGES, {**body, "wait": False})
+    stored = await api.post(
+        "/runs",
+        {"run_id": "r1", "input": "x", "agent": "support", "work": False},
+    )
+    woken = await api.post("/runs/r1/resume", {})
+    found = [replied, queued, stored, woken]
+    assert [200, 202, 202, 202] == [each.status for each in found]
+    assert all(each.chunks is None for each in found)
+    assert 2 == len(dispatcher.runs)
