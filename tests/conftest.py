@@ -29,6 +29,9 @@ settings.register_profile(
 )
 settings.load_profile("without_deadline")
 
+# One that waits for ever fails, long before `faulthandler_timeout` ends its process.
+SECONDS_OF_A_COROUTINE = 120
+
 # Here and not in tests/storage, because other tests import the module first.
 pytest.register_assert_rewrite("continuations_storage.conformance")
 # Tables of tests, for detailed messages.
@@ -90,7 +93,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+    asyncio.run(asyncio.wait_for(test, SECONDS_OF_A_COROUTINE))
     return True
 
 

@@ -37,14 +37,11 @@ def test_functions_one_after_the_other_share_a_thread() -> None:
     assert 1 == len(asyncio.run(scenario()))
 
 
-def test_functions_at_the_same_time_have_a_thread_each() -> None:
+async def test_functions_at_the_same_time_have_a_thread_each() -> None:
     """No function waits for another one, however many there are."""
     together = threading.Barrier(40, timeout=30)
 
-    async def scenario() -> None:
-        await asyncio.gather(*(callables.call(together.wait) for _ in range(40)))
-
-    asyncio.run(scenario())
+    await asyncio.gather(*(callables.call(together.wait) for _ in range(40)))
 
     assert not together.broken
 

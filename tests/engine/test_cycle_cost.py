@@ -65,7 +65,7 @@ def test_cycle_makes_few_tasks() -> None:
     assert len(made) <= _MAX_TASKS, made
 
 
-def test_cycle_makes_few_calls_in_threads(
+async def test_cycle_makes_few_calls_in_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reads and listings need no thread."""
@@ -76,12 +76,9 @@ def test_cycle_makes_few_calls_in_threads(
         made.append(self.name)
         start(self, call)
 
-    async def scenario() -> None:
-        runner = _runner(FileStore(tmp_path))
-        await _one_cycle(runner, "first")
-        monkeypatch.setattr(DaemonThreadPool, "start", counted)
-        await _one_cycle(runner, "second")
-
-    asyncio.run(scenario())
+    runner = _runner(FileStore(tmp_path))
+    await _one_cycle(runner, "first")
+    monkeypatch.setattr(DaemonThreadPool, "start", counted)
+    await _one_cycle(runner, "second")
 
     assert made.count("continuations-file") <= _MAX_THREAD_CALLS, made

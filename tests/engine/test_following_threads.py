@@ -80,9 +80,7 @@ async def test_run_id_after_a_close_is_that_of_the_next_run() -> None:
     assert first != again.run_id == thread.run_id
 
 
-async def test_two_followers_get_all_words_and_stored_events_from_before_the_thread() -> (
-    None
-):
+async def test_two_followers_get_all_words_and_stored_events_from_the_start() -> None:
     runner = make_runner(MemoryStore())
     thread = runner.thread(key=KEY)
     followers = [

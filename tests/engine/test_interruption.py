@@ -95,82 +95,70 @@ class Desk:
 
 
 @pytest.mark.parametrize("in_thread", [True, False])
-def test_unrepeatable_call_may_finish(*, in_thread: bool) -> None:
+async def test_unrepeatable_call_may_finish(*, in_thread: bool) -> None:
     """Its result is stored, the claim is released, and nothing is unknown."""
     desk = Desk(in_thread=in_thread)
 
-    async def scenario() -> None:
-        await desk.interrupt(desk.may_return.set)
-        outcome = await desk.runner().resume("r1")
-        assert isinstance(outcome, Finished)
-        assert ["worked"] == agent_builders.root_tool_results(outcome)
-
-    asyncio.run(scenario())
+    await desk.interrupt(desk.may_return.set)
+    outcome = await desk.runner().resume("r1")
+    assert isinstance(outcome, Finished)
+    assert ["worked"] == agent_builders.root_tool_results(outcome)
 
     assert 1 == desk.begun
 
 
 @pytest.mark.parametrize("in_thread", [True, False])
-def test_call_that_does_not_finish_is_unknown_after_the_claim(
+async def test_call_that_does_not_finish_is_unknown_after_the_claim(
     monkeypatch: pytest.MonkeyPatch, *, in_thread: bool
 ) -> None:
     """Its effect may still come, so nothing is asked before the claim is over."""
     monkeypatch.setattr(side_task, "INTERRUPT_GRACE_SECONDS", 0.05)
     desk = Desk(in_thread=in_thread)
 
-    async def scenario() -> None:
-        await desk.interrupt()
-        with pytest.raises(RunBusy):
-            await desk.runner().resume("r1")
-        desk.clock.seconds += 31
-        outcome = await desk.runner().resume("r1")
-        assert isinstance(outcome, Suspended)
-        assert ["unknown"] == [wait.kind for wait in outcome.waits]
-        desk.may_return.set()
-        await desk.runner().decide(outcome.waits[0].id, Answer("worked"))
-        assert isinstance(await desk.runner().resume("r1"), Finished)
-
-    asyncio.run(scenario())
+    await desk.interrupt()
+    with pytest.raises(RunBusy):
+        await desk.runner().resume("r1")
+    desk.clock.seconds += 31
+    outcome = await desk.runner().resume("r1")
+    assert isinstance(outcome, Suspended)
+    assert ["unknown"] == [wait.kind for wait in outcome.waits]
+    desk.may_return.set()
+    await desk.runner().decide(outcome.waits[0].id, Answer("worked"))
+    assert isinstance(await desk.runner().resume("r1"), Finished)
 
     assert 1 == desk.begun
 
 
 @pytest.mark.parametrize("declared", ["read_only", "idempotent"])
 @pytest.mark.parametrize("in_thread", [True, False])
-def test_repeatable_call_is_given_up_at_once(
+async def test_repeatable_call_is_given_up_at_once(
     monkeypatch: pytest.MonkeyPatch, declared: str, *, in_thread: bool
 ) -> None:
     """The claim is released before the call ends, so the run is not busy."""
     monkeypatch.setattr(side_task, "INTERRUPT_GRACE_SECONDS", 60)
     desk = Desk(in_thread=in_thread, **{declared: True})
 
-    async def scenario() -> None:
-        await desk.interrupt()
-        assert 0 == desk.ended
-        desk.may_return.set()
-        assert isinstance(await desk.runner().resume("r1"), Finished)
-
-    asyncio.run(scenario())
+    await desk.interrupt()
+    assert 0 == desk.ended
+    desk.may_return.set()
+    assert isinstance(await desk.runner().resume("r1"), Finished)
 
     assert 2 == desk.begun
 
 
-def test_call_that_has_not_begun_is_not_unknown() -> None:
+async def test_call_that_has_not_begun_is_not_unknown() -> None:
     """It is interrupted while the record of its start is on its way to the store."""
     desk = Desk(in_thread=True)
     desk.may_return.set()
 
-    async def scenario() -> None:
-        await desk.interrupt_at_version(2)
-        assert 0 == desk.begun
-        assert isinstance(await desk.runner().resume("r1"), Finished)
-
-    asyncio.run(scenario())
+    await desk.interrupt_at_version(2)
+    assert 0 == desk.begun
+    assert isinstance(await desk.runner().resume("r1"), Finished)
 
     assert 1 == desk.begun
 
 
-def test_error_of_a_commit_does_not_lose_the_result_of_another_call(
+async def test_error_of_a_commit_does_not_lose_the_result_of_another_call(
     environment: RunEnvironment,
 ) -> None:
     """Two calls run; the commit of the first result fails after the interruption."""
@@ -182,36 +170,33 @@ def test_error_of_a_commit_does_not_lose_the_result_of_another_call(
         effect_log.append_effect("pay")
         return "paid"
 
-    async def scenario() -> None:
-        interrupted = asyncio.Event()
+    interrupted = asyncio.Event()
 
-        class DenyingStore(FaultyStore):
-            """A store that denies the third version once."""
+    class DenyingStore(FaultyStore):
+        """A store that denies the third version once."""
 
-            async def create(self, key: str, body: bytes) -> Any:
-                if key.endswith("/v/9999999996") and not interrupted.is_set():
-                    interrupted.set()
-                    await asyncio.to_thread(wait_until, lambda: desk.ended)
-                    raise Denied(key)
-                return await super().create(key, body)
+        async def create(self, key: str, body: bytes) -> Any:
+            if key.endswith("/v/9999999996") and not interrupted.is_set():
+                interrupted.set()
+                await asyncio.to_thread(wait_until, lambda: desk.ended)
+                raise Denied(key)
+            return await super().create(key, body)
 
-        script: Script = {"go": [[call("pay"), call("work")], "end"]}
-        boss = agent_builders.make_boss(script, pay, desk.tool)
-        store = DenyingStore(desk.store)
-        runner = AsyncRunner(boss, store=store, clock=desk.clock)
-        starting = asyncio.create_task(runner.start("go", run_id="r1"))
-        await interrupted.wait()
-        await asyncio.to_thread(wait_until, lambda: desk.begun)
-        starting.cancel()
-        await asyncio.sleep(0.05)
-        desk.may_return.set()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        outcome = await runner.resume("r1")
-        assert isinstance(outcome, Finished)
-        assert ["paid", "worked"] == agent_builders.root_tool_results(outcome)
-
-    asyncio.run(scenario())
+    script: Script = {"go": [[call("pay"), call("work")], "end"]}
+    boss = agent_builders.make_boss(script, pay, desk.tool)
+    store = DenyingStore(desk.store)
+    runner = AsyncRunner(boss, store=store, clock=desk.clock)
+    starting = asyncio.create_task(runner.start("go", run_id="r1"))
+    await interrupted.wait()
+    await asyncio.to_thread(wait_until, lambda: desk.begun)
+    starting.cancel()
+    await asyncio.sleep(0.05)
+    desk.may_return.set()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    outcome = await runner.resume("r1")
+    assert isinstance(outcome, Finished)
+    assert ["paid", "worked"] == agent_builders.root_tool_results(outcome)
 
     assert (1, ["pay "]) == (desk.begun, environment.effect_names())
 

@@ -150,7 +150,7 @@ def test_time_limit_counts_from_the_begin_of_the_call(
     assert ["pay 5"] == environment.effect_names()
 
 
-def test_nothing_begins_after_the_call_has_returned(
+async def test_nothing_begins_after_the_call_has_returned(
     environment: RunEnvironment,
 ) -> None:
     """A tool returns, and its function would begin in a task of its own later."""
@@ -167,16 +167,13 @@ def test_nothing_begins_after_the_call_has_returned(
         """Pay."""
         effect_log.append_effect("pay", cents)
 
-    async def scenario() -> None:
-        boss = agent_builders.make_boss(
-            {"go": [[call("pay", cents=5)], "end"]}, HastyTool(pay)
-        )
-        outcome = await run_async(boss, "go")
-        assert ["returned"] == agent_builders.root_tool_results(outcome)
-        with pytest.raises(CallNotBegun):
-            await begun[0]
-
-    asyncio.run(scenario())
+    boss = agent_builders.make_boss(
+        {"go": [[call("pay", cents=5)], "end"]}, HastyTool(pay)
+    )
+    outcome = await run_async(boss, "go")
+    assert ["returned"] == agent_builders.root_tool_results(outcome)
+    with pytest.raises(CallNotBegun):
+        await begun[0]
     assert [] == environment.effect_names()
 
 
@@ -194,7 +191,7 @@ class UngatedTool(OwnTool):
         return ctx.call_id
 
 
-def test_call_of_a_tool_of_another_class_has_begun_when_it_is_invoked(
+async def test_call_of_a_tool_of_another_class_has_begun_when_it_is_invoked(
     monkeypatch: pytest.MonkeyPatch,
     environment: RunEnvironment,
 ) -> None:
@@ -207,18 +204,15 @@ def test_call_of_a_tool_of_another_class_has_begun_when_it_is_invoked(
         boss = agent_builders.make_boss({"go": [[call("pay")], "end"]}, own)
         return AsyncRunner(boss, store=store, clock=clock)
 
-    async def scenario() -> None:
-        own.invoked = asyncio.Event()
-        starting = asyncio.create_task(runner().start("go", run_id="r1"))
-        await own.invoked.wait()
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        clock.seconds += 31
-        outcome = await runner().resume("r1")
-        assert "unknown" == single_wait(outcome).kind
-
-    asyncio.run(scenario())
+    own.invoked = asyncio.Event()
+    starting = asyncio.create_task(runner().start("go", run_id="r1"))
+    await own.invoked.wait()
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    clock.seconds += 31
+    outcome = await runner().resume("r1")
+    assert "unknown" == single_wait(outcome).kind
     assert ["pay {}"] == environment.effect_names()
 
 

@@ -335,7 +335,7 @@ def test_junk_among_the_markers_is_read_once(
     assert 2 == len(scanned)  # the due markers and those that are dated too late
 
 
-def test_long_page_is_processed_in_pieces() -> None:
+async def test_long_page_is_processed_in_pieces() -> None:
     """Other tasks run between two pieces of a page."""
     page = [str(number) for number in range(4 * PAGE_SIZE + 1)]
     order: list[int] = []
@@ -345,13 +345,10 @@ def test_long_page_is_processed_in_pieces() -> None:
             order.append(0)
             await asyncio.sleep(0)
 
-    async def scenario() -> None:
-        task = asyncio.create_task(other())
-        async for piece in pieces(page):
-            order.append(len(piece))  # noqa: PERF401 - the other task appends, too
-        await task
-
-    asyncio.run(scenario())
+    task = asyncio.create_task(other())
+    async for piece in pieces(page):
+        order.append(len(piece))  # noqa: PERF401 - the other task appends, too
+    await task
     assert [2 * PAGE_SIZE, 0, 2 * PAGE_SIZE, 0, 1, 0] == order
 
 

@@ -164,14 +164,11 @@ def test_settings_of_a_thread_hold_for_every_message() -> None:
     assert [{"seed": 7}] * 2 == settings_of(model)
 
 
-def test_async_runner_takes_settings() -> None:
+async def test_async_runner_takes_settings() -> None:
     model = ScriptedModel(["end"])
 
-    async def start() -> None:
-        runner = AsyncRunner(Agent("boss", model=model), store="memory:")
-        await runner.start("go", settings={"seed": 7})
-
-    asyncio.run(start())
+    runner = AsyncRunner(Agent("boss", model=model), store="memory:")
+    await runner.start("go", settings={"seed": 7})
     assert [{"seed": 7}] == settings_of(model)
 
 

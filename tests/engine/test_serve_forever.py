@@ -122,7 +122,7 @@ async def test_serve_forever_works_on_at_most_at_once_runs() -> None:
     assert 3 == most
 
 
-def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
+async def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
     """A second machine finds the run that a busy machine cannot start."""
     gate = asyncio.Event()
     begun: list[str] = []
@@ -135,36 +135,33 @@ def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
             await asyncio.wait_for(gate.wait(), 20)
         return what
 
-    async def scenario() -> None:
-        script: Script = {"go": [[call("work", what="x")], "end"]}
-        store = MemoryStore()
-        runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
-        for run_id in ("a1", "a2", "a3", "a4"):
-            await runner.start("go", run_id=run_id, should_pause=lambda: True)
-        stop = asyncio.Event()
-        one = runner.serve_forever(interval=0.01, max_concurrent_runs=4, stop=stop)
-        tasks = [asyncio.create_task(one)]
-        await asyncio.to_thread(wait_until, lambda: len(begun) == 4)
+    script: Script = {"go": [[call("work", what="x")], "end"]}
+    store = MemoryStore()
+    runner = AsyncRunner(agent_builders.make_boss(script, work), store=store)
+    for run_id in ("a1", "a2", "a3", "a4"):
+        await runner.start("go", run_id=run_id, should_pause=lambda: True)
+    stop = asyncio.Event()
+    one = runner.serve_forever(interval=0.01, max_concurrent_runs=4, stop=stop)
+    tasks = [asyncio.create_task(one)]
+    await asyncio.to_thread(wait_until, lambda: len(begun) == 4)
 
-        # When another run is due, behind those that the first machine holds
-        await runner.start("go", run_id="quick", should_pause=lambda: True)
-        other = AsyncRunner(agent_builders.make_boss(script, work), store=store)
-        two = other.serve_forever(interval=0.01, max_concurrent_runs=2, stop=stop)
-        tasks.append(asyncio.create_task(two))
+    # When another run is due, behind those that the first machine holds
+    await runner.start("go", run_id="quick", should_pause=lambda: True)
+    other = AsyncRunner(agent_builders.make_boss(script, work), store=store)
+    two = other.serve_forever(interval=0.01, max_concurrent_runs=2, stop=stop)
+    tasks.append(asyncio.create_task(two))
 
-        # Then the second server resumes it while the others are held
-        looking = Runner([], store=store)
-        await asyncio.to_thread(wait_until, partial(is_finished, looking, "quick"))
-        assert ["a1", "a2", "a3", "a4"] == sorted(begun[:4])
-        stop.set()
-        gate.set()
-        await asyncio.gather(*tasks)
-
-    asyncio.run(scenario())
+    # Then the second server resumes it while the others are held
+    looking = Runner([], store=store)
+    await asyncio.to_thread(wait_until, partial(is_finished, looking, "quick"))
+    assert ["a1", "a2", "a3", "a4"] == sorted(begun[:4])
+    stop.set()
+    gate.set()
+    await asyncio.gather(*tasks)
     assert 5 == len(begun)
 
 
-def test_serve_forever_survives_store_errors_and_foreign_runs(
+async def test_serve_forever_survives_store_errors_and_foreign_runs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Errors of the store are logged, and a run of another service once, quietly."""
@@ -184,28 +181,23 @@ def test_serve_forever_survives_store_errors_and_foreign_runs(
             return refused() if listings < 3 else None
         return None
 
-    async def scenario() -> None:
-        inner = MemoryStore()
-        agents: list[Any] = [agent_builders.make_boss(script, work)]
-        runner = AsyncRunner(agents, store=inner)
-        await runner.start("go", run_id="good", should_pause=lambda: True)
-        ghost = AsyncRunner(Agent("ghost", model="m"), store=inner)
-        await ghost.start("go", run_id="bad", should_pause=lambda: True)
-        caplog.clear()
-        looking = Runner([], store=inner)
-        store = FaultyStore(inner, plan)
-        with pytest.raises(StoreUnavailable):
-            await AsyncRunner(agents, store=store).sweep()
-        stop = asyncio.Event()
-        serving = AsyncRunner(agents, store=store).serve_forever(
-            interval=0.01, stop=stop
-        )
-        task = asyncio.create_task(serving)
-        await asyncio.to_thread(wait_until, partial(is_finished, looking, "good"))
-        stop.set()
-        await task
-
-    asyncio.run(scenario())
+    inner = MemoryStore()
+    agents: list[Any] = [agent_builders.make_boss(script, work)]
+    runner = AsyncRunner(agents, store=inner)
+    await runner.start("go", run_id="good", should_pause=lambda: True)
+    ghost = AsyncRunner(Agent("ghost", model="m"), store=inner)
+    await ghost.start("go", run_id="bad", should_pause=lambda: True)
+    caplog.clear()
+    looking = Runner([], store=inner)
+    store = FaultyStore(inner, plan)
+    with pytest.raises(StoreUnavailable):
+        await AsyncRunner(agents, store=store).sweep()
+    stop = asyncio.Event()
+    serving = AsyncRunner(agents, store=store).serve_forever(interval=0.01, stop=stop)
+    task = asyncio.create_task(serving)
+    await asyncio.to_thread(wait_until, partial(is_finished, looking, "good"))
+    stop.set()
+    await task
     assert listings > 2
     assert "could not be listed" in caplog.text
     told = [each for each in caplog.records if "run bad" in each.getMessage()]

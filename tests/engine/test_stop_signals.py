@@ -105,59 +105,50 @@ def test_other_thread_installs_no_handlers(host_signals: list[int]) -> None:
     assert [] == host_signals
 
 
-def test_serve_forever_in_a_foreign_loop_leaves_the_hosts_handlers(
+async def test_serve_forever_in_a_foreign_loop_leaves_the_hosts_handlers(
     host_signals: list[int],
 ) -> None:
     """The host shuts down on SIGTERM; it stops the loop with `stop` when it is time."""
 
-    async def scenario() -> None:
-        before, stop = handlers(), asyncio.Event()
-        serving = asyncio.create_task(
-            make_runner().serve_forever(interval=0.01, stop=stop)
-        )
-        await asyncio.sleep(0.05)
-        assert before == handlers()
-        signal.raise_signal(signal.SIGTERM)
-        await asyncio.sleep(0.05)
-        assert not serving.done()
-        stop.set()
-        await serving
-        assert before == handlers()
-
-    asyncio.run(scenario())
+    before, stop = handlers(), asyncio.Event()
+    serving = asyncio.create_task(make_runner().serve_forever(interval=0.01, stop=stop))
+    await asyncio.sleep(0.05)
+    assert before == handlers()
+    signal.raise_signal(signal.SIGTERM)
+    await asyncio.sleep(0.05)
+    assert not serving.done()
+    stop.set()
+    await serving
+    assert before == handlers()
     assert [signal.SIGTERM] == host_signals
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_serve_forever_handles_signals_if_asked(
+async def test_serve_forever_handles_signals_if_asked(
     host_signals: list[int], number: signal.Signals
 ) -> None:
-    async def scenario() -> None:
-        before = handlers()
-        serving = asyncio.create_task(
-            make_runner().serve_forever(interval=60, handle_signals=True)
-        )
-        await asyncio.sleep(0.05)
-        signal.raise_signal(number)
-        await asyncio.wait_for(serving, 10)
-        assert before == handlers()
-
-    asyncio.run(scenario())
+    before = handlers()
+    serving = asyncio.create_task(
+        make_runner().serve_forever(interval=60, handle_signals=True)
+    )
+    await asyncio.sleep(0.05)
+    signal.raise_signal(number)
+    await asyncio.wait_for(serving, 10)
+    assert before == handlers()
     assert [] == host_signals
 
 
-def test_cancelled_serve_forever_restores_the_handlers(host_signals: list[int]) -> None:
-    async def scenario() -> None:
-        before = handlers()
-        serving = asyncio.create_task(make_runner().serve_forever(handle_signals=True))
-        await asyncio.sleep(0.05)
-        assert before != handlers()
-        serving.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await serving
-        assert before == handlers()
-
-    asyncio.run(scenario())
+async def test_cancelled_serve_forever_restores_the_handlers(
+    host_signals: list[int],
+) -> None:
+    before = handlers()
+    serving = asyncio.create_task(make_runner().serve_forever(handle_signals=True))
+    await asyncio.sleep(0.05)
+    assert before != handlers()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+    assert before == handlers()
     assert [] == host_signals
 
 

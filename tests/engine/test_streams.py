@@ -144,16 +144,13 @@ def test_a_stream_yields_stored_and_live_events_in_order_and_the_outcome() -> No
     assert isinstance(second[-1], RunEnded)
 
 
-def test_a_part_is_handed_on_before_the_model_writes_the_next_one() -> None:
+async def test_a_part_is_handed_on_before_the_model_writes_the_next_one() -> None:
     heard: list[RunEvent] = []
     model = WritingModel("a b c", heard)
 
-    async def scenario() -> None:
-        runner = AsyncRunner(Agent("a", model=model), store=MemoryStore())
-        async for event in runner.stream("go"):
-            heard.append(event)  # noqa: PERF401 - the model looks at it meanwhile
-
-    asyncio.run(scenario())
+    runner = AsyncRunner(Agent("a", model=model), store=MemoryStore())
+    async for event in runner.stream("go"):
+        heard.append(event)  # noqa: PERF401 - the model looks at it meanwhile
 
     assert [1, 2, 3] == model.counts
 
@@ -395,37 +392,32 @@ def test_a_listener_that_raises_is_logged_and_changes_nothing(
     assert "gets no more events" in caplog.text
 
 
-def test_a_listener_that_hangs_delays_nothing_but_the_return(
+async def test_a_listener_that_hangs_delays_nothing_but_the_return(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The run ends while the first event is still handled."""
     monkeypatch.setattr(event_listeners, "_GRACE_SECONDS", 0.05)
 
-    async def scenario() -> None:
-        runner = AsyncRunner(
-            Agent("a", model=ScriptedModel(["end"])), store=MemoryStore()
-        )
-        hanging = asyncio.Event()
-        ended: list[str] = []
+    runner = AsyncRunner(Agent("a", model=ScriptedModel(["end"])), store=MemoryStore())
+    hanging = asyncio.Event()
+    ended: list[str] = []
 
-        async def hang(_: RunEvent) -> None:
-            hanging.set()
-            while "finished" not in ended:
-                ended.append((await runner.look("r1")).status)
-                await asyncio.sleep(0)  # a store in memory gives way to no task
-            await asyncio.Event().wait()
+    async def hang(_: RunEvent) -> None:
+        hanging.set()
+        while "finished" not in ended:
+            ended.append((await runner.look("r1")).status)
+            await asyncio.sleep(0)  # a store in memory gives way to no task
+        await asyncio.Event().wait()
 
-        outcome = await runner.start("go", run_id="r1", on_event=hang)
-        assert isinstance(outcome, Finished)
-        assert hanging.is_set()
-        assert "finished" == ended[-1]
-
-    asyncio.run(scenario())
+    outcome = await runner.start("go", run_id="r1", on_event=hang)
+    assert isinstance(outcome, Finished)
+    assert hanging.is_set()
+    assert "finished" == ended[-1]
 
     assert "needs more than 0.05 s" in caplog.text
 
 
-def test_cancelled_work_does_not_wait_for_the_backlog_of_a_listener() -> None:
+async def test_cancelled_work_does_not_wait_for_the_backlog_of_a_listener() -> None:
     """A person who presses Ctrl-C waits for a moment, not for every event."""
     words = [f"word {number} " for number in range(100)]
 
@@ -445,19 +437,16 @@ def test_cancelled_work_does_not_wait_for_the_backlog_of_a_listener() -> None:
     written = asyncio.Event()
     handled: list[RunEvent] = []
 
-    async def scenario() -> None:
-        async def hear_slowly(event: RunEvent) -> None:
-            await asyncio.sleep(0.2)
-            handled.append(event)
+    async def hear_slowly(event: RunEvent) -> None:
+        await asyncio.sleep(0.2)
+        handled.append(event)
 
-        runner = AsyncRunner(Agent("a", model=Endless()), store=MemoryStore())
-        work = asyncio.create_task(runner.start("go", on_event=hear_slowly))
-        await written.wait()
-        work.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await work
-
-    asyncio.run(scenario())
+    runner = AsyncRunner(Agent("a", model=Endless()), store=MemoryStore())
+    work = asyncio.create_task(runner.start("go", on_event=hear_slowly))
+    await written.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
 
     assert 0 < len(handled) < len(words) / 2
 

@@ -303,7 +303,7 @@ def test_foreign_runs_at_the_front_do_not_starve_own_runs(
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-def test_sweep_works_on_several_runs_at_the_same_time(limit: int) -> None:
+async def test_sweep_works_on_several_runs_at_the_same_time(limit: int) -> None:
     """`max_concurrent_runs` is the bound; slow runs do not add up."""
     at_once, most = 0, 0
 
@@ -318,16 +318,13 @@ def test_sweep_works_on_several_runs_at_the_same_time(limit: int) -> None:
         at_once -= 1
         return "done"
 
-    async def scenario() -> None:
-        runner = AsyncRunner(
-            make_boss({"go": [[call("work")], "end"]}, work), store=MemoryStore()
-        )
-        for number in range(7):
-            await runner.start("go", run_id=f"r{number}", should_pause=lambda: True)
-        swept = await runner.sweep(max_concurrent_runs=limit)
-        assert 7 == len(swept.resumed)
-
-    asyncio.run(scenario())
+    runner = AsyncRunner(
+        make_boss({"go": [[call("work")], "end"]}, work), store=MemoryStore()
+    )
+    for number in range(7):
+        await runner.start("go", run_id=f"r{number}", should_pause=lambda: True)
+    swept = await runner.sweep(max_concurrent_runs=limit)
+    assert 7 == len(swept.resumed)
     assert limit == most
 
 

@@ -53,24 +53,21 @@ if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
 
 
-def test_sync_call_inside_a_running_loop_names_the_async_runner(
+async def test_sync_call_inside_a_running_loop_names_the_async_runner(
     environment: RunEnvironment,
 ) -> None:
     """It would block the loop: nothing is called, and the error says what to use."""
     runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
 
-    async def inside() -> None:
-        calls: list[Callable[[], object]] = [
-            lambda: runner.start("go", run_id="r"),
-            lambda: list(runner.waiting()),
-            lambda: runner.decide("approval-x@r", Approve()),
-            lambda: run(agent_builders.make_boss(ONE_PAY_SCRIPT, pay), "go"),
-        ]
-        for each in calls:
-            with pytest.raises(ContinuationsError, match="Use AsyncRunner"):
-                each()
-
-    asyncio.run(inside())
+    calls: list[Callable[[], object]] = [
+        lambda: runner.start("go", run_id="r"),
+        lambda: list(runner.waiting()),
+        lambda: runner.decide("approval-x@r", Approve()),
+        lambda: run(agent_builders.make_boss(ONE_PAY_SCRIPT, pay), "go"),
+    ]
+    for each in calls:
+        with pytest.raises(ContinuationsError, match="Use AsyncRunner"):
+            each()
 
     assert [] == environment.effect_names()
     assert isinstance(runner.start("go", run_id="r"), Suspended)

@@ -177,7 +177,7 @@ def test_denial_and_answer_need_not_wait_for_the_claim(
     assert ["pay 5"] == environment.effect_names()
 
 
-def test_siblings_go_on_after_a_timeout(environment: RunEnvironment) -> None:
+async def test_siblings_go_on_after_a_timeout(environment: RunEnvironment) -> None:
     @tool
     def book(room: str) -> str:
         """Book a room."""
@@ -186,15 +186,12 @@ def test_siblings_go_on_after_a_timeout(environment: RunEnvironment) -> None:
 
     script: Any = {"go": [[call("pay", cents=5), call("book", room="1")], "end"]}
 
-    async def scenario() -> None:
-        boss = make_boss(script, make_slow_tool(), book)
-        runner = AsyncRunner(boss, store=MemoryStore())
-        wait = single_wait(await runner.start("go", run_id="r1"))
-        await runner.decide(wait.id, Answer("paid"))
-        ended = await runner.resume("r1")
-        assert ["paid", "booked"] == root_tool_results(ended)
-
-    asyncio.run(scenario())
+    boss = make_boss(script, make_slow_tool(), book)
+    runner = AsyncRunner(boss, store=MemoryStore())
+    wait = single_wait(await runner.start("go", run_id="r1"))
+    await runner.decide(wait.id, Answer("paid"))
+    ended = await runner.resume("r1")
+    assert ["paid", "booked"] == root_tool_results(ended)
     assert ["book 1", "pay 5"] == sorted(environment.effect_names())
 
 

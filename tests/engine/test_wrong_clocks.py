@@ -254,22 +254,19 @@ def test_new_process_with_a_fast_clock_finds_a_marker_that_is_dated_late(
     assert max(shared.due_times()) < DAY_SECONDS
 
 
-def test_late_marker_is_found_behind_thousands_of_deadlines(
+async def test_late_marker_is_found_behind_thousands_of_deadlines(
     shared: SharedStore, environment: RunEnvironment
 ) -> None:
     """Each look costs two listings, however many deadlines there are."""
     shared.machine().decide(shared.suspend("decided"), Approve())
     _date(shared, timedelta(days=365))
 
-    async def open_deadlines() -> None:
-        for number in range(3000):
-            due = shared.clock.now() + timedelta(days=2 + number / 100)
-            ulid = make_ulid(number, shared.clock.now())
-            at = int(due.timestamp() * 1000)
-            marker = layout.Marker(at, "e", ulid, "n1", "other")
-            await shared.store.create(marker.key, b"")
-
-    asyncio.run(open_deadlines())
+    for number in range(3000):
+        due = shared.clock.now() + timedelta(days=2 + number / 100)
+        ulid = make_ulid(number, shared.clock.now())
+        at = int(due.timestamp() * 1000)
+        marker = layout.Marker(at, "e", ulid, "n1", "other")
+        await shared.store.create(marker.key, b"")
 
     listings: list[int] = []
     resumed: list[str] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ import pytest
 from tests.examples.example_process import EXAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
     from pathlib import Path
 
 FILE = EXAMPLES / "fastapi_app" / "app.py"
@@ -46,11 +44,6 @@ def client(example_app: Any) -> httpx.AsyncClient:
     """Return an HTTP client of the example."""
     transport = httpx.ASGITransport(app=example_app.app)
     return httpx.AsyncClient(transport=transport, base_url=HOST)
-
-
-def run_async(story: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end."""
-    asyncio.run(story)
 
 
 async def test_link_opened_and_submitted_twice_pays_once(

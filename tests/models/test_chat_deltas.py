@@ -238,7 +238,7 @@ def test_an_error_in_a_stream_is_the_providers_error() -> None:
     "refusal",
     ["Unknown parameter: 'stream_options'.", "include_usage is not supported"],
 )
-def test_a_server_that_refuses_stream_options_streams_without_them(
+async def test_a_server_that_refuses_stream_options_streams_without_them(
     refusal: str,
 ) -> None:
     """The refusal is remembered for the later requests of the process."""
@@ -259,13 +259,10 @@ def test_a_server_that_refuses_stream_options_streams_without_them(
     async def hear(delta: ModelDelta) -> None:
         deltas.append(delta)
 
-    async def scenario() -> None:
-        async with serving(serve) as url:
-            model = OpenAIChat("gpt-5-mini", base_url=url, api_key=KEY, timeout=10)
-            for _ in range(2):
-                await model.reply(request(hear))
-
-    asyncio.run(scenario())
+    async with serving(serve) as url:
+        model = OpenAIChat("gpt-5-mini", base_url=url, api_key=KEY, timeout=10)
+        for _ in range(2):
+            await model.reply(request(hear))
 
     assert [True, False, False] == asked
     assert TEXT * 2 == joined(deltas, "text")

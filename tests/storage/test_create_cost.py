@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_create_looks_once_at_each_folder_of_its_key(
+async def test_create_looks_once_at_each_folder_of_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In each system call, another thread may take the interpreter."""
@@ -30,14 +29,11 @@ def test_create_looks_once_at_each_folder_of_its_key(
 
         monkeypatch.setattr(os, name, counted)
 
-    async def scenario() -> None:
-        store = FileStore(tmp_path)
-        await store.create("runs/a/v/1", b"x")
-        for name in ("stat", "open", "mkdir"):
-            count(name)
-        await store.create("runs/a/in/d", b"x")
-
-    asyncio.run(scenario())
+    store = FileStore(tmp_path)
+    await store.create("runs/a/v/1", b"x")
+    for name in ("stat", "open", "mkdir"):
+        count(name)
+    await store.create("runs/a/in/d", b"x")
 
     # The root, "runs" and "a" are still the open ones. "in" is missing, so it is made
     # and opened; then the file.

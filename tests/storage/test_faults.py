@@ -52,17 +52,14 @@ asyncio.run(story())
 """
 
 
-def test_every_operation_is_numbered_and_recorded() -> None:
+async def test_every_operation_is_numbered_and_recorded() -> None:
     store = FaultyStore(MemoryStore())
 
-    async def scenario() -> None:
-        await store.create("a", b"")
-        await store.read("a")
-        await store.keys("prefix/")
-        await store.delete("a")
-        await store.probe()
-
-    asyncio.run(scenario())
+    await store.create("a", b"")
+    await store.read("a")
+    await store.keys("prefix/")
+    await store.delete("a")
+    await store.probe()
 
     assert [
         Operation(number=1, verb="create", key="a"),

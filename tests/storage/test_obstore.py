@@ -235,21 +235,18 @@ def test_tokens_in_error_texts_are_redacted() -> None:
 # Cost
 
 
-def test_each_verb_costs_one_request(proxy: S3Proxy) -> None:
+async def test_each_verb_costs_one_request(proxy: S3Proxy) -> None:
     bucket = FakeS3()
     bucket.bodies.update({f"p/many/{number:04}": b"" for number in range(2500)})
     proxy.reset(bucket)
     store = store_without_delays(proxy)
 
-    async def scenario() -> None:
-        await store.create("a", BODY)
-        await store.read("a")
-        assert ["many/0000"] == await store.keys("many/", limit=1)
-        assert 1000 == len(await store.keys("many/"))
-        assert ["many/2400"] == await store.keys("many/24", limit=1)
-        await store.delete("a")
-
-    asyncio.run(scenario())
+    await store.create("a", BODY)
+    await store.read("a")
+    assert ["many/0000"] == await store.keys("many/", limit=1)
+    assert 1000 == len(await store.keys("many/"))
+    assert ["many/2400"] == await store.keys("many/24", limit=1)
+    await store.delete("a")
 
     assert {"PUT": 1, "GET": 1, "LIST": 3, "DELETE": 1} == Counter(proxy.counts)
 

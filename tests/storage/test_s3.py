@@ -61,16 +61,13 @@ def proxy() -> Iterator[S3Proxy]:
 # Cost
 
 
-def test_each_verb_needs_one_request(proxy: S3Proxy) -> None:
+async def test_each_verb_needs_one_request(proxy: S3Proxy) -> None:
     store = S3Store("bucket", "p", endpoint=proxy.url)
 
-    async def scenario() -> None:
-        await store.create("a", b"body")
-        await store.read("a")
-        await store.keys("")
-        await store.delete("a")
-
-    asyncio.run(scenario())
+    await store.create("a", b"body")
+    await store.read("a")
+    await store.keys("")
+    await store.delete("a")
 
     assert {"PUT": 1, "GET": 1, "LIST": 1, "DELETE": 1} == Counter(proxy.counts)
 
@@ -134,13 +131,10 @@ def test_put_has_the_required_headers(proxy: S3Proxy) -> None:
     assert "x-amz-server-side-encryption" not in request.headers
 
 
-def test_each_create_has_its_own_maker_id(proxy: S3Proxy) -> None:
+async def test_each_create_has_its_own_maker_id(proxy: S3Proxy) -> None:
     store = S3Store("bucket", endpoint=proxy.url)
 
-    async def scenario() -> None:
-        await asyncio.gather(*(store.create(f"a/{n}", b"") for n in range(20)))
-
-    asyncio.run(scenario())
+    await asyncio.gather(*(store.create(f"a/{n}", b"") for n in range(20)))
 
     assert 20 == len({each.headers["x-amz-meta-maker"] for each in proxy.requests})
 
@@ -370,19 +364,16 @@ def test_silent_server_does_not_delay_the_exit(proxy: S3Proxy) -> None:
     assert time.monotonic() - begun < 10
 
 
-def test_connections_are_reused_and_limited_by_the_threads(
+async def test_connections_are_reused_and_limited_by_the_threads(
     proxy: S3Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = S3Store("bucket", endpoint=proxy.url)
 
-    async def scenario() -> None:
-        for _ in range(3):
-            await asyncio.gather(
-                *(store.create(os.urandom(8).hex(), b"") for _ in range(100))
-            )
-        await asyncio.gather(*(store.read(key) for key in await store.keys("")))
-
-    asyncio.run(scenario())
+    for _ in range(3):
+        await asyncio.gather(
+            *(store.create(os.urandom(8).hex(), b"") for _ in range(100))
+        )
+    await asyncio.gather(*(store.read(key) for key in await store.keys("")))
 
     assert 300 == proxy.counts["GET"]
     assert 1 <= proxy.connections <= 32

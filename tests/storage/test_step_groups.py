@@ -69,7 +69,7 @@ def create(store: FileStore, key: str) -> asyncio.Future[datetime]:
     return asyncio.ensure_future(store.create(key, key.encode()))
 
 
-def test_creates_that_wait_flush_their_folder_once_and_start_no_thread(
+async def test_creates_that_wait_flush_their_folder_once_and_start_no_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sixteen creates need 16 flushes of files, one of their folder, and no thread."""
@@ -85,17 +85,14 @@ def test_creates_that_wait_flush_their_folder_once_and_start_no_thread(
         started.append(self.name)
         start(self)
 
-    async def scenario() -> None:
-        store = FileStore(tmp_path)
-        await store.create("folder/first", b"first")
-        async with busy(creates(store)):
-            monkeypatch.setattr(os, "fsync", counted_fsync)
-            monkeypatch.setattr(threading.Thread, "start", counted_start)
-            creating = [create(store, key) for key in _KEYS]
-        await asyncio.gather(*creating)
-        assert [await store.read(key) for key in _KEYS] == [k.encode() for k in _KEYS]
-
-    asyncio.run(scenario())
+    store = FileStore(tmp_path)
+    await store.create("folder/first", b"first")
+    async with busy(creates(store)):
+        monkeypatch.setattr(os, "fsync", counted_fsync)
+        monkeypatch.setattr(threading.Thread, "start", counted_start)
+        creating = [create(store, key) for key in _KEYS]
+    await asyncio.gather(*creating)
+    assert [await store.read(key) for key in _KEYS] == [k.encode() for k in _KEYS]
 
     assert flushed.count(False) == len(_KEYS)
     assert flushed.count(True) == 1
@@ -188,7 +185,7 @@ def test_error_of_a_create_does_not_reach_its_group(
     assert 1 == sum(isinstance(result, StorageError) for result in results)
 
 
-def test_folder_is_flushed_after_the_last_link_of_each_group(
+async def test_folder_is_flushed_after_the_last_link_of_each_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flush that began before a link does not make the name of this link durable."""
@@ -204,16 +201,13 @@ def test_folder_is_flushed_after_the_last_link_of_each_group(
         link(*args, **options)
         made.append("link")
 
-    async def scenario() -> None:
-        store = FileStore(tmp_path)
-        await store.create("folder/first", b"first")
-        monkeypatch.setattr(os, "fsync", recorded_fsync)
-        monkeypatch.setattr(os, "link", recorded_link)
-        async with busy(creates(store)):
-            creating = [create(store, f"folder/{i}") for i in range(_GROUP + 8)]
-        await asyncio.gather(*creating)
-
-    asyncio.run(scenario())
+    store = FileStore(tmp_path)
+    await store.create("folder/first", b"first")
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "link", recorded_link)
+    async with busy(creates(store)):
+        creating = [create(store, f"folder/{i}") for i in range(_GROUP + 8)]
+    await asyncio.gather(*creating)
 
     assert made == [*["link"] * _GROUP, "flush", *["link"] * 8, "flush"]
 
@@ -353,7 +347,7 @@ async def test_creates_flush_in_parallel_while_removals_hang(
     assert ["folder/new-0", "folder/new-1"] == await store.keys("folder/")
 
 
-def test_busy_store_gives_its_thread_to_other_stores_after_a_group() -> None:
+async def test_busy_store_gives_its_thread_to_other_stores_after_a_group() -> None:
     """With one thread, the other store is served before the second group."""
     pool = DaemonThreadPool(1, "test-fair")
     made: list[str] = []
@@ -362,14 +356,11 @@ def test_busy_store_gives_its_thread_to_other_stores_after_a_group() -> None:
         made.append(name)
         yield from ()
 
-    async def scenario() -> None:
-        many, other = StepGroups(pool), StepGroups(pool)
-        async with busy(many):
-            waiting = [asyncio.ensure_future(many.run(step("many"))) for _ in range(8)]
-            waiting.append(asyncio.ensure_future(other.run(step("other"))))
-        await asyncio.gather(*waiting)
-
-    asyncio.run(scenario())
+    many, other = StepGroups(pool), StepGroups(pool)
+    async with busy(many):
+        waiting = [asyncio.ensure_future(many.run(step("many"))) for _ in range(8)]
+        waiting.append(asyncio.ensure_future(other.run(step("other"))))
+    await asyncio.gather(*waiting)
 
     assert made == ["other", *["many"] * 8]
 

@@ -56,22 +56,19 @@ def test_thread_count_grows_up_to_the_limit() -> None:
     asyncio.run(scenario())
 
 
-def test_cancelled_queued_function_is_not_run() -> None:
+async def test_cancelled_queued_function_is_not_run() -> None:
     threads = DaemonThreadPool(1, "test")
     gate = threading.Event()
     done: list[str] = []
 
-    async def scenario() -> None:
-        first = asyncio.ensure_future(threads.run(gate.wait, 10))
-        second = asyncio.ensure_future(threads.run(done.append, "second"))
-        await asyncio.sleep(0.01)
-        second.cancel()
-        await asyncio.wait([second])
-        gate.set()
-        assert await first
-        await threads.run(done.append, "third")
-
-    asyncio.run(scenario())
+    first = asyncio.ensure_future(threads.run(gate.wait, 10))
+    second = asyncio.ensure_future(threads.run(done.append, "second"))
+    await asyncio.sleep(0.01)
+    second.cancel()
+    await asyncio.wait([second])
+    gate.set()
+    assert await first
+    await threads.run(done.append, "third")
     assert ["third"] == done
 
 

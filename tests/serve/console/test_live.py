@@ -113,29 +113,26 @@ async def test_viewer_without_a_change_is_told_nothing() -> None:
     await second.aclose()
 
 
-def test_lister_goes_on_after_an_unexpected_error(
+async def test_lister_goes_on_after_an_unexpected_error(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def check() -> None:
-        store = FaultyStore(MemoryStore())
-        live = LiveWaits(AsyncRunner([], store=store), interval=0)
-        read, calls = live.read_cursor, 0
+    store = FaultyStore(MemoryStore())
+    live = LiveWaits(AsyncRunner([], store=store), interval=0)
+    read, calls = live.read_cursor, 0
 
-        async def fails_once(**options: Any) -> str:
-            nonlocal calls
-            calls += 1
-            if calls == 1:
-                msg = "a fault of a store"
-                raise ZeroDivisionError(msg)
-            return await read(**options)
+    async def fails_once(**options: Any) -> str:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            msg = "a fault of a store"
+            raise ZeroDivisionError(msg)
+        return await read(**options)
 
-        monkeypatch.setattr(live, "read_cursor", fails_once)
-        monkeypatch.setattr(live_module, "PAUSE_SECONDS", 0)
-        changes = live.changes("")
-        assert await following(changes)
-        await changes.aclose()
-
-    asyncio.run(check())
+    monkeypatch.setattr(live, "read_cursor", fails_once)
+    monkeypatch.setattr(live_module, "PAUSE_SECONDS", 0)
+    changes = live.changes("")
+    assert await following(changes)
+    await changes.aclose()
     assert "cannot list the open waits: it tries again" in caplog.text
     assert "ZeroDivisionError" in caplog.text
 

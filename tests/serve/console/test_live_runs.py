@@ -26,7 +26,7 @@ from continuations_storage.faults import FaultyStore
 from tests.serve.console.console_client import ConsoleClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator
 
     from continuations.models.interface import ModelReply, ModelRequest, PendingReply
     from continuations.serve.console.live_runs import RunNews
@@ -90,12 +90,7 @@ async def changed(news: AsyncGenerator[RunNews]) -> str:
     return found.cursor
 
 
-def run_async(scenario: Callable[[], Any]) -> None:
-    """Run a scenario, for one minute at most."""
-    asyncio.run(asyncio.wait_for(scenario(), 60))
-
-
-def test_twenty_viewers_cost_as_many_requests_as_one() -> None:
+async def test_twenty_viewers_cost_as_many_requests_as_one() -> None:
     """Streams and the pages that they renew, over two changes."""
 
     async def cost(viewers: int) -> int:
@@ -115,100 +110,80 @@ def test_twenty_viewers_cost_as_many_requests_as_one() -> None:
         assert not chat.runs.run_ids
         return requests
 
-    async def check() -> None:
-        assert await cost(1) == await cost(20)
-
-    run_async(check)
+    assert await cost(1) == await cost(20)
 
 
-def test_without_a_viewer_there_is_no_request() -> None:
-    async def check() -> None:
-        chat = Chat()
-        await chat.say("one")
-        runs = LiveRuns(
-            chat.client.runner, chat.client.app.state.live.waits, interval=0
-        )
-        news = runs.changes(chat.run_id, "")
-        await changed(news)
-        await news.aclose()
-        before = len(chat.store.operations)
-        for _ in range(50):
-            await asyncio.sleep(0)
-        assert before == len(chat.store.operations)
-        assert frozenset() == runs.run_ids
-
-    run_async(check)
+async def test_without_a_viewer_there_is_no_request() -> None:
+    chat = Chat()
+    await chat.say("one")
+    runs = LiveRuns(chat.client.runner, chat.client.app.state.live.waits, interval=0)
+    news = runs.changes(chat.run_id, "")
+    await changed(news)
+    await news.aclose()
+    before = len(chat.store.operations)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert before == len(chat.store.operations)
+    assert frozenset() == runs.run_ids
 
 
-def test_cut_stream_goes_on_in_another_process_without_loss() -> None:
-    async def check() -> None:
-        chat = Chat()
-        other: LiveRuns = ConsoleClient(
-            AsyncRunner([], store=chat.memory)
-        ).app.state.live.runs
-        await chat.say("one")
-        first = chat.runs.changes(chat.run_id, "")
-        seen = await changed(first)
-        await first.aclose()
-        await chat.say("two")
-        resumed = other.changes(chat.run_id, seen)
-        newer = await changed(resumed)
-        assert newer != seen
-        up_to_date = other.changes(chat.run_id, newer)
-        waiting = asyncio.ensure_future(anext(up_to_date))
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert not waiting.done()
-        await chat.say("three")
-        chat.look(other)
-        assert isinstance(await asyncio.wait_for(waiting, SOON), Changed)
-        await resumed.aclose()
-        await up_to_date.aclose()
-
-    run_async(check)
+async def test_cut_stream_goes_on_in_another_process_without_loss() -> None:
+    chat = Chat()
+    other: LiveRuns = ConsoleClient(
+        AsyncRunner([], store=chat.memory)
+    ).app.state.live.runs
+    await chat.say("one")
+    first = chat.runs.changes(chat.run_id, "")
+    seen = await changed(first)
+    await first.aclose()
+    await chat.say("two")
+    resumed = other.changes(chat.run_id, seen)
+    newer = await changed(resumed)
+    assert newer != seen
+    up_to_date = other.changes(chat.run_id, newer)
+    waiting = asyncio.ensure_future(anext(up_to_date))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    await chat.say("three")
+    chat.look(other)
+    assert isinstance(await asyncio.wait_for(waiting, SOON), Changed)
+    await resumed.aclose()
+    await up_to_date.aclose()
 
 
-def test_page_of_an_unknown_cursor_is_read_from_the_store() -> None:
+async def test_page_of_an_unknown_cursor_is_read_from_the_store() -> None:
     """Its stream may be that of another process, which is ahead."""
 
-    async def check() -> None:
-        chat = Chat()
-        await chat.say("one")
-        news = chat.runs.changes(chat.run_id, "")
-        await changed(news)
-        await chat.say("two")
-        assert "reply 2" in await chat.renew("99.99")
-        await news.aclose()
-
-    run_async(check)
+    chat = Chat()
+    await chat.say("one")
+    news = chat.runs.changes(chat.run_id, "")
+    await changed(news)
+    await chat.say("two")
+    assert "reply 2" in await chat.renew("99.99")
+    await news.aclose()
 
 
-def test_erased_run_ends_the_stream() -> None:
-    async def check() -> None:
-        chat = Chat()
-        await chat.say("one")
-        news = chat.runs.changes(chat.run_id, "")
-        await changed(news)
-        await chat.worker.erase(chat.run_id)
-        chat.look()
-        assert isinstance(await next_of(news), Gone)
-        assert await anext(news, None) is None
-
-    run_async(check)
+async def test_erased_run_ends_the_stream() -> None:
+    chat = Chat()
+    await chat.say("one")
+    news = chat.runs.changes(chat.run_id, "")
+    await changed(news)
+    await chat.worker.erase(chat.run_id)
+    chat.look()
+    assert isinstance(await next_of(news), Gone)
+    assert await anext(news, None) is None
 
 
-def test_server_that_stops_ends_the_streams() -> None:
-    async def check() -> None:
-        chat = Chat()
-        await chat.say("one")
-        news = chat.runs.changes(chat.run_id, "")
-        await changed(news)
-        waiting = asyncio.ensure_future(anext(news, None))
-        await asyncio.sleep(0)
-        chat.client.app.state.live.close()
-        assert await asyncio.wait_for(waiting, SOON) is None
-
-    run_async(check)
+async def test_server_that_stops_ends_the_streams() -> None:
+    chat = Chat()
+    await chat.say("one")
+    news = chat.runs.changes(chat.run_id, "")
+    await changed(news)
+    waiting = asyncio.ensure_future(anext(news, None))
+    await asyncio.sleep(0)
+    chat.client.app.state.live.close()
+    assert await asyncio.wait_for(waiting, SOON) is None
 
 
 # The words of a reply ---------------------------------------------------------------
@@ -274,7 +249,7 @@ def test_stored_reply_ends_the_words_of_lower_fences() -> None:
     assert writings.after("r", WordsPlace()) is not None
 
 
-def test_words_of_a_worker_of_this_process_reach_its_viewers() -> None:
+async def test_words_of_a_worker_of_this_process_reach_its_viewers() -> None:
     """A viewer that comes while a reply is written gets its beginning too."""
     may_write = asyncio.Semaphore(1)
 
@@ -285,32 +260,29 @@ def test_words_of_a_worker_of_this_process_reach_its_viewers() -> None:
             await may_write.acquire()
             return reply
 
-    async def check() -> None:
-        runner = AsyncRunner(Agent("support", model=Slow(["one two"])), store="memory:")
-        runs: LiveRuns = ConsoleClient(runner).app.state.live.runs
-        await may_write.acquire()
-        thread = runner.thread("support", key="k")
-        ticket = await thread.post("hello")
-        work = asyncio.create_task(ticket.reply())
-        news = runs.changes(ticket.run_id, "")
-        text = ""
-        while text != "one two":
-            found = await next_of(news)
-            if isinstance(found, Words):
-                text = found.text if found.start == 0 else text + found.text
-        late = runs.changes(ticket.run_id, "")
-        while not isinstance(found := await next_of(late), Words):
-            pass
-        assert (0, "one two") == (found.start, found.text)
-        may_write.release()
-        await work
-        await news.aclose()
-        await late.aclose()
-
-    run_async(check)
+    runner = AsyncRunner(Agent("support", model=Slow(["one two"])), store="memory:")
+    runs: LiveRuns = ConsoleClient(runner).app.state.live.runs
+    await may_write.acquire()
+    thread = runner.thread("support", key="k")
+    ticket = await thread.post("hello")
+    work = asyncio.create_task(ticket.reply())
+    news = runs.changes(ticket.run_id, "")
+    text = ""
+    while text != "one two":
+        found = await next_of(news)
+        if isinstance(found, Words):
+            text = found.text if found.start == 0 else text + found.text
+    late = runs.changes(ticket.run_id, "")
+    while not isinstance(found := await next_of(late), Words):
+        pass
+    assert (0, "one two") == (found.start, found.text)
+    may_write.release()
+    await work
+    await news.aclose()
+    await late.aclose()
 
 
-def test_run_without_viewers_is_not_streamed() -> None:
+async def test_run_without_viewers_is_not_streamed() -> None:
     """Also a thread, if pages ask instead of listening."""
     asked: list[bool] = []
 
@@ -320,48 +292,42 @@ def test_run_without_viewers_is_not_streamed() -> None:
             asked.append(request.on_delta is not None)
             return await super().reply(request)
 
-    async def check() -> None:
-        for live in ("events", "poll"):
-            model = Noting(["a run", "a thread"])
-            runner = AsyncRunner(Agent("support", model=model), store="memory:")
-            ConsoleClient(runner, {"live": live})
-            await runner.start("hello", run_id="r1")
-            await runner.thread("support", key="k").send("hello")
-
-    run_async(check)
+    for live in ("events", "poll"):
+        model = Noting(["a run", "a thread"])
+        runner = AsyncRunner(Agent("support", model=model), store="memory:")
+        ConsoleClient(runner, {"live": live})
+        await runner.start("hello", run_id="r1")
+        await runner.thread("support", key="k").send("hello")
     assert [False, True, False, False] == asked
 
 
 # Rights -----------------------------------------------------------------------------
 
 
-def test_stream_of_a_run_needs_an_identity_and_the_right_to_view() -> None:
+async def test_stream_of_a_run_needs_an_identity_and_the_right_to_view() -> None:
     def can(identity: Identity, act: str, run: str | None) -> bool:
         assert ("view", "r1") == (act, run)
         return identity.name == "ann"
 
-    async def check() -> None:
-        client = ConsoleClient(options={"can": can})
-        assert 403 == (await client.get("/events?run=r1")).status_code
-        client.person = None
-        assert 401 == (await client.get("/events?run=r1")).status_code
-        client.person = "ann"
-        assert 400 == (await client.get("/events?run=.!")).status_code
-        # The run does not exist.
-        assert "event: gone" in (await client.get("/events?run=r1")).text
+    client = ConsoleClient(options={"can": can})
+    assert 403 == (await client.get("/events?run=r1")).status_code
+    client.person = None
+    assert 401 == (await client.get("/events?run=r1")).status_code
+    client.person = "ann"
+    assert 400 == (await client.get("/events?run=.!")).status_code
+    # The run does not exist.
+    assert "event: gone" in (await client.get("/events?run=r1")).text
 
-        def verify(_: Request) -> str:
-            msg = "the directory is away"
-            raise RuntimeError(msg)
+    def verify(_: Request) -> str:
+        msg = "the directory is away"
+        raise RuntimeError(msg)
 
-        broken = await ConsoleClient(options={"verify": verify}).get("/events")
-        assert (500, False) == (broken.status_code, "directory" in broken.text)
-
-    run_async(check)
+    broken = await ConsoleClient(options={"verify": verify}).get("/events")
+    assert (500, False) == (broken.status_code, "directory" in broken.text)
 
 
 @pytest.mark.parametrize("may_read", [False, True])
-def test_words_need_the_right_to_read(
+async def test_words_need_the_right_to_read(
     may_read: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def changes(*_: object) -> AsyncGenerator[RunNews]:
@@ -371,52 +337,43 @@ def test_words_need_the_right_to_read(
     def can(_: Identity, act: str, __: str | None) -> bool:
         return act == "view" or may_read
 
-    async def check() -> None:
-        monkeypatch.setattr(LiveRuns, "changes", changes)
-        client = ConsoleClient(options={"can": can})
-        text = (await client.get("/events?run=r1")).text
-        assert "event: run" in text
-        assert may_read == ("event: words" in text)
-
-    run_async(check)
+    monkeypatch.setattr(LiveRuns, "changes", changes)
+    client = ConsoleClient(options={"can": can})
+    text = (await client.get("/events?run=r1")).text
+    assert "event: run" in text
+    assert may_read == ("event: words" in text)
 
 
-def test_stream_ends_when_the_right_is_withdrawn() -> None:
+async def test_stream_ends_when_the_right_is_withdrawn() -> None:
     """The news that would come next is not sent."""
     answers = iter([True, False])
 
     def can(_: Identity, __: str, ___: str | None) -> bool:
         return next(answers)
 
-    async def check() -> None:
-        chat = Chat(can=can)
-        await chat.say("one")
-        stream = await chat.client.get(f"/events?run={chat.run_id}&after=1.0")
-        assert 200 == stream.status_code
-        assert "event: run" not in stream.text
-        assert not chat.runs.run_ids
-
-    run_async(check)
+    chat = Chat(can=can)
+    await chat.say("one")
+    stream = await chat.client.get(f"/events?run={chat.run_id}&after=1.0")
+    assert 200 == stream.status_code
+    assert "event: run" not in stream.text
+    assert not chat.runs.run_ids
 
 
 @pytest.mark.parametrize("path", ["/events?run={run}&after={cursor}", "/events"])
-def test_idle_stream_is_kept_alive_and_ends_with_its_identity(
+async def test_idle_stream_is_kept_alive_and_ends_with_its_identity(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(console_app, "IDLE_SECONDS", 0.1)
     monkeypatch.setattr(console_app, "_PING_SECONDS", 0.02)
     answers = iter(["kim", "kim", "kim", None])
 
-    async def check() -> None:
-        def verify(_: Request) -> str | None:
-            return next(answers)
+    def verify(_: Request) -> str | None:
+        return next(answers)
 
-        chat = Chat(verify=verify)
-        await chat.say("one")
-        news = chat.runs.changes(chat.run_id, "")
-        cursor = await changed(news)
-        stream = await chat.client.get(path.format(run=chat.run_id, cursor=cursor))
-        assert ": ping" in stream.text
-        await news.aclose()
-
-    run_async(check)
+    chat = Chat(verify=verify)
+    await chat.say("one")
+    news = chat.runs.changes(chat.run_id, "")
+    cursor = await changed(news)
+    stream = await chat.client.get(path.format(run=chat.run_id, cursor=cursor))
+    assert ": ping" in stream.text
+    await news.aclose()

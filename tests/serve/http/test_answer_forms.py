@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import date
 from enum import Enum
@@ -80,7 +79,7 @@ def value_of(parts: dict[str, str]) -> Any:
     return verdict.value
 
 
-def test_nested_question_is_answered_field_by_field() -> None:
+async def test_nested_question_is_answered_field_by_field() -> None:
     """The page has a field for each part; the tool gets the typed value."""
     got: list[Any] = []
 
@@ -94,28 +93,23 @@ def test_nested_question_is_answered_field_by_field() -> None:
         got.append(answer)
         return "ordered"
 
-    async def scenario() -> None:
-        model = ScriptedModel([ToolCall("choose", {"person": "Jane"}), "end"])
-        runner = AsyncRunner(
-            Agent("boss", tools=[choose], model=model), store="memory:"
-        )
-        links = Links(SECRET, base_url=BASE_URL)
-        api = HttpApi(runner, links=links)
-        outcome = await runner.start("go", run_id="r1")
-        path = f"/d/{links.token(outcome.continuation.waits[0])}"
+    model = ScriptedModel([ToolCall("choose", {"person": "Jane"}), "end"])
+    runner = AsyncRunner(Agent("boss", tools=[choose], model=model), store="memory:")
+    links = Links(SECRET, base_url=BASE_URL)
+    api = HttpApi(runner, links=links)
+    outcome = await runner.start("go", run_id="r1")
+    path = f"/d/{links.token(outcome.continuation.waits[0])}"
 
-        page = await api.handle(Request(method="GET", path=path, headers={}, body=b""))
-        [form, _] = ParsedPage(page).forms
-        names = [name for name in form if name.startswith("value")]
-        # Required parts come first, in the order of the declaration.
-        assert list(PARTS) == names
-        assert "The name in &lt;the&gt; catalog." in page.body
-        body = urlencode({**form, **PARTS}).encode()
-        posted = Request(method="POST", path=path, headers=FORM_TYPE, body=body)
-        assert 200 == (await api.handle(posted)).status
-        assert isinstance(await runner.resume("r1"), Finished)
-
-    asyncio.run(scenario())
+    page = await api.handle(Request(method="GET", path=path, headers={}, body=b""))
+    [form, _] = ParsedPage(page).forms
+    names = [name for name in form if name.startswith("value")]
+    # Required parts come first, in the order of the declaration.
+    assert list(PARTS) == names
+    assert "The name in &lt;the&gt; catalog." in page.body
+    body = urlencode({**form, **PARTS}).encode()
+    posted = Request(method="POST", path=path, headers=FORM_TYPE, body=body)
+    assert 200 == (await api.handle(posted)).status
+    assert isinstance(await runner.resume("r1"), Finished)
     address = Address(street="Main 1")
     fields: dict[str, Any] = {"model": "T14", "color": Color.RED, "fast": True}
     assert [Laptop(**fields, on=date(2026, 11, 24), deliver_to=address)] == got

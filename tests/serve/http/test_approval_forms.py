@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import date  # noqa: TC003 - pydantic reads the annotation
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
@@ -16,9 +15,6 @@ from continuations.serve.notify import mail
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
 from tests.serve.http.test_link_pages import ParsedPage, heading
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
 
 
 class Account(Enum):
@@ -39,11 +35,6 @@ class Booking(BaseModel):
 
 POLICY = ApprovalPolicy(form=Booking)
 FORM = {"account": "travel", "booked_on": "2026-11-22"}
-
-
-def run_async(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end."""
-    asyncio.run(scenario)
 
 
 async def test_body_of_an_approval_has_the_form() -> None:

@@ -14,7 +14,7 @@ from continuations.serve.http import asgi
 from tests.serve.http.api_fixture import BASE_URL, ApiFixture
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, MutableMapping
+    from collections.abc import AsyncGenerator, MutableMapping
     from pathlib import Path
 
     from starlette.applications import Starlette
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 KIM = {"authorization": "Bearer kim"}
 APPROVE = {"decision": "approve"}
-
-
-def run_async(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end."""
-    asyncio.run(scenario)
 
 
 def client(app: ASGIApp, base_url: str = BASE_URL) -> httpx.AsyncClient:

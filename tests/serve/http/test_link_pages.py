@@ -20,15 +20,8 @@ from tests.ledger.runs import make_objects, make_wait
 from tests.serve.http.api_fixture import ApiFixture, RecordingDispatcher, form_request
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from continuations.core.rows.wait_rules import WaitKind
     from continuations.serve.http.request_response import Response
-
-
-def run_async(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end."""
-    asyncio.run(scenario)
 
 
 class ParsedPage(HTMLParser):

@@ -110,7 +110,7 @@ def test_decision_makes_four_operations_and_at_most_three_thread_hops(
     assert 2 <= hops <= 3
 
 
-def test_decisions_at_the_same_time_share_three_groups(
+async def test_decisions_at_the_same_time_share_three_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No thread begins beside tasks that are ready: they join its group first."""
@@ -122,14 +122,11 @@ def test_decisions_at_the_same_time_share_three_groups(
         groups += self.name == "continuations-file"
         start(self, call)
 
-    async def scenario() -> None:
-        store = open_store(f"file:{tmp_path}")
-        wait_ids = await waiting_runs(store, 16)
-        app = make_app(store)
-        monkeypatch.setattr(DaemonThreadPool, "start", counted)
-        await asyncio.gather(*(decide(app, each) for each in wait_ids))
-
-    asyncio.run(scenario())
+    store = open_store(f"file:{tmp_path}")
+    wait_ids = await waiting_runs(store, 16)
+    app = make_app(store)
+    monkeypatch.setattr(DaemonThreadPool, "start", counted)
+    await asyncio.gather(*(decide(app, each) for each in wait_ids))
 
     assert 3 == groups  # the markers, the decisions, and the deletes
 

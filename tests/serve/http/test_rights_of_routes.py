@@ -19,27 +19,24 @@ def allow_all(*_: object) -> bool:
     return True
 
 
-def test_person_without_the_right_changes_nothing() -> None:
+async def test_person_without_the_right_changes_nothing() -> None:
     asked: list[tuple[str, str, str | None]] = []
 
     def can(identity: Identity, act: str, run: str | None) -> bool:
         asked.append((identity.name, act, run))
         return act == "view"
 
-    async def scenario() -> None:
-        fixture = ApiFixture(options={"can": can})
-        wait = await fixture.start_waiting_run()
-        before = await fixture.keys()
+    fixture = ApiFixture(options={"can": can})
+    wait = await fixture.start_waiting_run()
+    before = await fixture.keys()
 
-        path = f"/waits/{wait.id}"
-        shown = await fixture.request("GET", path)
-        refused = await fixture.decide(wait, {"decision": "approve"})
+    path = f"/waits/{wait.id}"
+    shown = await fixture.request("GET", path)
+    refused = await fixture.decide(wait, {"decision": "approve"})
 
-        assert 200 == shown.status
-        assert (403, "forbidden") == (refused.status, problem_slug(refused))
-        assert before == await fixture.keys()
-
-    asyncio.run(scenario())
+    assert 200 == shown.status
+    assert (403, "forbidden") == (refused.status, problem_slug(refused))
+    assert before == await fixture.keys()
     assert [("kim", "view", "jane-1"), ("kim", "decide", "jane-1")] == asked
 
 

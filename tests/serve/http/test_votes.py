@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,8 +19,6 @@ from tests.serve.http.api_fixture import (
 from tests.serve.http.test_link_pages import ParsedPage, bar, heading
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from continuations import Wait
     from continuations.serve.http.api import Request
     from continuations.serve.http.links import Links
@@ -33,11 +30,6 @@ TWO = ApprovalPolicy(
     within=timedelta(days=1),
     on_deadline=escalate(to=["cfo"], within=timedelta(days=1)),
 )
-
-
-def run_async(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine to its end."""
-    asyncio.run(scenario)
 
 
 def link_for(links: Links, wait: Wait, actor: str | None) -> str:

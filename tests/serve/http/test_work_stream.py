@@ -23,7 +23,7 @@ from tests.serve.http.api_fixture import (
 from tests.serve.http.sse_client import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
     from continuations.models.interface import ModelRequest
@@ -39,11 +39,6 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Set up the logs of effects and turns."""
     monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
     monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
-
-
-def run_async(scenario: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine, for one minute at most."""
-    asyncio.run(asyncio.wait_for(scenario, 60))
 
 
 class Api:
