@@ -88,7 +88,6 @@ SLOW_TESTS := \
 	tests/cli/test_ui_command.py \
 	tests/cli/test_unknown_outcomes.py \
 	tests/core/test_laws.py \
-	tests/docs/test_blocks_are_typed.py \
 	tests/docs/test_pages.py \
 	tests/engine/test_answered_approvals.py \
 	tests/engine/test_cancelled_frames.py \
@@ -154,13 +153,15 @@ test-fast: .venv/installed
 test-newer: .venv/installed
 	SIMULATE_SEEDS=40 $(BIN)/python tools/newer_pythons.py -n auto $(SLOW_TESTS:%=--ignore=%)
 
-# The two type checkers use one core each.
+# The two type checkers use one core each. Then they check the blocks of the pages.
+BLOCKS := tests/docs/test_blocks_are_typed.py::test_blocks_pass
 check: .venv/installed
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/python tools/sync_stubs.py --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy & mypy=$$!; $(BIN)/pyright; status=$$?; wait $$mypy && exit $$status
+	$(BIN)/python -m pytest -q $(BLOCKS)_mypy_strict $(BLOCKS)_pyright_strict
 	$(BIN)/codespell
 	$(BIN)/python tools/check_layout.py
 	$(BIN)/python tools/check_prose.py

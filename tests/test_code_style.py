@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,11 @@ CATCH_ALL_NAMES = {
 }
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -66,7 +72,7 @@ def test_functions_have_at_most_60_lines() -> None:
     long = [
         f"{_name(path)}: {node.name} has {_line_count(node)} lines"
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(_tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and _line_count(node) > 60
     ]
@@ -152,7 +158,7 @@ def test_search_for_wait_kinds_finds_tables_and_comparisons(
 
 def test_wait_kinds_have_one_table() -> None:
     """A new kind is one row of `WAIT_RULES`, not a search through the source."""
-    trees = {_name(path): ast.parse(path.read_text()) for path in SOURCES}
+    trees = {_name(path): _tree(path) for path in SOURCES}
     del trees[HOME_OF_WAIT_KINDS]
     found = [
         f"{name}:{node.lineno}: {ast.unparse(node)}"

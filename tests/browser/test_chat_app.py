@@ -28,12 +28,6 @@ if chromium.is_installed():
         with run_chat_server(tmp_path_factory.mktemp("chat")) as running:
             yield running
 
-    @pytest.fixture(scope="module")
-    def browser() -> Generator[Any]:
-        """Run a browser."""
-        with chromium.run_browser() as started:
-            yield started
-
     @pytest.fixture
     def people(browser: Any) -> Generator[Any]:
         """Return a browser context; its pages wait long for texts."""

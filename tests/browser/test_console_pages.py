@@ -34,12 +34,6 @@ if chromium.is_installed():
         with run_console() as served:
             yield served
 
-    @pytest.fixture(scope="module")
-    def browser() -> Generator[Any]:
-        """Run a browser."""
-        with chromium.run_browser() as started:
-            yield started
-
     @pytest.fixture
     def tab(scenes: WaitScenes, browser: Any) -> Generator[Any]:
         """Open a tab of a new person; the server ends after it."""

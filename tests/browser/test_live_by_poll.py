@@ -23,10 +23,12 @@ if chromium.is_installed():
         with run_console_chat(tmp_path_factory.mktemp("poll"), "poll") as running:
             yield running
 
-    def test_pages_that_ask_follow_their_run_and_the_inbox(chat: ConsoleChat) -> None:
+    def test_pages_that_ask_follow_their_run_and_the_inbox(
+        chat: ConsoleChat, browser: Any
+    ) -> None:
         """The chat, the inbox, the wait and the run: each changes while it is open."""
         chat.open_thread("k")
-        with chromium.run_browser() as browser, chromium.open_tab(browser) as tab:
+        with chromium.open_tab(browser) as tab:
             tab.set_default_timeout(TIMEOUT_MS)
             asked: list[tuple[str, int]] = []
 

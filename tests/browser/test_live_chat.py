@@ -38,12 +38,6 @@ if chromium.is_installed():
         yield shared_chat
         shared_chat.release()
 
-    @pytest.fixture(scope="module")
-    def browser() -> Generator[Any]:
-        """Run a browser."""
-        with chromium.run_browser() as started:
-            yield started
-
     @pytest.fixture
     def tab(browser: Any) -> Generator[Any]:
         """Open a tab; each message of its browser console fails."""

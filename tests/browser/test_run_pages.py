@@ -94,13 +94,6 @@ def address() -> Generator[str]:
         yield url
 
 
-@pytest.fixture(scope="module")
-def browser() -> Generator[Any]:
-    """Run a browser."""
-    with chromium.run_browser() as running:
-        yield running
-
-
 PAGES = {
     "run": f"/runs/{RUN}?call=c16",
     "old": f"/runs/{RUN}?version=8",

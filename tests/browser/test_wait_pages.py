@@ -74,18 +74,6 @@ if chromium.is_installed():
         with run_console() as served:
             yield served
 
-    @pytest.fixture(scope="module")
-    def browser() -> Generator[Any]:
-        """Run a browser."""
-        with chromium.run_browser() as started:
-            yield started
-
-    @pytest.fixture
-    def tab(browser: Any) -> Generator[Any]:
-        """Open a tab of a new person."""
-        with chromium.open_tab(browser) as opened:
-            yield opened
-
     def test_every_page_is_accessible(scenes: WaitScenes, browser: Any) -> None:
         """Every kind of wait, open and decided, and the rare ways to decide."""
         paths = scenes.examined()

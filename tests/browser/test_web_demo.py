@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations import Runner
 from tests.browser import chromium
@@ -13,13 +13,11 @@ if TYPE_CHECKING:
 
 if chromium.is_installed():
 
-    def test_second_vote_pays_the_invoice_and_the_run_ends(tmp_path: Path) -> None:
+    def test_second_vote_pays_the_invoice_and_the_run_ends(
+        tmp_path: Path, browser: Any
+    ) -> None:
         """The page of the wait asks; the worker in the same process resumes the run."""
-        with (
-            run_web_demo(tmp_path) as demo,
-            chromium.run_browser() as browser,
-            chromium.open_tab(browser) as tab,
-        ):
+        with run_web_demo(tmp_path) as demo, chromium.open_tab(browser) as tab:
             tab.goto(f"{demo.url}{demo.sign_in_path}")
             title = "Send €12,400.00 from Operations to Meridian Freight GmbH"
             tab.get_by_role("link", name=title).click()

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 2
 # The mutations of each of the five programs.
-MUTATIONS = 400 if os.environ.get("TORTURE") else 40
+MUTATIONS = 400 if os.environ.get("TORTURE") else 16
 OLD_RUNS = 2
 MAX_PROCESSES = 60
 

@@ -1,4 +1,4 @@
-"""The pages contain the answers of the examination, in a browser, without script."""
+"""The pages contain the answers of the examination, without script."""
 
 from __future__ import annotations
 
