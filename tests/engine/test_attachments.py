@@ -63,18 +63,16 @@ def test_a_model_sees_the_input_and_the_results_of_tools(
     assert 3 == len(file_keys(store))
 
 
-def test_one_attachment_is_stored_once(environment: RunEnvironment) -> None:
+def test_one_attachment_is_stored_once() -> None:
     """The same bytes twice in the input and once in a result are one object."""
-    del environment
     store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
     runner.start(["go", CHART, Image(CHART.data, "image/png"), REPORT], run_id="r1")
     assert 2 == len(file_keys(store))
 
 
-def test_a_repeated_start_finds_its_run(environment: RunEnvironment) -> None:
+def test_a_repeated_start_finds_its_run() -> None:
     """The same input resumes the run; another picture is another input."""
-    del environment
     store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
     first = runner.start(["look", PHOTO], run_id="r1")
@@ -85,11 +83,8 @@ def test_a_repeated_start_finds_its_run(environment: RunEnvironment) -> None:
     assert 1 == len(file_keys(store))
 
 
-def test_messages_of_an_input_may_have_attachments(
-    environment: RunEnvironment,
-) -> None:
+def test_messages_of_an_input_may_have_attachments() -> None:
     """A chat message takes texts and attachments as its content."""
-    del environment
     runner = Runner(three_deep(SCRIPT), store=MemoryStore())
     end = runner.start(
         [
@@ -171,9 +166,8 @@ def test_the_limit_counts_all_attachments_of_the_run(
     assert 1 == len(file_keys(store))
 
 
-def test_erase_deletes_the_attachments(environment: RunEnvironment) -> None:
+def test_erase_deletes_the_attachments() -> None:
     """The receipt counts them."""
-    del environment
     store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
     runner.start(["look", PHOTO, REPORT], run_id="r1")
@@ -182,9 +176,8 @@ def test_erase_deletes_the_attachments(environment: RunEnvironment) -> None:
     assert [] == file_keys(store)
 
 
-def test_a_list_with_other_values_is_an_error_text(environment: RunEnvironment) -> None:
+def test_a_list_with_other_values_is_an_error_text() -> None:
     """Bytes in a dict are refused with their place, and nothing leaks into a text."""
-    del environment
 
     @tool
     def wrong() -> Any:
@@ -245,11 +238,8 @@ def seeing_victim() -> Agent:
 
 
 @pytest.mark.parametrize("damage", ["missing", "flipped", "other"])
-def test_wrong_bytes_never_reach_a_model(
-    environment: RunEnvironment, damage: str
-) -> None:
+def test_wrong_bytes_never_reach_a_model(damage: str) -> None:
     """The error names the object; after a restore, the run goes on."""
-    del environment
     store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
     suspended = runner.start(["go", PHOTO], run_id="r1")
@@ -301,11 +291,8 @@ print([name for name in ours if any(word in name for word in words)])
     assert ["end", "[]"] == run_python(code).split("\n")[:2]
 
 
-def test_a_start_that_loses_the_race_deletes_only_its_own_attachments(
-    environment: RunEnvironment,
-) -> None:
+def test_a_start_that_loses_the_race_deletes_only_its_own_attachments() -> None:
     """The winner's run keeps its bytes, whether the inputs are equal or not."""
-    del environment
 
     class Racing(MemoryStore):
         """A store in which another process starts the run just before version 1."""

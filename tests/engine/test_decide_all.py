@@ -67,9 +67,8 @@ def test_each_decision_counts_on_its_own(environment: RunEnvironment) -> None:
     assert ["pay 1", "pay 3"] == sorted(environment.effect_names())
 
 
-def test_a_failure_is_the_result_of_its_wait_alone(environment: RunEnvironment) -> None:
+def test_a_failure_is_the_result_of_its_wait_alone() -> None:
     """The others are recorded, and a repetition completes what failed."""
-    del environment
     runner, (one, two, three) = start()
     runner.decide(one, Deny(by="lee"))
     verdicts: dict[str, Any] = {
@@ -91,8 +90,7 @@ def test_a_failure_is_the_result_of_its_wait_alone(environment: RunEnvironment) 
     assert all(isinstance(each, Decision) for each in again.values())
 
 
-def test_a_failing_store_fails_single_decisions(environment: RunEnvironment) -> None:
-    del environment
+def test_a_failing_store_fails_single_decisions() -> None:
     runner, ids = start(_refusing_a_decision)
 
     first = runner.decide_all(dict.fromkeys(ids, Approve(by="kim")))
@@ -104,10 +102,9 @@ def test_a_failing_store_fails_single_decisions(environment: RunEnvironment) -> 
 
 @pytest.mark.parametrize("fails_for", [["lee"], ["lee", "mia"]])
 def test_a_failing_lookup_of_groups_fails_single_decisions(
-    environment: RunEnvironment, fails_for: list[str]
+    fails_for: list[str],
 ) -> None:
     """The function of the application raised an error of its own."""
-    del environment
     names = ("kim", "lee", "mia")
 
     def groups(name: str) -> list[str]:
@@ -137,10 +134,7 @@ def test_a_failing_lookup_of_groups_fails_single_decisions(
     assert [name for name in names if name not in fails_for] == decided
 
 
-def test_a_digest_that_was_not_shown_is_refused_alone(
-    environment: RunEnvironment,
-) -> None:
-    del environment
+def test_a_digest_that_was_not_shown_is_refused_alone() -> None:
     runner, (one, two, _) = start()
 
     results = runner.decide_all(
@@ -153,9 +147,8 @@ def test_a_digest_that_was_not_shown_is_refused_alone(
 
 
 def test_verdicts_must_be_a_mapping_of_limited_size(
-    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    del environment
     monkeypatch.setattr("continuations.engine.requests.decision_batch.MAX_DECISIONS", 2)
     runner, ids = start()
     wrong: Any = [Approve()]

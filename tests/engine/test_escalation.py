@@ -130,11 +130,8 @@ def test_escalation_asks_other_approvers_under_the_same_id(
     assert [] == office.marker_keys()
 
 
-def test_worklist_has_the_approvers_and_the_deadline_of_after_the_escalation(
-    environment: RunEnvironment,
-) -> None:
+def test_worklist_has_the_approvers_and_the_deadline_of_after_the_escalation() -> None:
     """As `wait` has them; the object of the wait never changes."""
-    del environment
     action = escalate(to=["cfo"], within=DAY)
     pay = make_pay(approvers=["kim"], within=DAY, on_deadline=action)
     office = Office(PAY, pay)

@@ -125,10 +125,7 @@ def test_a_grant_does_not_cover_a_call_that_already_waits(
     assert ["pay 4"] == environment.effect_names()[3:]
 
 
-def test_decisions_by_a_grant_are_recorded_and_readable_after_the_end(
-    environment: RunEnvironment,
-) -> None:
-    del environment
+def test_decisions_by_a_grant_are_recorded_and_readable_after_the_end() -> None:
     runner = make_runner(turns(5, 7), clock=ManualClock())
     assert isinstance(approve_once(runner, Grant("pay", SMALL)), Finished)
 
@@ -397,10 +394,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_grant_that_does_not_fit_is_refused_when_it_is_given(
-    environment: RunEnvironment, name: str
-) -> None:
-    del environment
+def test_a_grant_that_does_not_fit_is_refused_when_it_is_given(name: str) -> None:
     grant, why = REFUSED[name]
     runner = make_runner(turns(5), clock=ManualClock())
     wait = single_wait(runner.start("go", run_id="r"))
@@ -411,10 +405,7 @@ def test_a_grant_that_does_not_fit_is_refused_when_it_is_given(
     assert [] == runner.audit("r")
 
 
-def test_one_of_several_approvers_cannot_give_a_grant(
-    environment: RunEnvironment,
-) -> None:
-    del environment
+def test_one_of_several_approvers_cannot_give_a_grant() -> None:
     pay = make_pay(approval=ApprovalPolicy(votes=2))
     runner = make_runner(turns(5), pay, clock=ManualClock())
     wait = single_wait(runner.start("go", run_id="r"))
@@ -442,8 +433,7 @@ def test_an_invalid_grant_cannot_be_made(options: dict[str, Any]) -> None:
         make(**{"tool": "pay", **options})
 
 
-def test_revoke_names_the_grants_of_the_run(environment: RunEnvironment) -> None:
-    del environment
+def test_revoke_names_the_grants_of_the_run() -> None:
     runner = make_runner(turns(5, 500), clock=ManualClock())
     approve_once(runner, Grant("pay", SMALL))
     [grant] = runner.grants("r")
@@ -456,9 +446,8 @@ def test_revoke_names_the_grants_of_the_run(environment: RunEnvironment) -> None
         runner.grants("r9")
 
 
-def test_only_the_newest_grants_are_kept(environment: RunEnvironment) -> None:
+def test_only_the_newest_grants_are_kept() -> None:
     """The row of the run stands in every version, so its size has a limit."""
-    del environment
     clock = ManualClock()
     runner = make_runner(turns(*range(200, 225)), clock=clock)
     outcome = runner.start("go", run_id="r")
@@ -474,9 +463,8 @@ def test_only_the_newest_grants_are_kept(environment: RunEnvironment) -> None:
     assert given[-21:] == kept
 
 
-def test_runs_without_grants_make_no_request_more(environment: RunEnvironment) -> None:
+def test_runs_without_grants_make_no_request_more() -> None:
     """A revocation is read with the other arrivals, and a grant with the run."""
-    del environment
     requests: list[list[str]] = []
     for grant in (None, Grant("pay", {"properties": {"cents": {"const": 1}}})):
         clock = ManualClock()

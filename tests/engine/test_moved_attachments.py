@@ -68,11 +68,8 @@ def test_a_continuation_carries_its_attachments(environment: RunEnvironment) -> 
     assert 1 == environment.effect_names().count("draw pie")
 
 
-def test_a_continuation_without_attachments_has_the_same_bytes(
-    environment: RunEnvironment,
-) -> None:
+def test_a_continuation_without_attachments_has_the_same_bytes() -> None:
     """The new field is stored only if there is something in it."""
-    del environment
     data = run(three_deep({"go": ["end"]}), "go").continuation.to_bytes()
     body = envelope.decode_object(data, "it").body
     assert isinstance(body, dict)
@@ -89,11 +86,8 @@ def test_a_continuation_without_attachments_has_the_same_bytes(
         [PHOTO.data],
     ],
 )
-def test_forged_attachments_of_a_continuation_are_refused(
-    environment: RunEnvironment, files: object
-) -> None:
+def test_forged_attachments_of_a_continuation_are_refused(files: object) -> None:
     """Each has the digest of its key."""
-    del environment
     data = paused().continuation.to_bytes()
     opened = envelope.decode_object(data, "it")
     body: Any = opened.body
@@ -113,9 +107,8 @@ def finish(runner: Runner, run_id: str) -> object:
     return outcome.output
 
 
-def test_an_adopted_run_has_the_attachments(environment: RunEnvironment) -> None:
+def test_an_adopted_run_has_the_attachments() -> None:
     """A crash at each operation of `adopt` leaves a run with them, or none."""
-    del environment
     data = paused().continuation.to_bytes()
     for point in every_crash("before", "after", more_than=4):
         store = MemoryStore()
@@ -127,11 +120,8 @@ def test_an_adopted_run_has_the_attachments(environment: RunEnvironment) -> None
         assert END == finish(runner, "r1")
 
 
-def test_a_run_of_another_store_is_adopted_only_with_its_attachments(
-    environment: RunEnvironment,
-) -> None:
+def test_a_run_of_another_store_is_adopted_only_with_its_attachments() -> None:
     """A continuation from a store has references; the same store has the bytes."""
-    del environment
     store, other = MemoryStore(), FaultyStore(MemoryStore())
     runner = Runner(three_deep(SCRIPT), store=store)
     first = runner.start(["go", PHOTO], run_id="r1")

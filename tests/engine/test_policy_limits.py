@@ -94,8 +94,7 @@ def test_an_edit_of_another_argument_is_refused(
     assert ["pay Jane 5"] == environment.effect_names()
 
 
-def test_a_left_out_argument_is_a_change(environment: RunEnvironment) -> None:
-    del environment
+def test_a_left_out_argument_is_a_change() -> None:
     runner, wait = start(editable=["cents"])
 
     with pytest.raises(DecisionRefused, match="'note' cannot be edited"):
@@ -228,10 +227,7 @@ def test_the_check_holds_for_calls_by_a_grant(environment: RunEnvironment) -> No
     assert ["pay J 5"] == environment.effect_names()
 
 
-def test_the_check_of_a_sub_agent_is_made_before_it_starts(
-    environment: RunEnvironment,
-) -> None:
-    del environment
+def test_the_check_of_a_sub_agent_is_made_before_it_starts() -> None:
     script: Any = {"go": [[call("hr", input="x")], "end"], "x": ["hired"]}
     hr = Agent("hr", model=scripted_model(script))
     allowed = [False, True]
@@ -258,9 +254,8 @@ def test_an_invalid_check_is_refused_when_it_is_declared() -> None:
         make_pay(recheck=_has_other_parameter)
 
 
-def test_a_suspended_run_is_not_checked(environment: RunEnvironment) -> None:
+def test_a_suspended_run_is_not_checked() -> None:
     """The check is about the begin of a call, so it is not made while a call waits."""
-    del environment
     seen: list[str] = []
     runner, _ = start(recheck=lambda: seen.append("checked"))
 

@@ -141,11 +141,8 @@ def test_a_rule_returns_a_bool_or_a_plain_verdict(
     assert [] == runner.audit("r")
 
 
-def test_the_recorded_decision_of_a_rule_cannot_be_decided_again(
-    environment: RunEnvironment,
-) -> None:
+def test_the_recorded_decision_of_a_rule_cannot_be_decided_again() -> None:
     """Its id names no wait that was ever listed."""
-    del environment
     runner = make_runner(turns(5), make_pay(), clock=ManualClock())
     runner.start("go", run_id="r")
     [line] = runner.audit("r")

@@ -30,9 +30,8 @@ def file_keys(store: MemoryStore) -> list[str]:
     return [key for key in asyncio.run(store.keys("runs/", "", 1000)) if "/x/" in key]
 
 
-def test_messages_of_a_thread_may_have_attachments(environment: RunEnvironment) -> None:
+def test_messages_of_a_thread_may_have_attachments() -> None:
     """Each process sees those of all messages; equal ones are stored once."""
-    del environment
     store = MemoryStore()
     first = Runner(three_deep(SCRIPT), store=store).thread("boss", key="42")
     reply = first.send(["go", PHOTO], id="m1")
@@ -53,10 +52,9 @@ def test_messages_of_a_thread_may_have_attachments(environment: RunEnvironment) 
 
 
 def test_a_message_that_is_too_large_is_not_posted(
-    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The limit counts the attachments of earlier messages."""
-    del environment
     store = MemoryStore()
     thread = Runner(three_deep(SCRIPT), store=store).thread("boss", key="42")
     thread.send(["go", PHOTO])
@@ -85,9 +83,8 @@ def test_a_crash_while_sending_loses_no_attachment(environment: RunEnvironment) 
         assert 1 == len(file_keys(store))
 
 
-def test_a_message_to_a_run_may_have_attachments(environment: RunEnvironment) -> None:
+def test_a_message_to_a_run_may_have_attachments() -> None:
     """The run reads it when it goes on."""
-    del environment
     script: Script = {"go": [[call("publish", what="x")], "I saw SEEN"]}
     store = MemoryStore()
     runner = Runner(three_deep(script), store=store)

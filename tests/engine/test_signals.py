@@ -352,7 +352,7 @@ def test_a_crash_at_every_operation_loses_and_doubles_no_signal(
     assert ["1", "2"] == results(_ended(scenario(runner, clock, sweeps=False)))
     deaths = 0
     turn = (moment == "after") + 2 * sweeps
-    numbers = sample(range(1, len(undisturbed.operations) + 1), 8, turn)
+    numbers = sample(range(1, len(undisturbed.operations) + 1), 16, 4 * turn)
     for number in numbers:
         clock = ManualClock()
         inner = MemoryStore(clock.now)

@@ -17,7 +17,6 @@ from tests.present.schema_check import assert_matches_schema
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 SCRIPT: Script = {
@@ -38,9 +37,8 @@ def suspended(store: MemoryStore) -> Runner:
     return runner
 
 
-def test_each_change_is_an_event(environment: RunEnvironment) -> None:
+def test_each_change_is_an_event() -> None:
     """Events follow from the versions, so they are the same in every process."""
-    del environment
     store = MemoryStore()
     runner = suspended(store)
     [summary] = list(runner.waiting())
@@ -66,9 +64,8 @@ def test_each_change_is_an_event(environment: RunEnvironment) -> None:
     )
 
 
-def test_approver_sees_the_states_of_the_stack(environment: RunEnvironment) -> None:
+def test_approver_sees_the_states_of_the_stack() -> None:
     """A person who looks at the run sees the state of the agent that waits."""
-    del environment
     store, clock = MemoryStore(), ManualClock()
     looked = suspended(store).look("r1")
 
@@ -83,9 +80,8 @@ def test_approver_sees_the_states_of_the_stack(environment: RunEnvironment) -> N
     assert_matches_schema("run", form)
 
 
-def test_thread_shows_the_state_of_its_agent(environment: RunEnvironment) -> None:
+def test_thread_shows_the_state_of_its_agent() -> None:
     """The same field as in a run."""
-    del environment
     store, clock = MemoryStore(), ManualClock()
     script: Script = {"hi": [[call("book", cents=5)], "done"]}
     thread = Runner(three_deep(script), store=store).thread(key="7")

@@ -59,9 +59,8 @@ class Services(SharedStore):
 
 
 @pytest.fixture
-def shared(environment: RunEnvironment) -> Services:
+def shared() -> Services:
     """Return a store, with a log of effects."""
-    del environment
     return Services()
 
 
@@ -355,11 +354,8 @@ def _requests_of_approvals(count: int) -> Counter[str]:
     return Counter(operation.verb for operation in counting.operations)
 
 
-def test_sweeps_of_many_approvals_delete_and_create_a_fixed_number_each(
-    environment: RunEnvironment,
-) -> None:
+def test_sweeps_of_many_approvals_delete_and_create_a_fixed_number_each() -> None:
     """The waits that were decided before are not withdrawn again by each sweep."""
-    del environment
     small, large = _requests_of_approvals(10), _requests_of_approvals(40)
 
     for verb in ("create", "delete"):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 OPEN_FILES = Path("/proc/self/fd")
-MANY = 1_000 if os.environ.get("TORTURE") else 200
+MANY = 1_000 if os.environ.get("TORTURE") else 100
 
 
 def program(*steps: Any, name: str = "flow") -> Any:
