@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from continuations import ToolContext
 
 EFFECTS_VARIABLE = "TEST_EFFECTS"
@@ -91,3 +90,13 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def effects() -> list[dict[str, Any]]:
+    """Return every effect of a tool, in any process of this environment."""
+    return read_lines(Path(os.environ[EFFECTS_VARIABLE]))
+
+
+def names() -> list[str]:
+    """Return the effects as `"tool argument"`, in their order."""
+    return [f"{line['tool']} {line['what']}" for line in effects()]

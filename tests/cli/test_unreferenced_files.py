@@ -88,15 +88,20 @@ def test_attachments_of_older_versions_are_referenced() -> None:
     assert [] == unreferenced(store)
 
 
-async def test_nothing_is_found_if_an_object_cannot_be_read() -> None:
+def test_nothing_is_found_if_an_object_cannot_be_read() -> None:
     """The object may refer to each attachment."""
     store = MemoryStore()
     runner = a_run(store)
     add_lost(runner)
 
-    [key] = [each for each in await store.keys("runs/r1/in/", "", 9) if "/m-" in each]
-    await store.delete(key)
-    await store.create(key, b"damaged")
+    async def damage() -> None:
+        [key] = [
+            each for each in await store.keys("runs/r1/in/", "", 9) if "/m-" in each
+        ]
+        await store.delete(key)
+        await store.create(key, b"damaged")
+
+    asyncio.run(damage())
     assert [] == unreferenced(store)
 
 

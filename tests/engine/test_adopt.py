@@ -37,7 +37,6 @@ from tests.engine.agent_builders import tool_results
 
 if TYPE_CHECKING:
     from continuations.core.rows.run import Claim
-    from tests.run_environment import RunEnvironment
 
 
 @tool(approval=ApprovalPolicy(expires_after=timedelta(days=2)))
@@ -91,9 +90,7 @@ def clerk_results(runner: Runner) -> list[str]:
     return []
 
 
-def test_storeless_run_waits_in_the_store_and_goes_on(
-    environment: RunEnvironment,
-) -> None:
+def test_storeless_run_waits_in_the_store_and_goes_on() -> None:
     """Each kind of wait gets an id and an object of the new run, and keeps its rule."""
     # Given a run without a store that waits for four things in a sub-agent
     agent = make_boss(pay, grant, choose, job)
@@ -121,7 +118,7 @@ def test_storeless_run_waits_in_the_store_and_goes_on(
     runner.decide(waits["job"].id, Answer("job done"))
     assert isinstance(runner.resume("jane-1"), Finished)
     assert ["paid x", "granted x", "blue", "job done"] == clerk_results(runner)
-    effects = sorted(environment.effect_names())
+    effects = sorted(effect_log.names())
     assert ["choose x", "grant x", "job x", "pay x"] == effects
 
 
@@ -157,9 +154,7 @@ def test_ended_run_is_refused_because_nothing_is_paused_in_it() -> None:
         runner.adopt(started(make_boss(pay)), run_id="")
 
 
-def test_approved_call_that_was_not_started_waits_again(
-    environment: RunEnvironment,
-) -> None:
+def test_approved_call_that_was_not_started_waits_again() -> None:
     """An approval is valid in one run only."""
     agent = make_boss(pay)
     runner = Runner(agent, store="memory:")
@@ -171,10 +166,10 @@ def test_approved_call_that_was_not_started_waits_again(
     assert wait.note is not None
     assert "valid in one run only" in wait.note
     assert isinstance(runner.resume("jane-1"), Suspended)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     runner.decide(wait.id, Approve())
     assert isinstance(runner.resume("jane-1"), Finished)
-    assert ["pay x"] == environment.effect_names()
+    assert ["pay x"] == effect_log.names()
 
 
 def approved(source: Continuation) -> Continuation:
@@ -188,9 +183,7 @@ def approved(source: Continuation) -> Continuation:
 
 
 @pytest.mark.parametrize("kind", ["plain", "idempotent", "verified", "read_only"])
-def test_started_call_is_unknown_unless_it_only_reads(
-    environment: RunEnvironment, kind: str
-) -> None:
+def test_started_call_is_unknown_unless_it_only_reads(kind: str) -> None:
     """An idempotent call has another key in another run: it may happen twice."""
 
     def act(what: str) -> str:
@@ -214,14 +207,14 @@ def test_started_call_is_unknown_unless_it_only_reads(
 
     if kind == "read_only":
         assert isinstance(end, Finished)
-        assert ["act x", "act x"] == environment.effect_names()
+        assert ["act x", "act x"] == effect_log.names()
         return
     assert isinstance(outcome, Suspended)
     assert isinstance(end, Suspended)
     (wait,) = end.waits
     assert "unknown" == wait.kind
     assert wait.approve_after == source_claim(source).until
-    assert ["act x"] == environment.effect_names()
+    assert ["act x"] == effect_log.names()
 
 
 def did_not_happen(what: str) -> Approve:
@@ -341,7 +334,7 @@ def wire(what: str) -> str:
 
 @pytest.mark.parametrize("source_requester", [None, "jane"])
 def test_requester_of_an_adopted_run_is_the_one_of_adopt(
-    environment: RunEnvironment, source_requester: str | None
+    source_requester: str | None,
 ) -> None:
     """The requester of the source has not requested this run, and may decide it."""
     # Given bytes of a run without a store, with or without a requester
@@ -362,7 +355,7 @@ def test_requester_of_an_adopted_run_is_the_one_of_adopt(
     runner.decide(wait.id, Approve(by="jane"))
     runner.decide(wait.id, Approve(by="lee"))
     assert isinstance(runner.resume("adopted"), Finished)
-    assert ["wire x"] == environment.effect_names()
+    assert ["wire x"] == effect_log.names()
 
 
 def test_without_a_requester_the_adopted_wait_cannot_be_approved() -> None:
@@ -389,9 +382,7 @@ def test_without_a_requester_the_adopted_wait_cannot_be_approved() -> None:
     assert "lee" == runner.decide(named.waits[0].id, Approve(by="lee")).by
 
 
-def test_unknown_outcome_of_an_adopted_run_has_its_requester(
-    environment: RunEnvironment,
-) -> None:
+def test_unknown_outcome_of_an_adopted_run_has_its_requester() -> None:
     """The rule of a started call moves with the call, and names the new requester."""
     agent = make_boss(wire)
     old = Runner(agent, store="memory:")
@@ -414,7 +405,7 @@ def test_unknown_outcome_of_an_adopted_run_has_its_requester(
     deciding.decide(wait.id, Answer("sent", by="jane"))
     deciding.decide(wait.id, Answer("sent", by="kim"))
     assert isinstance(deciding.resume("adopted"), Finished)
-    assert ["wire x"] == environment.effect_names()
+    assert ["wire x"] == effect_log.names()
 
 
 @pytest.mark.parametrize("by", ["", "two\nlines", 7])

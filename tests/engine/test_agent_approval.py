@@ -30,7 +30,6 @@ from tests.scripts import call, scripted_model
 if TYPE_CHECKING:
     from continuations import Outcome
     from continuations.authoring.tool_waits import ToolWait
-    from tests.run_environment import RunEnvironment
 
 
 def make_tool(name: str = "pay", **options: Any) -> Tool[..., Any]:
@@ -59,7 +58,7 @@ def waiting_tools(outcome: Outcome) -> list[str]:
     return sorted(wait.tool for wait in outcome.waits)
 
 
-def test_tools_without_a_policy_ask(environment: RunEnvironment) -> None:
+def test_tools_without_a_policy_ask() -> None:
     """A function, a tool and a tool that says no; the last one runs at once."""
 
     def plain(cents: int) -> str:
@@ -74,11 +73,11 @@ def test_tools_without_a_policy_ask(environment: RunEnvironment) -> None:
     runner = Runner(make_boss(script, *tools, approval=True), store="memory:")
 
     assert ["pay", "plain"] == waiting_tools(runner.start("go", run_id="r"))
-    assert ["look 5"] == environment.effect_names()
+    assert ["look 5"] == effect_log.names()
     for wait in runner.waiting():
         runner.decide(wait.id, Approve(by="kim"))
     assert isinstance(runner.resume("r"), Finished)
-    assert ["look 5", "pay 5", "plain 5"] == sorted(environment.effect_names())
+    assert ["look 5", "pay 5", "plain 5"] == sorted(effect_log.names())
 
 
 def test_policy_of_a_tool_replaces_that_of_its_agent() -> None:
@@ -99,7 +98,7 @@ def test_policy_of_a_tool_replaces_that_of_its_agent() -> None:
     assert by_tool["pay"].deadline is None
 
 
-def test_tool_of_two_agents_asks_for_one_of_them(environment: RunEnvironment) -> None:
+def test_tool_of_two_agents_asks_for_one_of_them() -> None:
     """The agents share the tool; the policy of one does not reach the other."""
     pay = make_tool()
     script: Any = {"go": [[call("pay", cents=5)], "end"]}
@@ -109,13 +108,11 @@ def test_tool_of_two_agents_asks_for_one_of_them(environment: RunEnvironment) ->
     assert isinstance(Runner(asking, store="memory:").start("go"), Suspended)
     assert isinstance(Runner(free, store="memory:").start("go"), Finished)
     assert pay.approval is None
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 @pytest.mark.parametrize("inner", [None, True])
-def test_sub_agent_is_a_tool_and_has_its_own_policy(
-    environment: RunEnvironment, inner: bool | None
-) -> None:
+def test_sub_agent_is_a_tool_and_has_its_own_policy(inner: bool | None) -> None:
     """The call of the sub-agent asks. Its tools ask only if the sub-agent says so."""
     script: Any = {
         "go": [[call("clerk", input="A"), call("free", input="B")], "end"],
@@ -136,7 +133,7 @@ def test_sub_agent_is_a_tool_and_has_its_own_policy(
     assert isinstance(outcome, Suspended if inner else Finished)
     if inner:
         assert ["pay"] == waiting_tools(outcome)
-    assert ([] if inner else ["pay 5"]) == environment.effect_names()
+    assert ([] if inner else ["pay 5"]) == effect_log.names()
 
 
 def test_condition_of_an_agent_gets_the_arguments_of_each_tool() -> None:
@@ -156,9 +153,7 @@ def test_condition_of_an_agent_gets_the_arguments_of_each_tool() -> None:
     assert ["pay 4", "DENIED", "ANSWERED"] == [r.split(":")[0] for r in results]
 
 
-def test_call_that_was_admitted_before_is_asked_about(
-    environment: RunEnvironment,
-) -> None:
+def test_call_that_was_admitted_before_is_asked_about() -> None:
     """A deployment adds the policy while the call is ready: the call does not begin."""
     script: Any = {"go": [[call("pay", cents=5)], "end"]}
     store = MemoryStore()
@@ -172,14 +167,14 @@ def test_call_that_was_admitted_before_is_asked_about(
     before = Runner(make_boss(script, make_tool()), store=store)
     paused = before.start("go", run_id="r", should_pause=stop)
     assert isinstance(paused, Suspended)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     after = Runner(make_boss(script, make_tool(), approval=True), store=store)
 
     outcome = after.resume("r")
 
     assert isinstance(outcome, Suspended)
     assert ["pay"] == [wait.tool for wait in outcome.waits]
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 def test_answer_function_that_is_declared_later_belongs_to_the_tool() -> None:

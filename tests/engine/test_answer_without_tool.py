@@ -39,7 +39,6 @@ from tests.scripts import call
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.run_environment import RunEnvironment
 
 LATER = Answer("late")
 MAKE_WAIT: dict[str, Callable[[], ToolWait[Any]]] = {
@@ -108,7 +107,7 @@ class Office:
 
 @pytest.mark.parametrize("kind", MAKE_WAIT)
 def test_worker_without_the_tool_changes_nothing_and_keeps_the_answer(
-    environment: RunEnvironment, kind: str
+    kind: str,
 ) -> None:
     """It names the tool, and another worker runs the function once."""
     office = Office(kind)
@@ -127,12 +126,12 @@ def test_worker_without_the_tool_changes_nothing_and_keeps_the_answer(
     assert isinstance(office.complete.resume("r1"), Finished)
     answer = "late" if kind.startswith("deadline") else "yes"
     answer = "The time has come." if kind == "timer" else answer
-    assert [f"received {answer}"] == environment.effect_names()
+    assert [f"received {answer}"] == effect_log.names()
 
 
 @pytest.mark.parametrize("kind", ["answer", "timer"])
 def test_error_of_an_answered_call_names_only_what_an_operator_can_do(
-    environment: RunEnvironment, kind: str
+    kind: str,
 ) -> None:
     office = Office(kind)
     office.end_wait()
@@ -145,7 +144,7 @@ def test_error_of_an_answered_call_names_only_what_an_operator_can_do(
     office.reduced.cancel("r1", call=call_id, by="kim")
 
     assert isinstance(office.reduced.resume("r1"), Finished)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 @pytest.mark.parametrize("kind", MAKE_WAIT)
@@ -161,9 +160,7 @@ def test_drift_names_the_wait_of_a_call_without_its_tool(kind: str) -> None:
     ]
 
 
-def test_storeless_resume_without_the_tool_of_an_answered_call_raises(
-    environment: RunEnvironment,
-) -> None:
+def test_storeless_resume_without_the_tool_of_an_answered_call_raises() -> None:
     """Its text names what a caller without a store can do."""
     model = scripts.scripted_model({"go": [[call("receipt")], "end"]})
     complete = Agent("boss", tools=[make_receipt(MAKE_WAIT["answer"])], model=model)
@@ -179,11 +176,11 @@ def test_storeless_resume_without_the_tool_of_an_answered_call_raises(
     assert "reopen" not in str(refused.value)
     denied = resume(asked.continuation, reduced, answers={wait.id: Deny(by="kim")})
     assert isinstance(denied, Finished)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 def test_worker_that_ran_a_call_leaves_the_next_one_to_another_process(
-    environment: RunEnvironment, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """No error says that nothing was written, since a call ran and is stored."""
     store = EditableStore()
@@ -213,4 +210,4 @@ def test_worker_that_ran_a_call_leaves_the_next_one_to_another_process(
     with pytest.raises(AgentChanged, match="Nothing was written"):
         reduced.resume("r1")
     assert isinstance(complete.resume("r1"), Finished)
-    assert ["slow call", "pay 5 kim"] == environment.effect_names()
+    assert ["slow call", "pay 5 kim"] == effect_log.names()

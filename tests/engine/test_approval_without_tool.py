@@ -24,14 +24,13 @@ from continuations import (
 )
 from continuations.errors import AgentChanged
 from continuations_storage import MemoryStore
-from tests import scripts
+from tests import effect_log, scripts
 from tests.engine.agent_builders import should_pause_after
 from tests.engine.payment_agent import make_pay_tool, single_wait
 from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Wait
-    from tests.run_environment import RunEnvironment
 
 STOPPING = ApprovalPolicy(
     strict=True, on_denied="stop", valid_for=60, expires_after=60, on_expired="stop"
@@ -99,7 +98,7 @@ class Office:
 
 @pytest.mark.parametrize("agent_is_removed", [False, True])
 def test_worker_without_the_tool_or_agent_changes_nothing_and_keeps_the_approval(
-    environment: RunEnvironment, *, agent_is_removed: bool
+    *, agent_is_removed: bool
 ) -> None:
     """It names both, and another worker with the tool runs the call once."""
     office = Office(agent_is_removed=agent_is_removed)
@@ -119,12 +118,12 @@ def test_worker_without_the_tool_or_agent_changes_nothing_and_keeps_the_approval
     assert {"r1": AgentChanged} == {k: type(e) for k, e in swept.errors.items()}
     assert before == office.objects()
     assert isinstance(office.complete.resume("r1"), Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
 @pytest.mark.parametrize("agent_is_removed", [False, True])
 def test_operator_ends_an_approved_call_whose_tool_or_agent_is_gone(
-    environment: RunEnvironment, *, agent_is_removed: bool
+    *, agent_is_removed: bool
 ) -> None:
     """The error names the call; after the request, the old worker goes on."""
     office = Office(agent_is_removed=agent_is_removed)
@@ -137,12 +136,10 @@ def test_operator_ends_an_approved_call_whose_tool_or_agent_is_gone(
     office.reduced.cancel("r1", call=call_id, reason="The tool is gone.", by="kim")
 
     assert isinstance(office.reduced.resume("r1"), Finished)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_storeless_resume_without_the_tool_of_an_approved_call_raises(
-    environment: RunEnvironment,
-) -> None:
+def test_storeless_resume_without_the_tool_of_an_approved_call_raises() -> None:
     """The continuation and the approval can be used with the right code."""
     model = scripts.scripted_model({"go": [[call("pay", cents=5)], "end"]})
     complete = Agent("boss", tools=[make_pay_tool()], model=model)
@@ -154,12 +151,12 @@ def test_storeless_resume_without_the_tool_of_an_approved_call_raises(
 
     ended = resume(asked.continuation, complete, answers=answers)
     assert isinstance(ended, Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
 @pytest.mark.parametrize("agent_is_removed", [False, True])
 def test_denial_without_the_tool_does_not_stop_the_run_and_the_wait_says_so(
-    environment: RunEnvironment, *, agent_is_removed: bool
+    *, agent_is_removed: bool
 ) -> None:
     """A person who reads the note can cancel the run instead."""
     office = Office(agent_is_removed=agent_is_removed)
@@ -167,12 +164,12 @@ def test_denial_without_the_tool_does_not_stop_the_run_and_the_wait_says_so(
     office.reduced.decide(office.wait_again().id, Deny(reason="No."))
 
     assert isinstance(office.reduced.resume("r1"), Finished)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 @pytest.mark.parametrize("agent_is_removed", [False, True])
 def test_restored_strict_tool_is_approved_once_more_and_runs_once(
-    environment: RunEnvironment, *, agent_is_removed: bool
+    *, agent_is_removed: bool
 ) -> None:
     """The first approval was given without its description; the note says that."""
     office = Office(agent_is_removed=agent_is_removed)
@@ -185,4 +182,4 @@ def test_restored_strict_tool_is_approved_once_more_and_runs_once(
     assert wait.deadline
     office.complete.decide(wait.id, Approve(by="kim"))
     assert isinstance(office.complete.resume("r1"), Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()

@@ -17,6 +17,7 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.repair.integrity import check_integrity
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.engine.attachment_agents import (
     CHART,
     DEEP_SCRIPT,
@@ -44,9 +45,7 @@ def file_keys(store: MemoryStore, run_id: str = "r1") -> list[str]:
     return asyncio.run(store.keys(f"runs/{run_id}/x/", "", 1000))
 
 
-def test_a_model_sees_the_input_and_the_results_of_tools(
-    environment: RunEnvironment,
-) -> None:
+def test_a_model_sees_the_input_and_the_results_of_tools() -> None:
     """Also after a suspension, in a process that did not have the bytes."""
     store = MemoryStore()
     runner = Runner(three_deep(SCRIPT), store=store)
@@ -59,7 +58,7 @@ def test_a_model_sees_the_input_and_the_results_of_tools(
 
     assert isinstance(end, Finished)
     assert "I saw the photo, the chart, the report" == end.output
-    assert ["draw pie", "publish pie"] == environment.effect_names()
+    assert ["draw pie", "publish pie"] == effect_log.names()
     assert 3 == len(file_keys(store))
 
 
@@ -151,7 +150,7 @@ def test_an_input_that_is_too_large_starts_nothing(
 
 
 def test_the_limit_counts_all_attachments_of_the_run(
-    environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A result that would exceed it becomes an error text, and the run goes on."""
     monkeypatch.setattr(attachments, "MAX_RUN_BYTES", 40)
@@ -162,7 +161,7 @@ def test_the_limit_counts_all_attachments_of_the_run(
     assert "I saw the photo" == end.output
     result = end.continuation.root.messages[2]["content"]
     assert result.startswith("ERROR: the tool ran, but its result cannot be stored")
-    assert ["draw pie"] == environment.effect_names()
+    assert ["draw pie"] == effect_log.names()
     assert 1 == len(file_keys(store))
 
 

@@ -111,9 +111,7 @@ def assert_failed(outcome: object) -> Failed:
     return outcome
 
 
-def test_a_budget_that_is_not_used_up_changes_nothing(
-    environment: RunEnvironment,
-) -> None:
+def test_a_budget_that_is_not_used_up_changes_nothing() -> None:
     """A run that stays below its limits finishes as without a budget."""
 
     script: Script = {"go": [[call("act", what="1")], "end"]}
@@ -122,7 +120,7 @@ def test_a_budget_that_is_not_used_up_changes_nothing(
     outcome = runner.start("go", budget=Budget(requests=2, tokens=101))
 
     assert isinstance(outcome, Finished)
-    assert ["act 1"] == environment.effect_names()
+    assert ["act 1"] == effect_log.names()
 
 
 def test_budget_is_kept_with_the_run_over_processes(
@@ -144,9 +142,7 @@ def test_budget_is_kept_with_the_run_over_processes(
     assert (["pay x"], ["go 0"]) == (environment.effect_names(), environment.turns())
 
 
-def test_open_waits_are_closed_when_the_budget_ends_the_run(
-    environment: RunEnvironment,
-) -> None:
+def test_open_waits_are_closed_when_the_budget_ends_the_run() -> None:
     """A late approval raises `Cancelled`, and its call does not run."""
     store = MemoryStore()
     notified: list[str] = []
@@ -161,7 +157,7 @@ def test_open_waits_are_closed_when_the_budget_ends_the_run(
         with pytest.raises(Cancelled):
             runner.decide(wait_id, Approve(by="kim"))
     runner.sweep()
-    assert not {"pay x"} & set(environment.effect_names())
+    assert not {"pay x"} & set(effect_log.names())
     assert [] == asyncio.run(store.keys(layout.MARKERS_PREFIX))
 
 
@@ -192,9 +188,7 @@ def test_run_over_budget_recovers_from_a_crash_at_every_operation(
         assert len(environment.turns()) <= 7, point
 
 
-def test_no_call_begins_after_the_budget_is_used_up(
-    environment: RunEnvironment,
-) -> None:
+def test_no_call_begins_after_the_budget_is_used_up() -> None:
     """One sub-agent has no turn left; the reply of the other one comes after that."""
     store = MemoryStore()
 
@@ -232,10 +226,10 @@ def test_no_call_begins_after_the_budget_is_used_up(
     outcome = runner.start("go", run_id="r1", budget=Budget(requests=2))
 
     assert "budget" == assert_failed(outcome).error.code
-    assert ["act early"] == environment.effect_names()
+    assert ["act early"] == effect_log.names()
 
 
-def test_budget_holds_without_a_store(environment: RunEnvironment) -> None:
+def test_budget_holds_without_a_store() -> None:
     """The continuation carries the budget."""
 
     agent = make_boss({"go": SCRIPT["A"]})
@@ -246,7 +240,7 @@ def test_budget_holds_without_a_store(environment: RunEnvironment) -> None:
     ended = resume(data, agent, answers={outcome.waits[0].id: Approve()})
 
     assert "budget" == assert_failed(ended).error.code
-    assert ["pay x"] == environment.effect_names()
+    assert ["pay x"] == effect_log.names()
 
 
 INVALID_BUDGETS: list[Any] = [

@@ -150,7 +150,7 @@ def is_claim_over(runner: Runner) -> bool:
     return claim is None or claim.until < SystemClock().now()
 
 
-def test_claim_works_without_a_store_time(environment: RunEnvironment) -> None:
+def test_claim_works_without_a_store_time() -> None:
     """The worker's clock decides, and the end of the claim is exact."""
     clock = ManualClock()
     script: Script = {"go": [[call("peek")], "end"]}
@@ -172,12 +172,10 @@ def test_claim_works_without_a_store_time(environment: RunEnvironment) -> None:
 
     [error] = busy
     assert ("r", 30) == (error.run_id, (error.until - clock.now()).total_seconds())
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
-def test_claim_is_renewed_before_a_call_begins_late(
-    environment: RunEnvironment,
-) -> None:
+def test_claim_is_renewed_before_a_call_begins_late() -> None:
     """If too little of the claim is left for a call, it is renewed first."""
     clock = ManualClock()
     script: Script = {"go": [*([call("late", n=n)] for n in range(3)), "end"]}
@@ -197,4 +195,4 @@ def test_claim_is_renewed_before_a_call_begins_late(
     ).start("go", run_id="r")
 
     assert isinstance(outcome, Finished)
-    assert ["late True"] * 3 == environment.effect_names()
+    assert ["late True"] * 3 == effect_log.names()

@@ -21,6 +21,7 @@ from continuations import (
 from continuations.events import Compacted, MessageAdded
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.compacted_agents import PADDING, last_step, pay, step, steps, worker
 from tests.engine.test_compaction import empty_summary, short_summary
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from continuations import Outcome
     from continuations.models.interface import ModelRequest
     from continuations.threads import Thread, Ticket
-    from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.usefixtures("environment")
 
@@ -45,9 +45,7 @@ def approved(runner: Runner, outcome: Outcome) -> Outcome:
     return runner.resume("r")
 
 
-def test_approval_after_a_compaction_runs_with_its_edit(
-    environment: RunEnvironment,
-) -> None:
+def test_approval_after_a_compaction_runs_with_its_edit() -> None:
     """The call is found by our ids, wherever its message stands."""
     runner = Runner(worker(steps(8, ("pay", {"cents": 5}))), store=MemoryStore())
     outcome = runner.start("go", run_id="r")
@@ -58,7 +56,7 @@ def test_approval_after_a_compaction_runs_with_its_edit(
     outcome = runner.resume("r")
 
     assert isinstance(outcome, Finished)
-    assert "pay 4" in environment.effect_names()
+    assert "pay 4" in effect_log.names()
     results = [
         str(each["content"])
         for each in outcome.continuation.root.messages
@@ -208,7 +206,7 @@ def test_reply_above_hard_is_failed_and_the_thread_goes_on() -> None:
     assert again.output.startswith("You said and now?")
 
 
-def test_approval_in_a_shortened_thread(environment: RunEnvironment) -> None:
+def test_approval_in_a_shortened_thread() -> None:
     """A message that waits has its reply after the decision, and one payment."""
     runner = chat(MemoryStore())
     thread = runner.thread("chat", key="k")
@@ -221,7 +219,7 @@ def test_approval_in_a_shortened_thread(environment: RunEnvironment) -> None:
 
     reply = held.reply()
     assert isinstance(reply, Replied)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 def test_message_costs_the_same_requests_after_compactions() -> None:

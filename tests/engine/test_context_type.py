@@ -26,7 +26,6 @@ from tests.engine.payment_agent import ONE_PAY_SCRIPT, single_wait, start_and_ge
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 
@@ -52,9 +51,7 @@ def _versions(runner: Runner) -> int:
 
 
 @pytest.mark.parametrize("declared_by", ["agent", "runner"])
-def test_resume_without_the_context_uses_up_no_approval(
-    environment: RunEnvironment, declared_by: str
-) -> None:
+def test_resume_without_the_context_uses_up_no_approval(declared_by: str) -> None:
     of_agent = {"context_type": Account} if declared_by == "agent" else {}
     of_runner: dict[str, Any] = {} if of_agent else {"context_type": Account}
     agent = make_boss(ONE_PAY_SCRIPT, pay, **of_agent)
@@ -68,9 +65,9 @@ def test_resume_without_the_context_uses_up_no_approval(
 
     # Then nothing was written, and the approval still counts
     assert before == _versions(runner)
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
     assert isinstance(runner.resume("r1", context=KIM), Finished)
-    assert ["pay kim"] == environment.effect_names()
+    assert ["pay kim"] == effect_log.names()
 
 
 def test_context_of_a_sub_agent_is_checked_at_the_start() -> None:

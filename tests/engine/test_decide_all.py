@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,13 +25,11 @@ from continuations.errors import (
 from continuations.results import Decision
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, on, refused
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.test_grants import make_pay, make_runner
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 SCRIPT: Any = {"go": [[call("pay", cents=n) for n in (1, 2, 3)], "end"]}
 
@@ -53,7 +51,7 @@ def _refusing_a_decision(good: MemoryStore) -> FaultyStore:
     return FaultyStore(good, on("create", refused(), prefix="runs/r/in/"))
 
 
-def test_each_decision_counts_on_its_own(environment: RunEnvironment) -> None:
+def test_each_decision_counts_on_its_own() -> None:
     runner, (one, two, three) = start()
 
     results = runner.decide_all(
@@ -64,7 +62,7 @@ def test_each_decision_counts_on_its_own(environment: RunEnvironment) -> None:
     kinds = [each.kind for each in results.values() if isinstance(each, Decision)]
     assert ["approve", "deny", "approve"] == kinds
     assert isinstance(runner.resume("r"), Finished)
-    assert ["pay 1", "pay 3"] == sorted(environment.effect_names())
+    assert ["pay 1", "pay 3"] == sorted(effect_log.names())
 
 
 def test_a_failure_is_the_result_of_its_wait_alone() -> None:

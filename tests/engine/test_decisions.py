@@ -20,7 +20,7 @@ from continuations import (
 )
 from continuations.errors import AlreadyDecided, Cancelled, WaitExpired
 from continuations_storage import MemoryStore
-from tests import scripts
+from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import (
@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 # Denial -----------------------------------------------------------------------
 
 
-def test_a_denial_is_a_message_and_the_agent_goes_on(
-    environment: RunEnvironment,
-) -> None:
+def test_a_denial_is_a_message_and_the_agent_goes_on() -> None:
     """The model reads the reason, in a message that differs from an error."""
     runner = make_payment_runner()
     runner.decide(
@@ -54,7 +52,7 @@ def test_a_denial_is_a_message_and_the_agent_goes_on(
     assert isinstance(outcome, Finished)
     expected = "DENIED: a person refused this call. It was not executed."
     assert [f"{expected} Reason: Too expensive."] == root_tool_results(outcome)
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
 @pytest.mark.parametrize("max_turns", [100, 1])
@@ -80,9 +78,7 @@ def test_a_denial_can_stop_the_run(environment: RunEnvironment, max_turns: int) 
 # Deadlines --------------------------------------------------------------------
 
 
-def test_late_approval_is_rejected_and_the_run_continues(
-    environment: RunEnvironment,
-) -> None:
+def test_late_approval_is_rejected_and_the_run_continues() -> None:
     """Expiry is a decision of its own, and the model reads it as such."""
     clock = ManualClock()
     runner = make_payment_runner(ApprovalPolicy(expires_after=60), clock=clock)
@@ -98,7 +94,7 @@ def test_late_approval_is_rejected_and_the_run_continues(
     # Then the call did not run, and later deciders get the same error
     assert isinstance(outcome, Finished)
     assert root_tool_results(outcome)[0].startswith("EXPIRED:")
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
     with pytest.raises(WaitExpired):
         runner.decide(wait.id, Approve())
     with pytest.raises(WaitExpired):
@@ -106,7 +102,7 @@ def test_late_approval_is_rejected_and_the_run_continues(
     assert [] == list(runner.waiting())
 
 
-def test_approval_before_the_deadline_runs_later(environment: RunEnvironment) -> None:
+def test_approval_before_the_deadline_runs_later() -> None:
     """The deadline limits the decision, not the execution."""
     clock = ManualClock()
     runner = make_payment_runner(ApprovalPolicy(expires_after=60), clock=clock)
@@ -118,7 +114,7 @@ def test_approval_before_the_deadline_runs_later(environment: RunEnvironment) ->
     outcome = runner.resume("r1")
 
     assert isinstance(outcome, Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
 @pytest.mark.parametrize("max_turns", [100, 1])
@@ -137,7 +133,7 @@ def test_expiry_can_stop_the_run(max_turns: int) -> None:
     assert "expired" == outcome.error.code
 
 
-def test_without_a_deadline_a_wait_lasts(environment: RunEnvironment) -> None:
+def test_without_a_deadline_a_wait_lasts() -> None:
     """There is no hidden limit."""
     clock = ManualClock()
     runner = make_payment_runner(clock=clock)
@@ -147,12 +143,10 @@ def test_without_a_deadline_a_wait_lasts(environment: RunEnvironment) -> None:
 
     runner.decide(wait.id, Approve())
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
-def test_approval_older_than_valid_for_opens_a_new_wait(
-    environment: RunEnvironment,
-) -> None:
+def test_approval_older_than_valid_for_opens_a_new_wait() -> None:
     """The new wait has a new id, and its note gives the reason."""
     clock = ManualClock()
     runner = make_payment_runner(ApprovalPolicy(valid_for=60), clock=clock)
@@ -164,8 +158,8 @@ def test_approval_older_than_valid_for_opens_a_new_wait(
     again = single_wait(runner.resume("r1"))
 
     # Then nothing ran, and only a new wait is open
-    assert (wait.id, []) != (again.id, environment.effects())
-    assert [] == environment.effects()
+    assert (wait.id, []) != (again.id, effect_log.effects())
+    assert [] == effect_log.effects()
     assert "valid until 2026-01-01 00:01:00 UTC" in str(again.note)
     assert [again.id] == [summary.id for summary in runner.waiting()]
     with pytest.raises(AlreadyDecided):
@@ -174,7 +168,7 @@ def test_approval_older_than_valid_for_opens_a_new_wait(
     # When the new one is approved in time
     runner.decide(again.id, Approve())
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
 def test_decided_wait_is_not_shown_as_open() -> None:
@@ -193,7 +187,7 @@ def test_decided_wait_is_not_shown_as_open() -> None:
 # Cancelling -------------------------------------------------------------------
 
 
-def test_cancelling_closes_every_wait_in_the_tree(environment: RunEnvironment) -> None:
+def test_cancelling_closes_every_wait_in_the_tree() -> None:
     """Cancelling is idempotent, keeps finished results and rejects late decisions."""
     pay = make_pay_tool()
     script: Script = {
@@ -225,7 +219,7 @@ def test_cancelling_closes_every_wait_in_the_tree(environment: RunEnvironment) -
     ended = runner.resume("r1")
     assert isinstance(ended, Failed)
     assert ("cancelled", "Enough.") == (ended.error.code, ended.error.message)
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
     with pytest.raises(Cancelled):
         runner.decide(outcome.waits[1].id, Approve())
     with pytest.raises(AlreadyDecided):

@@ -41,7 +41,6 @@ from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Outcome
-    from tests.run_environment import RunEnvironment
 
 DENIED = "DENIED: a rule refused"
 
@@ -99,22 +98,20 @@ def check_denied(outcome: Outcome, *, last: int = -1) -> None:
     assert list(root_tool_results(outcome))[last].startswith(DENIED)
 
 
-def test_rule_denies_edited_arguments(environment: RunEnvironment) -> None:
+def test_rule_denies_edited_arguments() -> None:
     """The rule is asked about the arguments that would run."""
     shop = Shop(5)
 
     shop.runner().decide(shop.start().id, Approve(arguments={"cents": 500}, by="kim"))
 
     check_denied(shop.runner().resume("r"))
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     lines = {(line.verdict, line.by, line.rule) for line in shop.runner().audit("r")}
     assert {("approve", "kim", None), ("deny", None, "limits")} == lines
 
 
 @pytest.mark.parametrize("votes", [1, 2])
-def test_rule_that_denies_since_the_approval_counts(
-    environment: RunEnvironment, votes: int
-) -> None:
+def test_rule_that_denies_since_the_approval_counts(votes: int) -> None:
     """The rule is asked again before the begin, also after several votes."""
     shop = Shop(5, votes=votes)
     wait = shop.start()
@@ -127,10 +124,10 @@ def test_rule_that_denies_since_the_approval_counts(
 
     check_denied(shop.runner().resume("r"))
 
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_rule_may_stop_the_run_before_the_begin(environment: RunEnvironment) -> None:
+def test_rule_may_stop_the_run_before_the_begin() -> None:
     """`on_denied="stop"` holds for a denial before the begin, too."""
     shop = Shop(5, on_denied="stop")
     shop.runner().decide(shop.start().id, Approve(arguments={"cents": 500}, by="kim"))
@@ -139,10 +136,10 @@ def test_rule_may_stop_the_run_before_the_begin(environment: RunEnvironment) -> 
 
     assert isinstance(outcome, Failed)
     assert "denied" == outcome.error.code
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_rule_denies_a_call_that_a_grant_approved(environment: RunEnvironment) -> None:
+def test_rule_denies_a_call_that_a_grant_approved() -> None:
     """The process that examined the call paused before it began."""
     shop = Shop(5, 6)
     remember = Grant("pay")
@@ -153,17 +150,15 @@ def test_rule_denies_a_call_that_a_grant_approved(environment: RunEnvironment) -
         calls = shop.runner().look("r").run_state.calls.values()
         if any(each.grant is not None for each in calls):
             break
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
     shop.rule.limit = 5
 
     check_denied(shop.runner().resume("r"))
 
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_rule_denies_an_unknown_outcome_that_a_person_lets_run(
-    environment: RunEnvironment,
-) -> None:
+def test_rule_denies_an_unknown_outcome_that_a_person_lets_run() -> None:
     """A person says that the call did not happen, and the rule denies its repeat."""
     shop = Shop(5)
     shop.runner().decide(shop.start().id, Approve(by="kim"))
@@ -177,12 +172,10 @@ def test_rule_denies_an_unknown_outcome_that_a_person_lets_run(
     check_denied(outcome)
     assert isinstance(outcome, Finished)
     assert "started before" in next(iter(root_tool_results(outcome)))
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_rule_denies_the_repeat_of_an_idempotent_call(
-    environment: RunEnvironment,
-) -> None:
+def test_rule_denies_the_repeat_of_an_idempotent_call() -> None:
     """A repeat after a crash is a begin."""
     shop = Shop(5, repeatable=True)
     shop.runner().decide(shop.start().id, Approve(by="kim"))
@@ -194,12 +187,10 @@ def test_rule_denies_the_repeat_of_an_idempotent_call(
 
     check_denied(shop.runner().resume("r"))
 
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_rule_denies_what_is_doubtful_in_a_fork(
-    environment: RunEnvironment,
-) -> None:
+def test_rule_denies_what_is_doubtful_in_a_fork() -> None:
     """The call that the model makes again is denied at once; no person is asked."""
     shop = Shop(5, 500)
     shop.runner().decide(shop.start().id, Approve(by="kim"))
@@ -210,10 +201,10 @@ def test_rule_denies_what_is_doubtful_in_a_fork(
 
     check_denied(shop.runner().resume("f"))
 
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_rule_denies_after_a_repair(environment: RunEnvironment) -> None:
+def test_rule_denies_after_a_repair() -> None:
     """Versions were lost, so each call asks a person, and a denied one does not."""
     shop = Shop(5)
     shop.start()
@@ -224,7 +215,7 @@ def test_rule_denies_after_a_repair(environment: RunEnvironment) -> None:
 
     check_denied(shop.runner().resume("r"))
 
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 async def lose_newest_version(shop: Shop) -> None:
@@ -238,7 +229,7 @@ async def lose_newest_version(shop: Shop) -> None:
     await doctor.repair(objects, "r", now=now, new_ulid=lambda: ids.new_ulid(now))
 
 
-def test_rule_denies_an_edit_without_a_store(environment: RunEnvironment) -> None:
+def test_rule_denies_an_edit_without_a_store() -> None:
     """`resume` with answers is a begin like every other one."""
     shop = Shop(5)
     outcome = run(shop.agent, "go")
@@ -248,12 +239,10 @@ def test_rule_denies_an_edit_without_a_store(environment: RunEnvironment) -> Non
     end = resume(data, shop.agent, answers={single_wait(outcome).id: edited})
 
     check_denied(end)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_denial_that_is_not_recorded_keeps_the_call_from_running(
-    environment: RunEnvironment,
-) -> None:
+def test_denial_that_is_not_recorded_keeps_the_call_from_running() -> None:
     """A person is asked, and the rule is asked again after each approval."""
     shop = Shop(5)
     shop.runner().decide(shop.start().id, Approve(arguments={"cents": 500}, by="kim"))
@@ -266,12 +255,10 @@ def test_denial_that_is_not_recorded_keeps_the_call_from_running(
     assert "A rule denies this call" in (again.note or "")
     shop.runner().decide(again.id, Approve(by="kim"))
     check_denied(shop.runner().resume("r"))
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_drift_names_a_call_that_the_rule_denies_now(
-    environment: RunEnvironment,
-) -> None:
+def test_drift_names_a_call_that_the_rule_denies_now() -> None:
     """Nothing is recorded: `drift` only reads."""
     shop = Shop(5)
     shop.runner().decide(shop.start().id, Approve(by="kim"))
@@ -286,4 +273,4 @@ def test_drift_names_a_call_that_the_rule_denies_now(
         (each.verdict, each.change, each.text) for each in row.why
     ]
     assert ["approve"] == [line.verdict for line in shop.runner().audit("r")]
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()

@@ -22,13 +22,10 @@ from tests.engine.payment_agent import (
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 
-def test_edited_arguments_run_and_are_reported_to_the_model(
-    environment: RunEnvironment,
-) -> None:
+def test_edited_arguments_run_and_are_reported_to_the_model() -> None:
     """The original arguments stay in the call and in the assistant's message."""
     runner = make_payment_runner()
     wait = start_and_get_wait(runner)
@@ -37,7 +34,7 @@ def test_edited_arguments_run_and_are_reported_to_the_model(
     runner.decide(wait.id, Approve(arguments={"cents": 3, "to": "jo"}))
     outcome = runner.resume("r1")
 
-    assert ["pay 3 jo"] == environment.effect_names()
+    assert ["pay 3 jo"] == effect_log.names()
     [said] = root_tool_results(outcome)
     assert "The person who approved this call changed its arguments." in said
     assert '{"cents":3,"to":"jo"}' in said
@@ -63,7 +60,7 @@ def test_edits_that_the_schema_refuses_are_not_recorded(edit: Any) -> None:
     runner.decide(wait.id, Approve())
 
 
-def test_an_empty_edit_is_an_edit(environment: RunEnvironment) -> None:
+def test_an_empty_edit_is_an_edit() -> None:
     """`{}` is a valid edit if every argument has a default."""
 
     @tool(approval=True)
@@ -76,13 +73,11 @@ def test_an_empty_edit_is_an_edit(environment: RunEnvironment) -> None:
     runner.decide(start_and_get_wait(runner).id, Approve(arguments={}))
     outcome = runner.resume("r1")
 
-    assert ["pay 1"] == environment.effect_names()
+    assert ["pay 1"] == effect_log.names()
     assert "changed its arguments" in root_tool_results(outcome)[0]
 
 
-def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
-    environment: RunEnvironment,
-) -> None:
+def test_an_edit_that_the_tool_refuses_opens_a_new_wait() -> None:
     """A rule that no schema can express is checked on resume; nothing runs."""
     from pydantic import AfterValidator  # noqa: PLC0415 - only here
 
@@ -106,7 +101,7 @@ def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
     again = single_wait(runner.resume("r1"))
 
     # Then nothing ran, and a new wait shows the original
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
     assert again.id != wait.id
     assert {"cents": 4} == again.arguments
     assert "odd" in str(again.note)
@@ -114,7 +109,7 @@ def test_an_edit_that_the_tool_refuses_opens_a_new_wait(
     # When that one is approved
     runner.decide(again.id, Approve(arguments={"cents": 6}))
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 6"] == environment.effect_names()
+    assert ["pay 6"] == effect_log.names()
 
 
 class Order(BaseModel):
@@ -124,9 +119,7 @@ class Order(BaseModel):
     target: str = "kim"
 
 
-def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait(
-    environment: RunEnvironment,
-) -> None:
+def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait() -> None:
     """Values that neither the edit nor the schema showed never run."""
     made = count(1)
 
@@ -160,7 +153,7 @@ def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait(
 
         # Then nothing runs, and a new wait shows what the tool would run with
         assert isinstance(outcome, Suspended)
-        assert [] == environment.effect_names()
+        assert [] == effect_log.names()
         [again] = outcome.waits
         assert again.id != wait.id
         note = again.note or ""
@@ -173,12 +166,10 @@ def test_values_that_the_tool_adds_to_an_edit_open_a_new_wait(
 
     runner.decide(wait.id, Approve(arguments=whole))
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 3 2 jo hers"] == environment.effect_names()
+    assert ["pay 3 2 jo hers"] == effect_log.names()
 
 
-def test_defaults_that_the_wait_shows_are_part_of_the_edit(
-    environment: RunEnvironment,
-) -> None:
+def test_defaults_that_the_wait_shows_are_part_of_the_edit() -> None:
     """Defaults in the schema were shown to the person who edits."""
 
     @tool(approval=True)
@@ -195,5 +186,5 @@ def test_defaults_that_the_wait_shows_are_part_of_the_edit(
     runner.decide(wait.id, Approve(arguments={"cents": 3}))
     outcome = runner.resume("r1")
 
-    assert ["pay 3 EUR"] == environment.effect_names()
+    assert ["pay 3 EUR"] == effect_log.names()
     assert '{"cents":3,"currency":"EUR"}' in root_tool_results(outcome)[0]

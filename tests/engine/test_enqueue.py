@@ -11,7 +11,7 @@ import pytest
 from continuations import Finished, Runner, Suspended
 from continuations.errors import RunBusy, RunExists
 from continuations_storage import MemoryStore
-from tests import sample_app, scripts
+from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.scripts import call
@@ -58,17 +58,15 @@ def test_another_process_sweeps_an_enqueued_run(environment: RunEnvironment) -> 
     assert ["act 1"] == environment.effect_names()
 
 
-def test_resume_works_on_an_enqueued_run(environment: RunEnvironment) -> None:
+def test_resume_works_on_an_enqueued_run() -> None:
     runner = make_runner(MemoryStore())
     runner.start("go", run_id="r1", work=False)
 
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["act 1"] == environment.effect_names()
+    assert ["act 1"] == effect_log.names()
 
 
-def test_repeated_enqueue_writes_nothing_and_returns_the_outcome(
-    environment: RunEnvironment,
-) -> None:
+def test_repeated_enqueue_writes_nothing_and_returns_the_outcome() -> None:
     """A job that is delivered twice is one run."""
     store = MemoryStore()
     runner = make_runner(store)
@@ -83,7 +81,7 @@ def test_repeated_enqueue_writes_nothing_and_returns_the_outcome(
     assert (True, before) == (again.paused, all_keys(store))
     runner.resume("r1")
     assert isinstance(runner.start("go", run_id="r1", work=False), Finished)
-    assert ["act 1"] == environment.effect_names()
+    assert ["act 1"] == effect_log.names()
 
 
 async def test_enqueue_of_a_run_that_another_process_works_on_is_busy() -> None:

@@ -38,7 +38,6 @@ from tests.scripts import call
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tests.run_environment import RunEnvironment
 
 PAY: Any = {"go": [[call("pay", cents=5)], "end"]}
 ASK: Any = {"go": [[call("color")], "end"]}
@@ -95,9 +94,7 @@ class Office:
         return asyncio.run(self.store.keys(layout.MARKERS_PREFIX))
 
 
-def test_escalation_asks_other_approvers_under_the_same_id(
-    environment: RunEnvironment,
-) -> None:
+def test_escalation_asks_other_approvers_under_the_same_id() -> None:
     """After the deadline only the next approvers decide, and earlier votes are void."""
     office = Office(
         PAY,
@@ -126,7 +123,7 @@ def test_escalation_asks_other_approvers_under_the_same_id(
         office.runner.decide(wait.id, Approve(by="lee"))
     assert isinstance(office.runner.decide(wait.id, Approve(by="kim")), Decision)
     assert isinstance(office.runner.resume("r"), Finished)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
     assert [] == office.marker_keys()
 
 
@@ -147,7 +144,7 @@ def test_worklist_has_the_approvers_and_the_deadline_of_after_the_escalation() -
     assert not row.expired
 
 
-def test_second_deadline_expires_the_wait(environment: RunEnvironment) -> None:
+def test_second_deadline_expires_the_wait() -> None:
     """There is one step: after the new deadline the call is refused."""
     policy = make_pay(within=DAY, on_deadline=escalate(to=["cfo"], within=HOUR))
     office = Office(PAY, policy)
@@ -159,7 +156,7 @@ def test_second_deadline_expires_the_wait(environment: RunEnvironment) -> None:
     with pytest.raises(WaitExpired):
         office.runner.decide(wait.id, Approve(by="cfo"))
     assert isinstance(office.runner.resume("r"), Finished)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     assert [] == office.marker_keys()
 
 
@@ -185,9 +182,7 @@ def test_escalation_of_a_question() -> None:
         (None, "EXPIRED"),
     ],
 )
-def test_deadline_of_an_approval_has_a_consequence(
-    environment: RunEnvironment, action: Any, result: str
-) -> None:
+def test_deadline_of_an_approval_has_a_consequence(action: Any, result: str) -> None:
     """The deadline answers or denies, and never lets the call run."""
     office = Office(PAY, make_pay(within=DAY, on_deadline=action))
     office.start()
@@ -197,7 +192,7 @@ def test_deadline_of_an_approval_has_a_consequence(
 
     [text] = root_tool_results(end)
     assert result.lower() in text.lower()
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 def test_older_names_of_the_options_still_work() -> None:
@@ -269,9 +264,7 @@ def test_reminder_tells_the_approvers_and_votes_of_now() -> None:
     ]
 
 
-def test_vote_that_meets_an_expiry_leaves_a_marker(
-    environment: RunEnvironment,
-) -> None:
+def test_vote_that_meets_an_expiry_leaves_a_marker() -> None:
     """The voter records the expiry of a sweep that died; a later sweep ends the run."""
     pay = make_pay(approvers=["kim", "lee"], votes=2, within=DAY)
     office = Office(PAY, pay)
@@ -301,4 +294,4 @@ def test_vote_that_meets_an_expiry_leaves_a_marker(
     assert {} == office.runner.sweep().errors
     assert "finished" == office.runner.look("r").status
     assert [] == remaining_keys(office.store)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()

@@ -114,9 +114,7 @@ FAILING_CALLS: dict[str, tuple[Sequence[Any], str]] = {
 
 
 @pytest.mark.parametrize("what", FAILING_CALLS)
-def test_failing_call_gets_an_error_result_and_siblings_run(
-    environment: RunEnvironment, what: str
-) -> None:
+def test_failing_call_gets_an_error_result_and_siblings_run(what: str) -> None:
     """Only the failing one of three calls gets an error, in its own place."""
     failing_call, expected = FAILING_CALLS[what]
     script: Script = {
@@ -136,7 +134,7 @@ def test_failing_call_gets_an_error_result_and_siblings_run(
     assert ("fine 1", "fine 2") == (first, last)
     assert middle.startswith("ERROR"), middle
     assert expected in middle
-    assert ["fine 1", "fine 2"] == sorted(environment.effect_names())
+    assert ["fine 1", "fine 2"] == sorted(effect_log.names())
 
     # And the model's message is sent back unchanged
     asked = outcome.continuation.root.messages[2]["tool_calls"][1]["function"]

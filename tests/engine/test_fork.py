@@ -32,6 +32,7 @@ from continuations.errors import (
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.past_agents import (
@@ -86,9 +87,7 @@ def answers_of(runner: Runner, run: str) -> list[str]:
 # What a fork asks about -----------------------------------------------------------
 
 
-def test_ended_run_goes_on_from_a_wait_with_another_decision(
-    environment: RunEnvironment,
-) -> None:
+def test_ended_run_goes_on_from_a_wait_with_another_decision() -> None:
     """The approved payment of the first run is denied in the fork, and not made."""
     runner = finished_run()
     before = runner.look(RUN_ID)
@@ -105,7 +104,7 @@ def test_ended_run_goes_on_from_a_wait_with_another_decision(
     assert "fork" == fork
     # The source did not change, and nothing ran yet
     assert before == runner.look(RUN_ID)
-    assert PAID == sorted(environment.effect_names())
+    assert PAID == sorted(effect_log.names())
     # The decision is recorded for a new wait of the fork
     (line,) = runner.audit("fork", past=False)
     assert ("deny", "lee", "python") == (line.verdict, line.by, line.door)
@@ -120,10 +119,10 @@ def test_ended_run_goes_on_from_a_wait_with_another_decision(
     )
     assert again.note is not None
     assert "after that version" in again.note
-    assert PAID == sorted(environment.effect_names())
+    assert PAID == sorted(effect_log.names())
     runner.decide(again.id, Approve(by="lee"))
     assert isinstance(runner.resume("fork"), Finished)
-    assert sorted([*PAID, "mail second"]) == sorted(environment.effect_names())
+    assert sorted([*PAID, "mail second"]) == sorted(effect_log.names())
     assert any(text.startswith("DENIED") for text in answers_of(runner, "fork"))
 
 
@@ -158,7 +157,7 @@ def test_fork_without_a_decision_waits_under_a_new_id_with_its_full_time() -> No
     ("name", "kind"), [("mail", "unknown"), ("book", "unknown"), ("read", None)]
 )
 def test_started_call_is_unknown_unless_it_only_reads(
-    environment: RunEnvironment, name: str, kind: str | None
+    name: str, kind: str | None
 ) -> None:
     """An idempotent call has another key in another run: it may happen twice."""
     script = {**SCRIPT, "C": [[call(name, what="x")], "clerk done"]}
@@ -171,20 +170,18 @@ def test_started_call_is_unknown_unless_it_only_reads(
 
     if kind is None:
         assert isinstance(outcome, Finished)
-        assert ["read x", "read x"] == environment.effect_names()
+        assert ["read x", "read x"] == effect_log.names()
         return
     assert isinstance(outcome, Suspended)
     (wait,) = outcome.waits
     assert (kind, name) == (wait.kind, wait.tool)
-    assert [f"{name} x"] == environment.effect_names()
+    assert [f"{name} x"] == effect_log.names()
     runner.decide(wait.id, Answer("it happened", by="kim"))
     assert isinstance(runner.resume("fork"), Finished)
-    assert [f"{name} x"] == environment.effect_names()
+    assert [f"{name} x"] == effect_log.names()
 
 
-def test_call_that_a_later_version_made_is_asked_about(
-    environment: RunEnvironment,
-) -> None:
+def test_call_that_a_later_version_made_is_asked_about() -> None:
     """The fork goes on before its model asked for the call."""
     runner = finished_run()
     version = version_with(runner, "office", "nested")
@@ -198,12 +195,10 @@ def test_call_that_a_later_version_made_is_asked_about(
         wait.path,
     )
     # A read-only call of the same turn ran again
-    assert sorted([*PAID, "read file"]) == sorted(environment.effect_names())
+    assert sorted([*PAID, "read file"]) == sorted(effect_log.names())
 
 
-def test_tool_that_no_later_version_used_needs_no_approval(
-    environment: RunEnvironment,
-) -> None:
+def test_tool_that_no_later_version_used_needs_no_approval() -> None:
     """Only the tools that were approved or started later are asked about."""
     runner = make_runner()
     runner.start("go", run_id=RUN_ID)
@@ -212,12 +207,10 @@ def test_tool_that_no_later_version_used_needs_no_approval(
     runner.fork(RUN_ID, run_id="fork", decisions={wait.id: Approve(by="kim")})
 
     assert isinstance(runner.resume("fork"), Finished)
-    assert PAID == sorted(environment.effect_names())
+    assert PAID == sorted(effect_log.names())
 
 
-def test_approved_call_that_did_not_begin_waits_again(
-    environment: RunEnvironment,
-) -> None:
+def test_approved_call_that_did_not_begin_waits_again() -> None:
     """Two calls are approved; a pause comes before the second one begins."""
     turn = [call("pay", what="a"), call("pay", what="b")]
     script = {**SCRIPT, "C": [turn, "clerk done"]}
@@ -231,15 +224,15 @@ def test_approved_call_that_did_not_begin_waits_again(
 
     runner.fork(RUN_ID, version, run_id="fork")
 
-    done = len(environment.effect_names())
+    done = len(effect_log.names())
     outcome = runner.resume("fork")
     assert isinstance(outcome, Suspended)
-    assert done == len(environment.effect_names())
+    assert done == len(effect_log.names())
     assert ["approval", "approval"] == [each.kind for each in outcome.waits]
     assert all("valid in one run only" in str(each.note) for each in outcome.waits)
 
 
-def test_no_grant_is_copied(environment: RunEnvironment) -> None:
+def test_no_grant_is_copied() -> None:
     """A grant of the source covers no call of the fork."""
     turns = [
         [call("pay", what="a")],
@@ -258,7 +251,7 @@ def test_no_grant_is_copied(environment: RunEnvironment) -> None:
     assert [] == list(runner.grants("fork"))
     (wait,) = resume_until_waits(runner, "fork")
     assert ("approval", {"what": "b"}) == (wait.kind, wait.arguments)
-    assert ["pay a", "choose colour"] == environment.effect_names()
+    assert ["pay a", "choose colour"] == effect_log.names()
     # In the source the grant counts
     runner.decide(question.id, Answer("blue"))
     assert isinstance(runner.resume(RUN_ID), Finished)
@@ -267,9 +260,7 @@ def test_no_grant_is_copied(environment: RunEnvironment) -> None:
 # What a fork changes ---------------------------------------------------------------
 
 
-def test_result_of_a_call_is_replaced_and_its_tool_does_not_run(
-    environment: RunEnvironment,
-) -> None:
+def test_result_of_a_call_is_replaced_and_its_tool_does_not_run() -> None:
     """The approval is not needed any more, in the deepest frame."""
     runner = make_runner()
     runner.start("go", run_id=RUN_ID)
@@ -280,12 +271,10 @@ def test_result_of_a_call_is_replaced_and_its_tool_does_not_run(
     assert () == runner.look("fork").waits
     assert isinstance(runner.resume("fork"), Finished)
     assert '{"paid":"by hand"}' in answers_of(runner, "fork")
-    assert "pay rent" not in environment.effect_names()
+    assert "pay rent" not in effect_log.names()
 
 
-def test_result_of_an_agent_ends_everything_below_it(
-    environment: RunEnvironment,
-) -> None:
+def test_result_of_an_agent_ends_everything_below_it() -> None:
     runner = make_runner()
     runner.start("go", run_id=RUN_ID)
     (office,) = runner.look(RUN_ID).root.calls
@@ -296,7 +285,7 @@ def test_result_of_an_agent_ends_everything_below_it(
     assert () == shown.waits
     assert 1 == len(shown.run_state.frames)
     assert isinstance(runner.resume("fork"), Finished)
-    assert "pay rent" not in environment.effect_names()
+    assert "pay rent" not in effect_log.names()
     # And the first run still waits
     assert [only_wait(runner).id] == [each.id for each in runner.waiting()]
 
@@ -547,7 +536,7 @@ def test_crash_at_each_operation_of_a_fork_is_completed_by_a_repeat(
         assert [] == asyncio.run(store.keys("waits/"))
 
 
-def test_process_without_agents_forks_too(environment: RunEnvironment) -> None:
+def test_process_without_agents_forks_too() -> None:
     runner = finished_run()
     version = version_with(runner, "pay", "waiting")
 
@@ -556,7 +545,7 @@ def test_process_without_agents_forks_too(environment: RunEnvironment) -> None:
     runner.decide(only_wait(runner, "fork").id, Approve(by="kim"))
     (wait,) = resume_until_waits(runner, "fork")
     assert "mail" == wait.tool
-    assert sorted([*PAID, "pay rent"]) == sorted(environment.effect_names())
+    assert sorted([*PAID, "pay rent"]) == sorted(effect_log.names())
 
 
 def test_async_runner_forks() -> None:

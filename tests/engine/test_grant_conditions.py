@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import date  # noqa: TC003 - the type of an argument
 from decimal import Decimal  # noqa: TC003 - as above
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID  # noqa: TC003 - as above
 
 import pytest
@@ -29,9 +29,6 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests import effect_log
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.usefixtures("environment")
 
@@ -254,7 +251,7 @@ USEFUL: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
 
 @pytest.mark.parametrize("name", USEFUL)
 def test_condition_that_limits_covers_what_it_names(
-    name: str, environment: RunEnvironment
+    name: str,
 ) -> None:
     condition, changed, is_covered = USEFUL[name]
     runner, wait = start(arguments("100.00") | changed)
@@ -262,7 +259,7 @@ def test_condition_that_limits_covers_what_it_names(
     runner.decide(wait.id, Approve(by="kim", remember=Grant("pay", condition)))
 
     assert is_covered == isinstance(runner.resume("r"), Finished)
-    assert 1 + is_covered == len(environment.effect_names())
+    assert 1 + is_covered == len(effect_log.names())
 
 
 @pytest.mark.parametrize(
@@ -279,7 +276,6 @@ def test_condition_that_limits_covers_what_it_names(
 )
 def test_stored_condition_that_does_not_limit_covers_nothing(
     condition: dict[str, Any],
-    environment: RunEnvironment,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Another program may have stored a grant that no door accepts now."""
@@ -294,7 +290,7 @@ def test_stored_condition_that_does_not_limit_covers_nothing(
     assert isinstance(runner.resume("r"), Suspended)
 
     assert 1 == len(runner.grants("r"))
-    assert 1 == len(environment.effect_names())
+    assert 1 == len(effect_log.names())
 
 
 def test_suggested_condition_is_accepted_for_each_kind_of_argument() -> None:
@@ -419,9 +415,7 @@ def test_condition_beside_a_secret_is_accepted() -> None:
     assert [beside.arguments] == [each.arguments for each in runner.grants("r")]
 
 
-def test_condition_that_does_not_limit_is_refused_without_a_store(
-    environment: RunEnvironment,
-) -> None:
+def test_condition_that_does_not_limit_is_refused_without_a_store() -> None:
     model = ScriptedModel([ToolCall("pay", arguments("1.00")), "Done."])
     agent = Agent("accounts", tools=[pay], model=model)
     outcome = run(agent, "Pay")
@@ -431,4 +425,4 @@ def test_condition_that_does_not_limit_is_refused_without_a_store(
     with pytest.raises(DecisionRefused, match="not a keyword"):
         resume(outcome.continuation, agent, answers={outcome.waits[0].id: useless})
 
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()

@@ -34,7 +34,6 @@ from tests.scripts import call, scripted_model
 
 if TYPE_CHECKING:
     from continuations import Outcome
-    from tests.run_environment import RunEnvironment
 
 SMALL = {"properties": {"cents": {"maximum": 100}}}
 
@@ -75,24 +74,20 @@ def approve_once(runner: Runner, grant: Grant | None, run_id: str = "r") -> Outc
     return runner.resume(run_id)
 
 
-def test_a_grant_covers_later_calls_that_match_its_schema(
-    environment: RunEnvironment,
-) -> None:
+def test_a_grant_covers_later_calls_that_match_its_schema() -> None:
     """A call outside of the schema waits for a person, as before."""
     runner = make_runner(turns(5, 7, 500, 9), clock=ManualClock())
 
     wait = single_wait(approve_once(runner, Grant("pay", SMALL)))
 
     assert {"cents": 500} == wait.arguments
-    assert ["pay 5", "pay 7"] == environment.effect_names()
+    assert ["pay 5", "pay 7"] == effect_log.names()
     runner.decide(wait.id, Approve())
     assert isinstance(runner.resume("r"), Finished)
-    assert ["pay 5", "pay 7", "pay 500", "pay 9"] == environment.effect_names()
+    assert ["pay 5", "pay 7", "pay 500", "pay 9"] == effect_log.names()
 
 
-def test_a_grant_does_not_cover_a_call_that_already_waits(
-    environment: RunEnvironment,
-) -> None:
+def test_a_grant_does_not_cover_a_call_that_already_waits() -> None:
     """A person saw each of them: calls of one turn, and one of a sub-agent beside."""
     pay = make_pay()
     script = {
@@ -116,13 +111,13 @@ def test_a_grant_does_not_cover_a_call_that_already_waits(
 
     assert isinstance(outcome, Suspended)
     assert {wait.id for wait in others} == {wait.id for wait in outcome.waits}
-    assert ["pay 1"] == environment.effect_names()
+    assert ["pay 1"] == effect_log.names()
     for wait in others:
         runner.decide(wait.id, Approve(by="kim"))
     # The call of the next turn is covered.
     assert isinstance(runner.resume("r"), Finished)
-    assert ["pay 1", "pay 2", "pay 3"] == sorted(environment.effect_names()[:3])
-    assert ["pay 4"] == environment.effect_names()[3:]
+    assert ["pay 1", "pay 2", "pay 3"] == sorted(effect_log.names()[:3])
+    assert ["pay 4"] == effect_log.names()[3:]
 
 
 def test_decisions_by_a_grant_are_recorded_and_readable_after_the_end() -> None:
@@ -138,7 +133,7 @@ def test_decisions_by_a_grant_are_recorded_and_readable_after_the_end() -> None:
     assert [] == runner.grants("r")
 
 
-def test_a_grant_ends_at_its_time(environment: RunEnvironment) -> None:
+def test_a_grant_ends_at_its_time() -> None:
     """Also for a call that the grant approved before, and that begins later."""
     clock = ManualClock()
     runner = make_runner(turns(5, 7, 8), clock=clock)
@@ -151,13 +146,11 @@ def test_a_grant_ends_at_its_time(environment: RunEnvironment) -> None:
     waits_again = single_wait(runner.resume("r"))
 
     assert {"cents": 7} == waits_again.arguments
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
     assert [] == runner.grants("r")
 
 
-def test_a_revoked_grant_covers_nothing_after_the_next_claim(
-    environment: RunEnvironment,
-) -> None:
+def test_a_revoked_grant_covers_nothing_after_the_next_claim() -> None:
     clock = ManualClock()
     runner = make_runner(turns(5, 500, 7), clock=clock)
     wait = single_wait(approve_once(runner, Grant("pay", SMALL)))
@@ -171,16 +164,14 @@ def test_a_revoked_grant_covers_nothing_after_the_next_claim(
     runner.decide(wait.id, Approve())
 
     assert {"cents": 7} == single_wait(runner.resume("r")).arguments
-    assert ["pay 5", "pay 500"] == environment.effect_names()
+    assert ["pay 5", "pay 500"] == effect_log.names()
     assert [] == runner.grants("r")
     [line] = [line for line in runner.audit("r") if line.verdict == "revoke"]
     assert ("lee", "enough", "console") == (line.by, line.reason, line.door)
     assert f"grant {grant.id}" == line.rule
 
 
-def test_a_grant_that_is_revoked_before_it_is_applied_covers_nothing(
-    environment: RunEnvironment,
-) -> None:
+def test_a_grant_that_is_revoked_before_it_is_applied_covers_nothing() -> None:
     runner = make_runner(turns(5, 7), clock=ManualClock())
     wait = single_wait(runner.start("go", run_id="r"))
     decision = runner.decide(wait.id, Approve(remember=Grant("pay")))
@@ -190,12 +181,10 @@ def test_a_grant_that_is_revoked_before_it_is_applied_covers_nothing(
     runner.revoke("r", grant.id)
 
     assert {"cents": 7} == single_wait(runner.resume("r")).arguments
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_an_approved_call_that_lost_its_grant_waits_for_a_person(
-    environment: RunEnvironment,
-) -> None:
+def test_an_approved_call_that_lost_its_grant_waits_for_a_person() -> None:
     """The grant approved the call, the worker stopped, and the grant was revoked."""
     clock = ManualClock()
     store = MemoryStore(clock.now)
@@ -213,7 +202,7 @@ def test_an_approved_call_that_lost_its_grant_waits_for_a_person(
     held = single_wait(runner.resume("r"))
 
     assert "revoked" in (held.note or "")
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 @pytest.mark.parametrize(
@@ -223,9 +212,7 @@ def test_an_approved_call_that_lost_its_grant_waits_for_a_person(
         {"approval": ApprovalPolicy(strict=True)},
     ],
 )
-def test_a_grant_does_not_cover_another_contract(
-    environment: RunEnvironment, changed: dict[str, Any]
-) -> None:
+def test_a_grant_does_not_cover_another_contract(changed: dict[str, Any]) -> None:
     """The grant is bound to the contract that the approver saw."""
     clock = ManualClock()
     store = MemoryStore(clock.now)
@@ -241,12 +228,10 @@ def test_a_grant_does_not_cover_another_contract(
     assert {"cents": 500} == held.arguments
     second.decide(held.id, Approve())
     assert {"cents": 7} == single_wait(second.resume("r")).arguments
-    assert ["pay 5", "pay 500"] == environment.effect_names()
+    assert ["pay 5", "pay 500"] == effect_log.names()
 
 
-def test_a_grant_covers_no_call_of_another_run_agent_or_tool(
-    environment: RunEnvironment,
-) -> None:
+def test_a_grant_covers_no_call_of_another_run_agent_or_tool() -> None:
     """The approver saw one place in one run."""
     clock = ManualClock()
     pay = make_pay()
@@ -265,12 +250,10 @@ def test_a_grant_covers_no_call_of_another_run_agent_or_tool(
     adopted = runner.adopt(runner.look("r"), run_id="r3")
     assert isinstance(adopted, Suspended)
     assert [] == runner.grants("r3")
-    assert ["pay 1"] == environment.effect_names()
+    assert ["pay 1"] == effect_log.names()
 
 
-def test_a_worker_that_holds_the_claim_may_use_a_revoked_grant(
-    environment: RunEnvironment,
-) -> None:
+def test_a_worker_that_holds_the_claim_may_use_a_revoked_grant() -> None:
     """The documented limit: revocations are read before the claim, and not after it."""
     clock = ManualClock()
     store = MemoryStore(clock.now)
@@ -290,7 +273,7 @@ def test_a_worker_that_holds_the_claim_may_use_a_revoked_grant(
     wait = single_wait(approve_once(runner, Grant("pay", SMALL)))
 
     assert {"cents": 500} == wait.arguments
-    assert ["pay 5", "pay 6"] == environment.effect_names()
+    assert ["pay 5", "pay 6"] == effect_log.names()
     runner.decide(wait.id, Approve())
     # The next worker reads the revocation.
     assert {"cents": 7} == single_wait(runner.resume("r")).arguments
@@ -312,9 +295,7 @@ class _RevokedAtTheClaim(ForwardingStore):
         return await super().create(key, body)
 
 
-def test_a_revocation_after_the_read_of_a_worker_counts_for_the_next_one(
-    environment: RunEnvironment,
-) -> None:
+def test_a_revocation_after_the_read_of_a_worker_counts_for_the_next_one() -> None:
     """The documented limit: a worker reads a run, and then takes its claim."""
     clock = ManualClock()
     store = MemoryStore(clock.now)
@@ -328,12 +309,12 @@ def test_a_revocation_after_the_read_of_a_worker_counts_for_the_next_one(
     wait = single_wait(late.resume("r"))
 
     assert {"cents": 500} == wait.arguments
-    assert ["pay 5", "pay 6"] == environment.effect_names()
+    assert ["pay 5", "pay 6"] == effect_log.names()
     runner.decide(wait.id, Approve())
     assert {"cents": 7} == single_wait(runner.resume("r")).arguments
 
 
-def test_a_grant_works_without_a_store(environment: RunEnvironment) -> None:
+def test_a_grant_works_without_a_store() -> None:
     agent = make_boss(turns(5, 7), make_pay())
     first = run(agent, "go")
     wait = single_wait(first)
@@ -342,12 +323,10 @@ def test_a_grant_works_without_a_store(environment: RunEnvironment) -> None:
     last = resume(first.continuation.to_bytes(), agent, answers=answers)
 
     assert isinstance(last, Finished)
-    assert ["pay 5", "pay 7"] == environment.effect_names()
+    assert ["pay 5", "pay 7"] == effect_log.names()
 
 
-def test_a_decision_that_cannot_be_recorded_goes_to_a_person(
-    environment: RunEnvironment,
-) -> None:
+def test_a_decision_that_cannot_be_recorded_goes_to_a_person() -> None:
     """A call by a grant without a record would be missing in the audit."""
     clock = ManualClock()
     good = MemoryStore(clock.now)
@@ -359,12 +338,10 @@ def test_a_decision_that_cannot_be_recorded_goes_to_a_person(
     held = single_wait(make_runner(turns(5, 7), clock=clock, store=faulty).resume("r"))
 
     assert "not recorded" in (held.note or "")
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_a_lost_reply_records_one_decision_by_a_grant(
-    environment: RunEnvironment,
-) -> None:
+def test_a_lost_reply_records_one_decision_by_a_grant() -> None:
     clock = ManualClock()
     good = MemoryStore(clock.now)
     runner = make_runner(turns(5, 7), clock=clock, store=good)
@@ -377,7 +354,7 @@ def test_a_lost_reply_records_one_decision_by_a_grant(
         outcome = runner.resume("r")
 
     assert isinstance(outcome, Finished)
-    assert ["pay 5", "pay 7"] == environment.effect_names()
+    assert ["pay 5", "pay 7"] == effect_log.names()
 
 
 REFUSED: dict[str, tuple[Any, str]] = {

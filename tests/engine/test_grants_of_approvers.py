@@ -27,7 +27,6 @@ from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Agent
-    from tests.run_environment import RunEnvironment
 
 TWICE: Any = {"go": [[call("pay", cents=5)], [call("pay", cents=7)], "end"]}
 BY_KIM = Approve(by="kim", remember=Grant("pay"))
@@ -45,21 +44,21 @@ def make_agent(**policy: Any) -> Agent:
     return make_boss(TWICE, pay)
 
 
-def test_a_grant_of_an_approver_covers_later_calls(environment: RunEnvironment) -> None:
+def test_a_grant_of_an_approver_covers_later_calls() -> None:
     agent = make_agent(approvers=["kim"], not_requester=True)
     runner = Runner(agent, store="memory:")
     wait = single_wait(runner.start("go", run_id="r", by="jane"))
     runner.decide(wait.id, BY_KIM)
 
     assert isinstance(runner.resume("r"), Finished)
-    assert ["pay 5", "pay 7"] == environment.effect_names()
+    assert ["pay 5", "pay 7"] == effect_log.names()
 
 
 @pytest.mark.parametrize(
     "policy", [{"votes": 2}, {"not_requester": True}, {"approvers": ["lee"]}]
 )
 def test_a_grant_ends_when_the_policy_asks_other_persons(
-    environment: RunEnvironment, policy: dict[str, Any]
+    policy: dict[str, Any],
 ) -> None:
     """One person gave it under a policy that any person could decide."""
     store = MemoryStore()
@@ -69,17 +68,15 @@ def test_a_grant_ends_when_the_policy_asks_other_persons(
     held = single_wait(Runner(make_agent(**policy), store=store).resume("r"))
 
     assert {"cents": 7} == held.arguments
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_unknown_outcome_of_a_granted_call_is_decided_by_the_approvers(
-    environment: RunEnvironment,
-) -> None:
+def test_unknown_outcome_of_a_granted_call_is_decided_by_the_approvers() -> None:
     """A grant started the call, so no wait of the call had the approvers before."""
     agent = make_agent(approvers=["kim"])
     runner, skip = Runner(agent, store="memory:"), 0
     # The worker dies at the first version after the second payment.
-    while environment.effect_names()[-1:] != ["pay 7"]:
+    while effect_log.names()[-1:] != ["pay 7"]:
         clock = ManualClock()
         store = MemoryStore(clock.now)
         runner = Runner(agent, store=store, clock=clock)

@@ -62,7 +62,7 @@ def test_thirty_children_need_few_versions(environment: RunEnvironment) -> None:
     assert outcome.continuation.version == len(versions)
 
 
-def test_a_hundred_waits_come_with_a_few_versions(environment: RunEnvironment) -> None:
+def test_a_hundred_waits_come_with_a_few_versions() -> None:
     """Many parallel calls are one suspension."""
 
     @tool(approval=True)
@@ -81,12 +81,10 @@ def test_a_hundred_waits_come_with_a_few_versions(environment: RunEnvironment) -
     assert 100 == len(outcome.waits) == len(list(runner.waiting()))
     assert outcome.continuation.version <= 3
     assert list(range(100)) == [wait.arguments["n"] for wait in outcome.waits]
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
-def test_a_finished_call_is_durable_before_the_next_turn(
-    environment: RunEnvironment,
-) -> None:
+def test_a_finished_call_is_durable_before_the_next_turn() -> None:
     """The next model call finds the intent and the result in the store."""
     store = MemoryStore()
     looking = Runner([], store=store)
@@ -111,4 +109,4 @@ def test_a_finished_call_is_durable_before_the_next_turn(
     assert isinstance(Runner(agent, store=store).start("go", run_id="r"), Finished)
 
     assert [True, True] == seen
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()

@@ -31,17 +31,17 @@ from continuations.hooks import TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import handoff
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.handoff_agents import Shop, boss, last_of, look_up, refund
 
 if TYPE_CHECKING:
     from continuations.models.interface import ModelRequest
-    from tests.run_environment import RunEnvironment
 
 RUN = "r1"
 
 
-def test_other_agent_goes_on_with_the_conversation(environment: RunEnvironment) -> None:
+def test_other_agent_goes_on_with_the_conversation() -> None:
     shop, store = Shop(), MemoryStore()
 
     waiting = shop.runner(store).start("a refund, please", run_id=RUN)
@@ -61,12 +61,10 @@ def test_other_agent_goes_on_with_the_conversation(environment: RunEnvironment) 
     ended = other.runner(store).resume(RUN)
     assert "refunds: refunded 5" == ended.result()
     assert [("refunds", handed, "You refund.")] == other.seen
-    assert ["refund 5"] == [e["tool"] for e in environment.effects()]
+    assert ["refund 5"] == [e["tool"] for e in effect_log.effects()]
 
 
-def test_thread_stays_with_the_agent_until_it_hands_back(
-    environment: RunEnvironment,
-) -> None:
+def test_thread_stays_with_the_agent_until_it_hands_back() -> None:
     shop, store = Shop(), MemoryStore()
 
     def send(text: str) -> Any:
@@ -85,12 +83,10 @@ def test_thread_stays_with_the_agent_until_it_hands_back(
         ("triage", "You route."),
         ("triage", "You route."),
     ] == last
-    assert 1 == len(environment.effects())
+    assert 1 == len(effect_log.effects())
 
 
-def test_turn_has_one_handoff_and_all_other_calls_run(
-    environment: RunEnvironment,
-) -> None:
+def test_turn_has_one_handoff_and_all_other_calls_run() -> None:
     shop = Shop()
     runner = shop.runner(MemoryStore())
 
@@ -100,7 +96,7 @@ def test_turn_has_one_handoff_and_all_other_calls_run(
     results = [m["content"] for m in runner.look(RUN).root.messages[3:6]]
     assert ["order o1", "The agent refunds has the conversation now."] == results[:2]
     assert "handed the conversation to refunds. A turn has one handoff" in results[2]
-    assert ["look_up o1"] == [e["tool"] for e in environment.effects()]
+    assert ["look_up o1"] == [e["tool"] for e in effect_log.effects()]
 
 
 @pytest.mark.parametrize("stops", ["failure", "stop"])

@@ -251,7 +251,7 @@ def make_twin_agents() -> Agent:
     return Agent("boss", tools=tools, model=model)
 
 
-def test_one_value_restored_twice_gives_two_runs(environment: RunEnvironment) -> None:
+def test_one_value_restored_twice_gives_two_runs() -> None:
     """The two runs do not affect each other."""
     outcome = run(make_twin_agents(), "go")
     data = outcome.continuation.to_bytes()
@@ -263,7 +263,7 @@ def test_one_value_restored_twice_gives_two_runs(environment: RunEnvironment) ->
     right = resume(data, make_twin_agents(), answers={waits["b"]: Approve()})
 
     # Then each run made only the call that was approved there
-    assert ["a", "b"] == [line["what"] for line in environment.effects()]
+    assert ["a", "b"] == [line["what"] for line in effect_log.effects()]
     assert isinstance(left, Suspended)
     assert isinstance(right, Suspended)
     assert [waits["b"]] == [wait.id for wait in left.waits]

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import FrameType
 
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[call("work")], "end"]}
@@ -158,9 +157,7 @@ async def test_call_that_has_not_begun_is_not_unknown() -> None:
     assert 1 == desk.begun
 
 
-async def test_error_of_a_commit_does_not_lose_the_result_of_another_call(
-    environment: RunEnvironment,
-) -> None:
+async def test_error_of_a_commit_does_not_lose_the_result_of_another_call() -> None:
     """Two calls run; the commit of the first result fails after the interruption."""
     desk = Desk(in_thread=True)
 
@@ -198,7 +195,7 @@ async def test_error_of_a_commit_does_not_lose_the_result_of_another_call(
     assert isinstance(outcome, Finished)
     assert ["paid", "worked"] == agent_builders.root_tool_results(outcome)
 
-    assert (1, ["pay "]) == (desk.begun, environment.effect_names())
+    assert (1, ["pay "]) == (desk.begun, effect_log.names())
 
 
 async def test_interruption_of_the_last_commit_leaves_no_claim() -> None:

@@ -26,7 +26,6 @@ from tests.scripts import call
 if TYPE_CHECKING:
     from continuations import Outcome
     from continuations.authoring.tool.tool_options import OnTimeout
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 
@@ -102,7 +101,6 @@ def test_call_whose_thread_starts_late_begins_with_a_fresh_claim(
 @pytest.mark.parametrize("on_timeout", ["unknown", "tell_model"])
 def test_time_limit_counts_from_the_begin_of_the_call(
     monkeypatch: pytest.MonkeyPatch,
-    environment: RunEnvironment,
     on_timeout: OnTimeout,
     *,
     with_store: bool,
@@ -147,12 +145,10 @@ def test_time_limit_counts_from_the_begin_of_the_call(
 
     assert isinstance(outcome, Finished)
     assert ["paid"] == agent_builders.root_tool_results(outcome)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-async def test_nothing_begins_after_the_call_has_returned(
-    environment: RunEnvironment,
-) -> None:
+async def test_nothing_begins_after_the_call_has_returned() -> None:
     """A tool returns, and its function would begin in a task of its own later."""
     begun: list[asyncio.Task[Any]] = []
 
@@ -174,7 +170,7 @@ async def test_nothing_begins_after_the_call_has_returned(
     assert ["returned"] == agent_builders.root_tool_results(outcome)
     with pytest.raises(CallNotBegun):
         await begun[0]
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 class UngatedTool(OwnTool):
@@ -193,7 +189,6 @@ class UngatedTool(OwnTool):
 
 async def test_call_of_a_tool_of_another_class_has_begun_when_it_is_invoked(
     monkeypatch: pytest.MonkeyPatch,
-    environment: RunEnvironment,
 ) -> None:
     """A worker is cancelled during the call; the next one asks about its outcome."""
     monkeypatch.setattr(side_task, "INTERRUPT_GRACE_SECONDS", 0.05)
@@ -213,7 +208,7 @@ async def test_call_of_a_tool_of_another_class_has_begun_when_it_is_invoked(
     clock.seconds += 31
     outcome = await runner().resume("r1")
     assert "unknown" == single_wait(outcome).kind
-    assert ["pay {}"] == environment.effect_names()
+    assert ["pay {}"] == effect_log.names()
 
 
 @pytest.mark.parametrize("is_async", [False, True])

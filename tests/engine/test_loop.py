@@ -58,7 +58,7 @@ def test_calls_without_approval_run_concurrently(count: int) -> None:
     assert [str(n) for n in range(count)] == root_tool_results(outcome)
 
 
-def test_results_stand_in_the_order_of_the_calls(environment: RunEnvironment) -> None:
+def test_results_stand_in_the_order_of_the_calls() -> None:
     """Also if the calls finish in the opposite order."""
     turns: dict[int, asyncio.Event] = {}
 
@@ -76,7 +76,7 @@ def test_results_stand_in_the_order_of_the_calls(environment: RunEnvironment) ->
     calls = [call("after", number=n) for n in (1, 2, 3)]
     outcome = agent_builders.make_runner({"go": [calls, "end"]}, after).start("go")
 
-    assert ["after 3", "after 2", "after 1"] == environment.effect_names()
+    assert ["after 3", "after 2", "after 1"] == effect_log.names()
     assert ["number 1", "number 2", "number 3"] == root_tool_results(outcome)
 
 
@@ -325,9 +325,7 @@ def test_run_is_resumable_after_a_model_error(environment: RunEnvironment) -> No
     assert ["work 1", "work 2"] == sorted(environment.effect_names())
 
 
-def test_model_error_without_a_store_carries_the_continuation(
-    environment: RunEnvironment,
-) -> None:
+def test_model_error_without_a_store_carries_the_continuation() -> None:
     """A failing model loses nothing."""
     down = [True]
 
@@ -348,7 +346,7 @@ def test_model_error_without_a_store_carries_the_continuation(
     outcome = resume(kept.to_bytes(), agent)
 
     assert isinstance(outcome, Finished)
-    assert ["again "] == environment.effect_names()
+    assert ["again "] == effect_log.names()
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations import Outcome
-    from tests.run_environment import RunEnvironment
 
 
 def make_runner(
@@ -88,7 +87,7 @@ def newest_version(runner: Runner) -> int:
     "wait", [lambda: ask("Which?"), lambda: external("scan"), lambda: sleep(60)]
 )
 def test_function_that_may_have_run_in_lost_versions_is_asked_about(
-    wait: Callable[[], ToolWait[Any]], environment: RunEnvironment
+    wait: Callable[[], ToolWait[Any]],
 ) -> None:
     store, clock = EditableStore(), ManualClock()
     runner = make_runner(store, clock, wait)
@@ -105,17 +104,15 @@ def test_function_that_may_have_run_in_lost_versions_is_asked_about(
 
     assert isinstance(again, Suspended)
     assert [("unknown", 1)] == [(each.kind, each.stage) for each in again.waits]
-    assert ["receipt Rome", "received Rome"] == environment.effect_names()
+    assert ["receipt Rome", "received Rome"] == effect_log.names()
 
 
-def test_job_keeps_the_id_that_the_other_system_has(
-    environment: RunEnvironment,
-) -> None:
+def test_job_keeps_the_id_that_the_other_system_has() -> None:
     store, clock = EditableStore(), ManualClock()
     runner = make_runner(store, clock, lambda: external("scan"), "Rome", "Oslo")
     runner.start("go", run_id="r1")
     good = newest_version(runner)
-    rome, oslo = environment.effects()
+    rome, oslo = effect_log.effects()
     runner.decide(oslo["wait"], Answer("2 pages"))
     runner.resume("r1")
 
@@ -130,12 +127,10 @@ def test_job_keeps_the_id_that_the_other_system_has(
     assert isinstance(runner.resume("r1"), Finished)
     assert sorted(
         ["receipt Rome", "receipt Oslo", "received Oslo", "received Rome"]
-    ) == sorted(environment.effect_names())
+    ) == sorted(effect_log.names())
 
 
-def test_answer_of_a_wait_that_is_lost_leaves_the_run_resumable(
-    environment: RunEnvironment,
-) -> None:
+def test_answer_of_a_wait_that_is_lost_leaves_the_run_resumable() -> None:
     """Its digest is that of the lost wait, and the call counts as started again."""
     store, clock = EditableStore(), ManualClock()
     runner = make_runner(store, clock, lambda: external("scan"))
@@ -149,19 +144,17 @@ def test_answer_of_a_wait_that_is_lost_leaves_the_run_resumable(
 
     assert isinstance(again, Suspended)
     assert ["unknown"] == [each.kind for each in again.waits]
-    assert ["receipt Rome"] == environment.effect_names()
+    assert ["receipt Rome"] == effect_log.names()
 
 
-def test_second_verdict_after_an_error_is_told_what_was_recorded(
-    environment: RunEnvironment,
-) -> None:
+def test_second_verdict_after_an_error_is_told_what_was_recorded() -> None:
     store = EditableStore()
     runner = make_runner(store, ManualClock(), lambda: external("scan"))
     outcome = runner.start("go", run_id="r1")
     assert isinstance(outcome, Suspended)
     [wait] = outcome.waits
     runner.decide(wait.id, Fail("the paper jammed", by="scanner"))
-    assert ["receipt Rome"] == environment.effect_names()
+    assert ["receipt Rome"] == effect_log.names()
 
     with pytest.raises(AlreadyDecided, match="it was ended with an error by scanner"):
         runner.decide(wait.id, Answer("7 pages"))

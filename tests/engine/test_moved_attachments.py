@@ -20,12 +20,12 @@ from continuations.errors import FormatError, InvalidInput
 from continuations.wire import envelope
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
+from tests import effect_log
 from tests.crash_points import every_crash
 from tests.engine.attachment_agents import PHOTO, three_deep
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 SCRIPT: Script = {
@@ -50,7 +50,7 @@ def paused() -> Suspended:
     return outcome
 
 
-def test_a_continuation_carries_its_attachments(environment: RunEnvironment) -> None:
+def test_a_continuation_carries_its_attachments() -> None:
     """The bytes of a run without a store are in `to_bytes`, at every step."""
     outcome = paused()
     for _ in range(2):
@@ -65,7 +65,7 @@ def test_a_continuation_carries_its_attachments(environment: RunEnvironment) -> 
         outcome = after
     else:
         raise AssertionError(outcome)
-    assert 1 == environment.effect_names().count("draw pie")
+    assert 1 == effect_log.names().count("draw pie")
 
 
 def test_a_continuation_without_attachments_has_the_same_bytes() -> None:

@@ -12,7 +12,7 @@ import pytest
 from continuations import Agent, Approve, AsyncRunner, Deny, Finished, Runner, Suspended
 from continuations.errors import AlreadyDecided, ModelError
 from continuations_storage import MemoryStore
-from tests import scripts
+from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from continuations import Wait
     from continuations.models.interface import ModelReply, ModelRequest
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 
@@ -46,9 +45,7 @@ def blocking_notifier(gate: threading.Event) -> Callable[[Wait], None]:
     return notify
 
 
-def test_notify_comes_once_the_wait_is_durable_and_can_be_decided(
-    environment: RunEnvironment,
-) -> None:
+def test_notify_comes_once_the_wait_is_durable_and_can_be_decided() -> None:
     """A decision that arrives at once is used at once."""
     store = MemoryStore()
     notified: list[str] = []
@@ -69,10 +66,10 @@ def test_notify_comes_once_the_wait_is_durable_and_can_be_decided(
 
     # Then the caller did not even get a suspension
     assert isinstance(outcome, Finished)
-    assert (1, ["pay "]) == (len(notified), environment.effect_names())
+    assert (1, ["pay "]) == (len(notified), effect_log.names())
 
 
-def test_async_notifier_is_awaited(environment: RunEnvironment) -> None:
+def test_async_notifier_is_awaited() -> None:
     """`notify` may be a coroutine function."""
     store = MemoryStore()
 
@@ -84,7 +81,7 @@ def test_async_notifier_is_awaited(environment: RunEnvironment) -> None:
     )
 
     assert "At once." in root_tool_results(runner.start("go"))[0]
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +107,7 @@ def test_a_notifier_that_raises_loses_nothing(
     assert 2 == sum("notify raised" in record.message for record in caplog.records)
 
 
-def test_notifier_is_called_once_per_wait(environment: RunEnvironment) -> None:
+def test_notifier_is_called_once_per_wait() -> None:
     """Also over partial resumes."""
     notified: list[str] = []
     script: Script = {"go": [[call("pay"), call("pay")], [call("pay")], "end"]}
@@ -123,10 +120,10 @@ def test_notifier_is_called_once_per_wait(environment: RunEnvironment) -> None:
         runner.decide(outcome.waits[0].id, Approve())
         outcome = runner.resume("r")
 
-    assert 3 == len(notified) == len(set(notified)) == len(environment.effect_names())
+    assert 3 == len(notified) == len(set(notified)) == len(effect_log.names())
 
 
-def test_open_wait_is_notified_again_on_request(environment: RunEnvironment) -> None:
+def test_open_wait_is_notified_again_on_request() -> None:
     """`notify` tells of the same wait each time, and never of a decided one."""
     told: list[Wait] = []
     runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay, notify=told.append)
@@ -141,7 +138,7 @@ def test_open_wait_is_notified_again_on_request(environment: RunEnvironment) -> 
     runner.decide(wait.id, Deny(by="kim"))
     with pytest.raises(AlreadyDecided):
         runner.notify(wait.id)
-    assert (3, []) == (len(told), environment.effects())
+    assert (3, []) == (len(told), effect_log.effects())
 
 
 def test_notifier_is_called_although_a_sibling_model_fails() -> None:
@@ -168,7 +165,7 @@ def test_notifier_is_called_although_a_sibling_model_fails() -> None:
     assert 1 == len(notified)
 
 
-def test_a_slow_notify_does_not_stop_another_run(environment: RunEnvironment) -> None:
+def test_a_slow_notify_does_not_stop_another_run() -> None:
     """It delays only its own run."""
     gate = threading.Event()
     slow = agent_builders.make_runner(
@@ -185,7 +182,7 @@ def test_a_slow_notify_does_not_stop_another_run(environment: RunEnvironment) ->
     finally:
         gate.set()
         thread.join(20)
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
 def test_timeout_of_start_while_a_sibling_waits_notifies() -> None:

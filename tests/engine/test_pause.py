@@ -11,7 +11,7 @@ from continuations import Finished, Runner, Suspended
 from continuations.ledger import layout
 from continuations_storage import FileStore, MemoryStore
 from continuations_storage.faults import FaultyStore
-from tests import sample_app, scripts
+from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import should_pause_after
@@ -135,9 +135,7 @@ def test_run_without_time_is_created_and_asks_no_model(
     assert_finished_once(last, environment)
 
 
-def test_pause_leaves_no_call_started(
-    environment: RunEnvironment, agent: Agent
-) -> None:
+def test_pause_leaves_no_call_started(agent: Agent) -> None:
     """No begun call is left without a result."""
     for questions in range(2, 12):
         store = MemoryStore()
@@ -147,7 +145,7 @@ def test_pause_leaves_no_call_started(
         calls = outcome.continuation.run_state.calls.values()
         states = {type(call.state).__name__ for call in calls}
         assert not states & {"Started", "Unknown"}, questions
-    assert environment.effect_names()
+    assert effect_log.names()
 
 
 def test_run_recovers_from_a_crash_while_it_pauses(

@@ -65,17 +65,17 @@ def test_a_policy_is_asked_once_on_the_effective_arguments(
     assert ["pay 5 kim"] == environment.effect_names()
 
 
-def test_policy_that_returns_false_runs_the_call(environment: RunEnvironment) -> None:
+def test_policy_that_returns_false_runs_the_call() -> None:
     """The call runs without an approval."""
     script: Script = {"go": [[call("pay", cents=2)], "end"]}
 
     outcome = make_payment_runner(over_three, script).start("go")
 
     assert isinstance(outcome, Finished)
-    assert ["pay 2 kim"] == environment.effect_names()
+    assert ["pay 2 kim"] == effect_log.names()
 
 
-async def test_nothing_runs_while_a_policy_hangs(environment: RunEnvironment) -> None:
+async def test_nothing_runs_while_a_policy_hangs() -> None:
     """Another worker takes the run over, and the late answer lets no call pass."""
 
     clock = ManualClock()
@@ -107,7 +107,7 @@ async def test_nothing_runs_while_a_policy_hangs(environment: RunEnvironment) ->
     assert isinstance(outcome, Suspended)
     assert isinstance(late, Suspended)
     assert outcome.waits == late.waits
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
 JUNK: list[Any] = [None, 0, 1, "", "no", "false", [], {}, Approve]
@@ -157,21 +157,19 @@ def returning_policy(value: object) -> Any:
         *(raising_policy(error) for error in (SystemExit(), KeyboardInterrupt())),
     ],
 )
-def test_a_policy_that_says_neither_yes_nor_no_never_runs_the_call(
-    environment: RunEnvironment, policy: Any
-) -> None:
+def test_a_policy_that_says_neither_yes_nor_no_never_runs_the_call(policy: Any) -> None:
     """Policies fail closed: the model gets an error, and the agent continues."""
     outcome = make_payment_runner(policy).start("go")
 
     assert isinstance(outcome, Finished)
     assert "not executed" in root_tool_results(outcome)[0]
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
-def test_async_policy_is_awaited(environment: RunEnvironment) -> None:
+def test_async_policy_is_awaited() -> None:
     """A policy may be a coroutine function."""
     assert isinstance(make_payment_runner(is_negative_async).start("go"), Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
 def agent_with_description(text: str, *, strict: bool) -> Agent:
@@ -185,9 +183,7 @@ def agent_with_description(text: str, *, strict: bool) -> Agent:
     return make_boss(PAY_SCRIPT, pay)
 
 
-def test_changed_description_voids_an_approval_only_with_strict(
-    environment: RunEnvironment,
-) -> None:
+def test_changed_description_voids_an_approval_only_with_strict() -> None:
     """Otherwise the changed description is only reported."""
     for strict in (False, True):
         store, run_id = MemoryStore(), f"strict-{strict}"
@@ -212,7 +208,7 @@ def test_changed_description_voids_an_approval_only_with_strict(
             assert isinstance(after.resume(run_id), Finished)
         else:
             assert isinstance(outcome, Finished)
-    assert 2 == len(environment.effects())
+    assert 2 == len(effect_log.effects())
 
 
 def test_an_agent_as_a_tool_can_need_approval_and_pause_again_inside(
@@ -254,13 +250,11 @@ def test_by_and_reason_must_be_texts() -> None:
     assert isinstance(runner.resume("r1"), Suspended)
 
 
-def test_arguments_are_validated_before_an_approval(
-    environment: RunEnvironment,
-) -> None:
+def test_arguments_are_validated_before_an_approval() -> None:
     """No person is asked about a call that could not run."""
     script: Any = {"go": [[call("pay", cents="x"), call("pay")], "end"]}
     outcome = make_payment_runner(script=script).start("go")
 
     assert isinstance(outcome, Finished)
     assert all(text.startswith("ERROR") for text in root_tool_results(outcome))
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()

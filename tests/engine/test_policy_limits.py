@@ -28,7 +28,6 @@ from tests.scripts import call, scripted_model
 
 if TYPE_CHECKING:
     from continuations import Runner, Wait
-    from tests.run_environment import RunEnvironment
 
 SCRIPT: Any = {"go": [[call("pay", to="Jane", cents=5)], "end"]}
 
@@ -57,14 +56,14 @@ def edit(**changes: Any) -> Approve:
     return Approve(arguments={"to": "Jane", "cents": 5, "note": "", **changes})
 
 
-def test_an_editable_argument_is_edited(environment: RunEnvironment) -> None:
+def test_an_editable_argument_is_edited() -> None:
     runner, wait = start(editable=["cents"])
     assert ("cents",) == wait.editable
 
     runner.decide(wait.id, edit(cents=7.0))
 
     assert isinstance(runner.resume("r"), Finished)
-    assert ["pay Jane 7"] == environment.effect_names()
+    assert ["pay Jane 7"] == effect_log.names()
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,6 @@ def test_an_editable_argument_is_edited(environment: RunEnvironment) -> None:
     ],
 )
 def test_an_edit_of_another_argument_is_refused(
-    environment: RunEnvironment,
     editable: list[str],
     changes: dict[str, Any],
     named: str,
@@ -91,7 +89,7 @@ def test_an_edit_of_another_argument_is_refused(
     # An edit that repeats what the wait shows is no change.
     runner.decide(wait.id, edit())
     assert isinstance(runner.resume("r"), Finished)
-    assert ["pay Jane 5"] == environment.effect_names()
+    assert ["pay Jane 5"] == effect_log.names()
 
 
 def test_a_left_out_argument_is_a_change() -> None:
@@ -101,19 +99,17 @@ def test_a_left_out_argument_is_a_change() -> None:
         runner.decide(wait.id, Approve(arguments={"to": "Jane", "cents": 6}))
 
 
-def test_without_the_option_every_argument_is_editable(
-    environment: RunEnvironment,
-) -> None:
+def test_without_the_option_every_argument_is_editable() -> None:
     runner, wait = start()
     assert wait.editable is None
 
     runner.decide(wait.id, edit(to="Lee", cents=7))
 
     assert isinstance(runner.resume("r"), Finished)
-    assert ["pay Lee 7"] == environment.effect_names()
+    assert ["pay Lee 7"] == effect_log.names()
 
 
-def test_editable_holds_without_a_store(environment: RunEnvironment) -> None:
+def test_editable_holds_without_a_store() -> None:
     agent = make_boss(SCRIPT, make_pay(editable=["cents"]))
     first = run(agent, "go")
     wait = single_wait(first)
@@ -122,7 +118,7 @@ def test_editable_holds_without_a_store(environment: RunEnvironment) -> None:
     with pytest.raises(DecisionRefused, match="'to' cannot be edited"):
         resume(data, agent, answers={wait.id: edit(to="Eve")})
 
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 @pytest.mark.parametrize("value", ["cents", [1], [""], {"cents": 1}])
@@ -139,7 +135,7 @@ def test_editable_names_an_argument_of_the_tool() -> None:
 # Recheck ----------------------------------------------------------------------
 
 
-def test_a_check_that_fails_opens_the_wait_again(environment: RunEnvironment) -> None:
+def test_a_check_that_fails_opens_the_wait_again() -> None:
     """The approval was given, and the world has changed since then."""
     balance = [3]
 
@@ -152,17 +148,15 @@ def test_a_check_that_fails_opens_the_wait_again(environment: RunEnvironment) ->
     again = single_wait(runner.resume("r"))
     assert wait.id != again.id
     assert "too little money" in (again.note or "")
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
     balance[0] = 10
     runner.decide(again.id, Approve())
     assert isinstance(runner.resume("r"), Finished)
-    assert ["pay Jane 5"] == environment.effect_names()
+    assert ["pay Jane 5"] == effect_log.names()
 
 
-def test_the_check_is_made_after_the_start_was_recorded(
-    environment: RunEnvironment,
-) -> None:
+def test_the_check_is_made_after_the_start_was_recorded() -> None:
     """It is made twice: before the start is recorded, and before the tool runs."""
     verdicts = [True, False]
     seen: list[int] = []
@@ -176,7 +170,7 @@ def test_the_check_is_made_after_the_start_was_recorded(
 
     assert "no longer holds" in (single_wait(runner.resume("r")).note or "")
     assert [5, 5] == seen
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 def _is_below_ten(cents: int) -> bool:
@@ -192,28 +186,26 @@ async def _raises(cents: int) -> bool:
 
 
 @pytest.mark.parametrize("check", [lambda: False, lambda: 0, lambda: "", _raises])
-def test_only_true_or_none_lets_the_call_begin(
-    environment: RunEnvironment, check: Any
-) -> None:
+def test_only_true_or_none_lets_the_call_begin(check: Any) -> None:
     """Every other result, and an exception, asks a person again."""
     runner, wait = start(recheck=check)
     runner.decide(wait.id, Approve())
 
     assert wait.id != single_wait(runner.resume("r")).id
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_the_check_sees_the_edited_arguments(environment: RunEnvironment) -> None:
+def test_the_check_sees_the_edited_arguments() -> None:
     runner, wait = start(recheck=_is_below_ten)
     runner.decide(wait.id, edit(cents=50))
 
     again = single_wait(runner.resume("r"))
 
     assert 50 == again.arguments["cents"]
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_the_check_holds_for_calls_by_a_grant(environment: RunEnvironment) -> None:
+def test_the_check_holds_for_calls_by_a_grant() -> None:
     script = {"go": [[call("pay", to="J", cents=n)] for n in (5, 50)]}
     runner = make_runner(
         {"go": [*script["go"], "end"]},
@@ -224,7 +216,7 @@ def test_the_check_holds_for_calls_by_a_grant(environment: RunEnvironment) -> No
     runner.decide(wait.id, Approve(remember=Grant("pay")))
 
     assert 50 == single_wait(runner.resume("r")).arguments["cents"]
-    assert ["pay J 5"] == environment.effect_names()
+    assert ["pay J 5"] == effect_log.names()
 
 
 def test_the_check_of_a_sub_agent_is_made_before_it_starts() -> None:

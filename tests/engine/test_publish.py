@@ -299,17 +299,20 @@ def test_a_publisher_makes_the_documented_requests(shop: Shop) -> None:
     assert expected == request_counts(for_waits)
 
 
-async def test_a_thousand_waits_are_ended_with_bounded_concurrency(shop: Shop) -> None:
+def test_a_thousand_waits_are_ended_with_bounded_concurrency(shop: Shop) -> None:
     """One listing of the waits for a thousand; at most 50 requests at a time."""
     runner = shop.runner()
     runner.start("go", run_id="r")
     [key] = [each for each in shop.keys("events/") if "/w-" in each]
     wait = WAIT.decode(asyncio.run(shop.store.read(key)), key, "r")
 
-    for number in range(1000):
-        wait_id = wait.id.replace("@r", f"@r{number}")
-        copy = replace(wait, id=wait_id, run_id=f"r{number}")
-        await event_waiters.create(Objects(shop.store), [copy])
+    async def add_waits() -> None:
+        for number in range(1000):
+            wait_id = wait.id.replace("@r", f"@r{number}")
+            copy = replace(wait, id=wait_id, run_id=f"r{number}")
+            await event_waiters.create(Objects(shop.store), [copy])
+
+    asyncio.run(add_waits())
     counting = _CountingStore(shop.store)
     published = shop.runner(store=counting).publish("price", 1, key="tea")
     assert 1001 == len(published.run_ids)

@@ -11,7 +11,7 @@ from continuations import Agent, Approve, AsyncRunner, Finished, Runner
 from continuations.errors import ModelError
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
-from tests import scripts
+from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine.payment_agent import pay
 from tests.scripts import call
@@ -19,7 +19,6 @@ from tests.scripts import call
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Line
 
 
@@ -63,9 +62,7 @@ def make_boss(reply: Line) -> Agent:
     return Agent("boss", tools=children, model=model)
 
 
-def test_wait_decided_while_it_is_recreated_is_not_listed(
-    environment: RunEnvironment,
-) -> None:
+def test_wait_decided_while_it_is_recreated_is_not_listed() -> None:
     """A decided wait is never shown as open again."""
     store = MemoryStore()
     deciding = DecidingStore(store)
@@ -83,12 +80,10 @@ def test_wait_decided_while_it_is_recreated_is_not_listed(
     assert [] == list(runner.waiting())
     ended = Runner(make_boss("B end"), store=store).resume("r")
     assert isinstance(ended, Finished)
-    assert ["pay "] == environment.effect_names()
+    assert ["pay "] == effect_log.names()
 
 
-def test_sweep_removes_the_wait_object_that_a_dead_process_recreated(
-    environment: RunEnvironment,
-) -> None:
+def test_sweep_removes_the_wait_object_that_a_dead_process_recreated() -> None:
     """A sweep deletes the object, also if the run has ended."""
     clock = ManualClock()
     store = MemoryStore(clock.now)
@@ -114,4 +109,4 @@ def test_sweep_removes_the_wait_object_that_a_dead_process_recreated(
         clock.seconds += 3600
         other.sweep()
     assert [] == list(other.waiting())
-    assert ["pay "] == environment.effect_names()
+    assert ["pay "] == effect_log.names()

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         ModelRequest,
         PendingReply,
     )
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 
@@ -67,9 +66,7 @@ class Released(SharedStore):
         ]
 
 
-def test_markers_go_with_the_end_after_a_model_error(
-    environment: RunEnvironment,
-) -> None:
+def test_markers_go_with_the_end_after_a_model_error() -> None:
     """Also those of the decided wait, whose deadline is a month away."""
     shared = Released()
     broken: Script = {"go": [[call("pay")], ModelError("down")]}
@@ -84,7 +81,7 @@ def test_markers_go_with_the_end_after_a_model_error(
 
     assert isinstance(outcome, Finished)
     assert [] == shared.keys("markers/", "waits/")
-    assert ["pay "] == environment.effect_names()
+    assert ["pay "] == effect_log.names()
 
 
 def test_each_failed_try_doubles_the_delay_until_there_is_progress() -> None:
@@ -106,7 +103,7 @@ def test_each_failed_try_doubles_the_delay_until_there_is_progress() -> None:
     assert [("r", 60)] == shared.reasons()
 
 
-def test_cancelled_start_publishes_its_waits(environment: RunEnvironment) -> None:
+def test_cancelled_start_publishes_its_waits() -> None:
     """A person can decide at once, although another frame's turn was interrupted."""
     shared = Released()
     notified: list[Wait] = []
@@ -145,12 +142,10 @@ def test_cancelled_start_publishes_its_waits(environment: RunEnvironment) -> Non
     outcome = asyncio.run(runner(replies).resume("r"))
     assert isinstance(outcome, Finished)
     assert [] == shared.keys("markers/", "waits/")
-    assert ["pay "] == environment.effect_names()
+    assert ["pay "] == effect_log.names()
 
 
-def test_sweep_finds_a_run_whose_claim_is_kept_after_an_error(
-    environment: RunEnvironment,
-) -> None:
+def test_sweep_finds_a_run_whose_claim_is_kept_after_an_error() -> None:
     """The marker of the decision is the only guard of that claim."""
     cancels = True
 
@@ -174,7 +169,7 @@ def test_sweep_finds_a_run_whose_claim_is_kept_after_an_error(
     faulty = Runner(agent, store=FaultyStore(store, no_release), clock=clock)
     assert {"r"} == faulty.sweep().errors.keys()
     assert "running" == runner.look("r").status
-    assert ["pay "] == environment.effect_names()
+    assert ["pay "] == effect_log.names()
 
     # When its claim is over
     cancels = False
@@ -184,5 +179,5 @@ def test_sweep_finds_a_run_whose_claim_is_kept_after_an_error(
     # Then a sweep finds the run, and no effect happens twice
     assert 1 == swept.runs_checked
     assert ["r"] == [each.run_id for each in swept.resumed if type(each) is Finished]
-    assert ["pay ", "report "] == environment.effect_names()
+    assert ["pay ", "report "] == effect_log.names()
     assert [] == asyncio.run(store.keys("markers/"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,9 +28,6 @@ from continuations.results import Decision
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.payment_agent import single_wait
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.usefixtures("environment")
 
@@ -111,7 +108,7 @@ def give_grant(runner: Runner, wait: Wait, giver: str) -> None:
 
 @pytest.mark.parametrize("giver", ["bob", "kim"])
 def test_grant_does_not_approve_a_call_that_its_giver_asked_for(
-    giver: str, environment: RunEnvironment
+    giver: str,
 ) -> None:
     """Bob grants, and then bob asks: another person decides."""
     runner = Runner(make_agent(), store=MemoryStore())
@@ -124,12 +121,12 @@ def test_grant_does_not_approve_a_call_that_its_giver_asked_for(
     is_covered = giver == "kim"
     assert is_covered == isinstance(outcome, Finished)
     names = ["pay 1", "pay 2"] if is_covered else ["pay 1"]
-    assert names == environment.effect_names()
+    assert names == effect_log.names()
 
 
 @pytest.mark.parametrize("asker", ["bob", "\uff42ob", "eve", None])
 def test_grant_in_a_thread_compares_the_asker_of_each_call(
-    asker: str | None, environment: RunEnvironment
+    asker: str | None,
 ) -> None:
     """Ann asks first, bob grants; the sender of the next message counts."""
     model = ScriptedModel(
@@ -151,7 +148,7 @@ def test_grant_in_a_thread_compares_the_asker_of_each_call(
     is_covered = asker == "eve"
     assert is_covered == isinstance(outcome, Replied)
     names = ["pay 1", "pay 2"] if is_covered else ["pay 1"]
-    assert names == environment.effect_names()
+    assert names == effect_log.names()
 
 
 # Names ------------------------------------------------------------------------

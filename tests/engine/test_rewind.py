@@ -30,6 +30,7 @@ from continuations.errors import (
 from continuations.events import RunRewound
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.past_agents import RUN_ID, SCRIPT, only_wait, three_deep, version_with
@@ -67,9 +68,7 @@ def asking_run(script: Any = ASKING, **options: Any) -> Runner:
     return runner
 
 
-def test_what_was_approved_or_started_since_is_asked_about(
-    environment: RunEnvironment,
-) -> None:
+def test_what_was_approved_or_started_since_is_asked_about() -> None:
     """The payment and the mail happened; neither happens again unasked."""
     runner = asking_run()
     version = version_with(runner, "pay", "waiting")
@@ -95,12 +94,12 @@ def test_what_was_approved_or_started_since_is_asked_about(
         runner.decide(old.id, Deny())
     # Nothing runs until a person decides; then the mail is asked about
     assert isinstance(runner.resume(RUN_ID), Suspended)
-    assert DONE == sorted(environment.effect_names())
+    assert DONE == sorted(effect_log.names())
     runner.decide(wait.id, Deny(by="lee"))
     outcome = runner.resume(RUN_ID)
     assert isinstance(outcome, Suspended)
     assert ["mail"] == [each.tool for each in outcome.waits]
-    assert DONE == sorted(environment.effect_names())
+    assert DONE == sorted(effect_log.names())
     # Ids and usage never went back
     after = runner.look(RUN_ID).run_state
     assert after.run.next_id > before.run_state.run.next_id
@@ -145,7 +144,7 @@ def test_grants_since_end_and_earlier_ones_stay() -> None:
     assert () == tuple(runner.grants(RUN_ID))
 
 
-def test_started_call_is_unknown_and_keeps_its_key(environment: RunEnvironment) -> None:
+def test_started_call_is_unknown_and_keeps_its_key() -> None:
     runner = asking_run()
     version = version_with(runner, "mail", "started")
 
@@ -156,7 +155,7 @@ def test_started_call_is_unknown_and_keeps_its_key(environment: RunEnvironment) 
     runner.decide(wait.id, Approve(by="kim"))
     outcome = runner.resume(RUN_ID)
     assert isinstance(outcome, Suspended)
-    keys = [each["key"] for each in environment.effects() if each["tool"] == "mail"]
+    keys = [each["key"] for each in effect_log.effects() if each["tool"] == "mail"]
     assert 2 == len(keys)
     assert 1 == len(set(keys))
     # The tool of the question was used since then too

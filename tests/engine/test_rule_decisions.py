@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,9 +26,6 @@ from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait
 from tests.engine.test_grants import make_runner, turns
 
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-
 
 def small_payments(cents: int) -> bool | Approve | Deny:
     """Approve small payments, deny large ones, and ask about the others."""
@@ -50,14 +47,14 @@ def make_pay(**options: Any) -> Tool[..., Any]:
     return pay
 
 
-def test_a_rule_approves_and_denies_at_once(environment: RunEnvironment) -> None:
+def test_a_rule_approves_and_denies_at_once() -> None:
     """No person is asked, and the audit names the rule."""
     runner = make_runner(turns(5, 500), make_pay(), clock=ManualClock())
 
     last = runner.start("go", run_id="r")
 
     assert isinstance(last, Finished)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
     paid, denied = root_tool_results(last)
     assert "paid 5" == paid
     assert denied.startswith("DENIED: a rule refused this call.")
@@ -70,7 +67,7 @@ def test_a_rule_approves_and_denies_at_once(environment: RunEnvironment) -> None
     assert lines["approve"].by is None
 
 
-def test_a_rule_that_returns_true_asks_a_person(environment: RunEnvironment) -> None:
+def test_a_rule_that_returns_true_asks_a_person() -> None:
     runner = make_runner(turns(50), make_pay(), clock=ManualClock())
     wait = single_wait(runner.start("go", run_id="r"))
     assert [] == runner.audit("r")
@@ -78,11 +75,11 @@ def test_a_rule_that_returns_true_asks_a_person(environment: RunEnvironment) -> 
     runner.decide(wait.id, Approve(by="kim"))
     runner.resume("r")
 
-    assert ["pay 50"] == environment.effect_names()
+    assert ["pay 50"] == effect_log.names()
     assert [("kim", None)] == [(line.by, line.rule) for line in runner.audit("r")]
 
 
-def test_a_denial_by_a_rule_may_stop_the_run(environment: RunEnvironment) -> None:
+def test_a_denial_by_a_rule_may_stop_the_run() -> None:
     pay = make_pay(on_denied="stop", name="limit")
     runner = make_runner(turns(500, 5), pay, clock=ManualClock())
 
@@ -93,18 +90,16 @@ def test_a_denial_by_a_rule_may_stop_the_run(environment: RunEnvironment) -> Non
         last.error.code,
         last.error.message,
     )
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_a_rule_decides_without_a_store(environment: RunEnvironment) -> None:
+def test_a_rule_decides_without_a_store() -> None:
     assert isinstance(run(make_boss(turns(5, 500), make_pay()), "go"), Finished)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 @pytest.mark.parametrize("cents", [5, 500])
-def test_a_rule_whose_decision_is_not_recorded_asks_a_person(
-    environment: RunEnvironment, cents: int
-) -> None:
+def test_a_rule_whose_decision_is_not_recorded_asks_a_person(cents: int) -> None:
     good = MemoryStore(ManualClock().now)
     faulty = FaultyStore(good, on("create", refused(), prefix="runs/r/in/d-"))
     runner = make_runner(turns(cents), make_pay(), clock=ManualClock(), store=faulty)
@@ -112,7 +107,7 @@ def test_a_rule_whose_decision_is_not_recorded_asks_a_person(
     wait = single_wait(runner.start("go", run_id="r"))
 
     assert "not recorded" in (wait.note or "")
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 @pytest.mark.parametrize(
@@ -126,9 +121,7 @@ def test_a_rule_whose_decision_is_not_recorded_asks_a_person(
         "approve",
     ],
 )
-def test_a_rule_returns_a_bool_or_a_plain_verdict(
-    environment: RunEnvironment, verdict: Any
-) -> None:
+def test_a_rule_returns_a_bool_or_a_plain_verdict(verdict: Any) -> None:
     """Everything else is a mistake of the policy, and the call does not run."""
     pay = make_pay(when=lambda: verdict)
     runner = make_runner(turns(5), pay, clock=ManualClock())
@@ -137,7 +130,7 @@ def test_a_rule_returns_a_bool_or_a_plain_verdict(
 
     assert isinstance(last, Finished)
     assert "policy" in root_tool_results(last)[0]
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     assert [] == runner.audit("r")
 
 

@@ -27,7 +27,6 @@ from tests.engine.payment_agent import single_wait, start_and_get_wait
 from tests.scripts import call
 
 if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 SCHEMA: dict[str, Any] = {
@@ -59,9 +58,7 @@ def make_runner(pay: Tool[..., Any], **options: Any) -> Runner:
     return Runner(make_boss(SCRIPT, pay), **options)
 
 
-def test_approved_schema_tool_runs_with_the_defaults_that_the_wait_showed(
-    environment: RunEnvironment,
-) -> None:
+def test_approved_schema_tool_runs_with_the_defaults_that_the_wait_showed() -> None:
     runner = make_runner(make_pay_tool(approval=True))
     wait = start_and_get_wait(runner)
     assert {"cents": 5, "send-to": "kim"} == wait.arguments
@@ -70,23 +67,21 @@ def test_approved_schema_tool_runs_with_the_defaults_that_the_wait_showed(
     outcome = runner.resume("r1")
 
     assert isinstance(outcome, Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
     assert ['{"paid":5,"run":"r1"}'] == root_tool_results(outcome)
 
 
-def test_condition_on_a_schema_tool_reads_the_arguments_by_name(
-    environment: RunEnvironment,
-) -> None:
+def test_condition_on_a_schema_tool_reads_the_arguments_by_name() -> None:
     def over_three(cents: int) -> bool:
         return cents > 3
 
     wait = start_and_get_wait(make_runner(make_pay_tool(approval=over_three)))
 
     assert "over_three" == wait.policy
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
-def test_edited_arguments_of_a_schema_tool_run(environment: RunEnvironment) -> None:
+def test_edited_arguments_of_a_schema_tool_run() -> None:
     """The edit runs with the defaults of the schema; a wrong edit is refused."""
     runner = make_runner(make_pay_tool(approval=True))
     wait = start_and_get_wait(runner)
@@ -98,13 +93,11 @@ def test_edited_arguments_of_a_schema_tool_run(environment: RunEnvironment) -> N
     outcome = runner.resume("r1")
 
     assert isinstance(outcome, Finished)
-    assert ["pay 3 kim"] == environment.effect_names()
+    assert ["pay 3 kim"] == effect_log.names()
     assert "changed its arguments" in root_tool_results(outcome)[0]
 
 
-def test_invalid_arguments_are_returned_to_the_model(
-    environment: RunEnvironment,
-) -> None:
+def test_invalid_arguments_are_returned_to_the_model() -> None:
     script: Script = {"go": [[call("pay", cents="5")], [call("pay", cents=2)], "end"]}
     outcome = Runner(make_boss(script, make_pay_tool()), store=MemoryStore()).start(
         "go"
@@ -114,10 +107,10 @@ def test_invalid_arguments_are_returned_to_the_model(
     [refused, _] = root_tool_results(outcome)
     assert refused.startswith("ERROR: the call was not executed")
     assert 'cents: the value is not of type "integer"' in refused
-    assert ["pay 2 kim"] == environment.effect_names()
+    assert ["pay 2 kim"] == effect_log.names()
 
 
-def test_schema_tool_of_a_sub_agent_waits_and_runs(environment: RunEnvironment) -> None:
+def test_schema_tool_of_a_sub_agent_waits_and_runs() -> None:
     script: Script = {
         "go": [[call("clerk", input="sub")], "end"],
         "sub": [[call("pay", cents=5)], "done"],
@@ -131,7 +124,7 @@ def test_schema_tool_of_a_sub_agent_waits_and_runs(environment: RunEnvironment) 
     runner.decide(wait.id, Approve())
 
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
 def crash_in_the_call(pay: Tool[..., Any]) -> Runner:
@@ -147,9 +140,7 @@ def crash_in_the_call(pay: Tool[..., Any]) -> Runner:
     return make_runner(pay, store=store, clock=clock)
 
 
-def test_crash_in_a_schema_tool_is_an_unknown_outcome(
-    environment: RunEnvironment,
-) -> None:
+def test_crash_in_a_schema_tool_is_an_unknown_outcome() -> None:
     runner = crash_in_the_call(make_pay_tool())
     wait = single_wait(runner.resume("r1"))
     assert "unknown" == wait.kind
@@ -157,21 +148,17 @@ def test_crash_in_a_schema_tool_is_an_unknown_outcome(
     runner.decide(wait.id, Answer("paid", by="kim"))
 
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
-def test_crash_in_an_idempotent_schema_tool_repeats_the_call(
-    environment: RunEnvironment,
-) -> None:
+def test_crash_in_an_idempotent_schema_tool_repeats_the_call() -> None:
     runner = crash_in_the_call(make_pay_tool(idempotent=True))
 
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 5 kim", "pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim", "pay 5 kim"] == effect_log.names()
 
 
-def test_crash_in_a_verifiable_schema_tool_asks_its_verify_function(
-    environment: RunEnvironment,
-) -> None:
+def test_crash_in_a_verifiable_schema_tool_asks_its_verify_function() -> None:
     seen: list[tuple[dict[str, Any], int]] = []
 
     def verify(arguments: dict[str, Any], ctx: ToolContext) -> Answer:
@@ -183,12 +170,10 @@ def test_crash_in_a_verifiable_schema_tool_asks_its_verify_function(
     assert isinstance(outcome, Finished)
     assert ["it was paid"] == root_tool_results(outcome)
     assert [({"cents": 5, "send-to": "kim"}, 1)] == seen
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
-def test_changed_schema_of_an_approved_call_opens_a_new_wait(
-    environment: RunEnvironment,
-) -> None:
+def test_changed_schema_of_an_approved_call_opens_a_new_wait() -> None:
     """Another schema is another contract, so the approval does not count."""
     store = MemoryStore()
     runner = make_runner(make_pay_tool(approval=True), store=store)
@@ -198,12 +183,10 @@ def test_changed_schema_of_an_approved_call_opens_a_new_wait(
     outcome = make_runner(make_pay_tool(wider, approval=True), store=store).resume("r1")
 
     assert "a detail of its schema changed" in str(single_wait(outcome).note)
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
-def test_reworded_schema_of_a_pending_call_resumes_with_a_reported_change(
-    environment: RunEnvironment,
-) -> None:
+def test_reworded_schema_of_a_pending_call_resumes_with_a_reported_change() -> None:
     store = MemoryStore()
     runner = make_runner(make_pay_tool(approval=True), store=store)
     runner.decide(start_and_get_wait(runner).id, Approve())
@@ -215,7 +198,7 @@ def test_reworded_schema_of_a_pending_call_resumes_with_a_reported_change(
 
     assert isinstance(outcome, Finished)
     assert ["boss/pay"] == [each.where for each in outcome.code_changes]
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
 class OwnTool:
@@ -251,15 +234,13 @@ class OwnTool:
         self.on_error = inner.on_error
 
 
-def test_own_implementation_of_the_protocol_waits_and_runs(
-    environment: RunEnvironment,
-) -> None:
+def test_own_implementation_of_the_protocol_waits_and_runs() -> None:
     own = OwnTool(make_pay_tool(approval=True))
     runner = Runner(make_boss(SCRIPT, own), store=MemoryStore())
     runner.decide(start_and_get_wait(runner).id, Approve())
 
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()
 
 
 def test_schema_tool_whose_result_has_no_json_form_is_an_error_for_the_model() -> None:

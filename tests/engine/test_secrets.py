@@ -131,9 +131,7 @@ def test_errors_do_not_repeat_what_a_provider_s_error_says() -> None:
     assert "ConnectionError" in str(raised.value)
 
 
-def test_context_is_passed_to_every_resume_and_never_stored(
-    environment: RunEnvironment,
-) -> None:
+def test_context_is_passed_to_every_resume_and_never_stored() -> None:
     """Also without a store."""
     agent = Agent(
         "boss", tools=[return_context, pay], model=scripts.scripted_model(SCRIPT)
@@ -147,7 +145,7 @@ def test_context_is_passed_to_every_resume_and_never_stored(
         data, agent, answers={outcome.waits[0].id: Deny()}, context=SecretContext()
     )
     assert isinstance(denied, Finished)
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
     paid = resume(
         data, agent, answers={outcome.waits[0].id: Approve()}, context=SecretContext()
     )

@@ -28,7 +28,6 @@ from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations import Agent, Outcome
-    from tests.run_environment import RunEnvironment
 
 
 def make_receipt(type_: Any = None, **options: Any) -> Tool[..., Any]:
@@ -64,9 +63,7 @@ def results(outcome: Outcome) -> list[Any]:
     return list(root_tool_results(outcome))
 
 
-def test_a_signal_ends_the_oldest_wait_for_its_name(
-    environment: RunEnvironment,
-) -> None:
+def test_a_signal_ends_the_oldest_wait_for_its_name() -> None:
     """Each of two waits takes one signal, in the order of the calls."""
     runner = make_runner(TWO_AT_ONCE)
     first = runner.start("go", run_id="r")
@@ -83,7 +80,7 @@ def test_a_signal_ends_the_oldest_wait_for_its_name(
     assert ["one", '{"no":2}'] == results(end)
     assert {"trip": "Oslo"} == left.arguments
     # The two calls run at the same time, so either one may be first in the log.
-    assert ["receipt Oslo", "receipt Rome"] == sorted(environment.effect_names())
+    assert ["receipt Oslo", "receipt Rome"] == sorted(effect_log.names())
 
 
 def test_signals_before_their_waits_are_kept_in_their_order() -> None:
@@ -180,7 +177,7 @@ def test_a_signal_counts_by_its_time_and_not_by_that_of_the_worker() -> None:
         assert late == ("ERROR" in results(end)[0])
 
 
-def test_a_repeated_id_is_one_signal(environment: RunEnvironment) -> None:
+def test_a_repeated_id_is_one_signal() -> None:
     """Processes that repeat a call at the same time send one signal."""
     runner = make_runner(TWO_AT_ONCE)
     runner.start("go", run_id="r")
@@ -199,7 +196,7 @@ def test_a_repeated_id_is_one_signal(environment: RunEnvironment) -> None:
     assert 8 == len(numbers)
     assert 1 == len(set(numbers))
     assert {"1", "2"} == set(results(runner.resume("r")))
-    assert 2 == len(environment.effects())
+    assert 2 == len(effect_log.effects())
 
 
 @pytest.mark.parametrize("name", ["", " ", 5, None, "x" * 201])

@@ -15,6 +15,7 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.engine import agent_builders
 from tests.engine.payment_agent import pay
 from tests.scripts import call
@@ -147,14 +148,14 @@ def test_invalid_run_id_is_rejected_everywhere(runner: Runner, wrong: Any) -> No
             method(wrong)
 
 
-def test_unusual_run_ids_work(runner: Runner, environment: RunEnvironment) -> None:
+def test_unusual_run_ids_work(runner: Runner) -> None:
     """Also an id that is a prefix of another."""
     for run_id in ("x" * 200, "a", "a.", "a..b", "a-b_c.D", "0", "A"):
         outcome = runner.start("go", run_id=run_id)
         assert isinstance(outcome, Suspended)
         runner.decide(outcome.waits[0].id, Approve())
         assert isinstance(runner.resume(run_id), Finished)
-    assert 7 == len(environment.effect_names())
+    assert 7 == len(effect_log.names())
 
 
 def test_unknown_run_or_wait_is_not_found(runner: Runner) -> None:

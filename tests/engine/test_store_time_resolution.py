@@ -20,7 +20,6 @@ from tests.scripts import call
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[call("act", what="x")], "end"]}
@@ -48,7 +47,7 @@ class StoreOfWholeSeconds(MemoryStore):
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 0.999])
 @pytest.mark.parametrize("is_wrapped", [False, True])
 def test_right_clock_works_with_the_shortest_claim(
-    environment: RunEnvironment, *, fraction: float, is_wrapped: bool
+    *, fraction: float, is_wrapped: bool
 ) -> None:
     """A claim of three seconds is enough, in whichever part of a second it begins."""
     clock = ManualClock(fraction)
@@ -65,10 +64,10 @@ def test_right_clock_works_with_the_shortest_claim(
 
     assert isinstance(outcome, Finished)
     assert ["done"] == agent_builders.root_tool_results(outcome)
-    assert ["act x"] == environment.effect_names()
+    assert ["act x"] == effect_log.names()
 
 
-def test_wrong_clock_is_still_noticed(environment: RunEnvironment) -> None:
+def test_wrong_clock_is_still_noticed() -> None:
     """The rounding excuses less than one second."""
     clock, true_clock = ManualClock(1.76), ManualClock(0.0)
     runner = agent_builders.make_runner(
@@ -77,7 +76,7 @@ def test_wrong_clock_is_still_noticed(environment: RunEnvironment) -> None:
 
     with pytest.raises(ClockOff):
         runner.start("go", run_id="r1")
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 @pytest.mark.parametrize("lease", [0.1, 1, 2.99])

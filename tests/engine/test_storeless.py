@@ -94,7 +94,7 @@ def make_payment_agent(*whats: str, **options: Any) -> Any:
     return agent_builders.make_boss(script, options.get("tool", pay))
 
 
-def test_an_answer_to_no_open_wait_runs_nothing(environment: RunEnvironment) -> None:
+def test_an_answer_to_no_open_wait_runs_nothing() -> None:
     """Also beside a valid verdict, and for a wait that was decided before."""
     outcome = start_suspended_run("a", "b")
     one, two = (wait.id for wait in outcome.waits)
@@ -107,7 +107,7 @@ def test_an_answer_to_no_open_wait_runs_nothing(environment: RunEnvironment) -> 
             )
     with pytest.raises(DecisionRefused):
         resume(outcome.continuation, make_payment_agent(), answers={one: Approve(by=5)})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
     half = resume(
         outcome.continuation, make_payment_agent("a", "b"), answers={one: Deny()}
@@ -118,7 +118,7 @@ def test_an_answer_to_no_open_wait_runs_nothing(environment: RunEnvironment) -> 
             make_payment_agent("a", "b"),
             answers={one: Approve(), two: Deny()},
         )
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,7 @@ def test_an_answer_to_no_open_wait_runs_nothing(environment: RunEnvironment) -> 
     [None, True, 1, "yes", "approve", {}, [], [True], [Approve(), True], Approve],
     ids=repr,
 )
-def test_an_answer_that_is_no_verdict_runs_nothing(
-    environment: RunEnvironment, junk: Any
-) -> None:
+def test_an_answer_that_is_no_verdict_runs_nothing(junk: Any) -> None:
     """Only an exact verdict decides; the continuation stays as it is."""
     outcome = start_suspended_run("a")
     [wait] = outcome.waits
@@ -136,13 +134,13 @@ def test_an_answer_that_is_no_verdict_runs_nothing(
     with pytest.raises(DecisionRefused):
         resume(outcome.continuation, make_payment_agent("a"), answers={wait.id: junk})
 
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
     again = resume(outcome.continuation, make_payment_agent("a"))
     assert isinstance(again, Suspended)
     assert [wait] == list(again.waits)
 
 
-def test_resume_does_not_change_the_continuation(environment: RunEnvironment) -> None:
+def test_resume_does_not_change_the_continuation() -> None:
     """It can be resumed again, which is then another run."""
     outcome = start_suspended_run("a")
     before = outcome.continuation.to_bytes()
@@ -157,12 +155,12 @@ def test_resume_does_not_change_the_continuation(environment: RunEnvironment) ->
     assert before == outcome.continuation.to_bytes()
     assert "suspended" == outcome.continuation.status
     assert ["waiting"] == [call.state for call in outcome.continuation.root.calls]
-    assert ["pay a"] == environment.effect_names()
+    assert ["pay a"] == effect_log.names()
     # And resuming the finished run returns its end
     assert ended.output == getattr(
         resume(ended.continuation, make_payment_agent("a")), "output", None
     )
-    assert ["pay a"] == environment.effect_names()
+    assert ["pay a"] == effect_log.names()
 
 
 def test_invalid_bytes_raise_a_typed_error() -> None:
@@ -215,7 +213,7 @@ def test_changed_code_of_an_approved_call_opens_a_new_wait_without_a_store() -> 
     )
 
 
-def test_to_json_contains_messages_and_waits(environment: RunEnvironment) -> None:
+def test_to_json_contains_messages_and_waits() -> None:
     """The standard messages array, and each wait with its path."""
     outcome = start_suspended_run("a")
 
@@ -223,7 +221,7 @@ def test_to_json_contains_messages_and_waits(environment: RunEnvironment) -> Non
 
     assert outcome.continuation.root.messages == result["frames"][0]["messages"]
     assert [["boss", "pay"]] == [wait["path"] for wait in result["waits"]]
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
 def test_timer_ends_at_its_time_on_the_clock_of_a_test() -> None:

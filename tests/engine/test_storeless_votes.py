@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations import Agent, Wait
-    from tests.run_environment import RunEnvironment
 
 DAY = timedelta(days=1)
 
@@ -53,7 +52,7 @@ def suspend(agent: Agent, clock: ManualClock | None = None) -> tuple[bytes, Wait
     return outcome.continuation.to_bytes(), outcome.waits[0]
 
 
-def test_votes_are_a_list_of_verdicts(environment: RunEnvironment) -> None:
+def test_votes_are_a_list_of_verdicts() -> None:
     """Two verdicts make the decision, also by a member of a group."""
     agent = make_agent(approvers=["kim", "group:finance"], votes=2)
     data, wait = suspend(agent)
@@ -62,7 +61,7 @@ def test_votes_are_a_list_of_verdicts(environment: RunEnvironment) -> None:
     end = resume(data, agent, answers={wait.id: [Approve(by="kim"), Approve(by=lee)]})
 
     assert isinstance(end, Finished)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 @pytest.mark.parametrize(
@@ -76,9 +75,7 @@ def test_votes_are_a_list_of_verdicts(environment: RunEnvironment) -> None:
         ([], "0 of the 2 votes"),
     ],
 )
-def test_list_that_makes_no_decision_is_refused(
-    environment: RunEnvironment, verdicts: Any, why: str
-) -> None:
+def test_list_that_makes_no_decision_is_refused(verdicts: Any, why: str) -> None:
     """Nothing runs, because a list of votes is not kept."""
     agent = make_agent(approvers=["kim", "lee"], votes=2)
     data, wait = suspend(agent)
@@ -86,12 +83,10 @@ def test_list_that_makes_no_decision_is_refused(
     with pytest.raises(DecisionRefused, match=why):
         resume(data, agent, answers={wait.id: verdicts})
 
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_escalation_changes_the_approvers(
-    environment: RunEnvironment,
-) -> None:
+def test_escalation_changes_the_approvers() -> None:
     """After the deadline the wait has the next approvers under the same id."""
     clock = ManualClock()
     action = escalate(to=["cfo"], within=DAY)
@@ -109,7 +104,7 @@ def test_escalation_changes_the_approvers(
         resume(data, agent, answers={wait.id: Approve(by="kim")}, clock=clock)
     end = resume(data, agent, answers={wait.id: Approve(by="cfo")}, clock=clock)
     assert isinstance(end, Finished)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 class _TickingClock(ManualClock):
@@ -121,9 +116,7 @@ class _TickingClock(ManualClock):
         return super().now()
 
 
-def test_deadline_that_passes_during_a_resume_escalates(
-    environment: RunEnvironment,
-) -> None:
+def test_deadline_that_passes_during_a_resume_escalates() -> None:
     """The deadline lies between two readings of the clock."""
     action = escalate(to=["cfo"], within=DAY)
     agent = make_agent(approvers=["kim"], within=DAY, on_deadline=action)
@@ -136,12 +129,10 @@ def test_deadline_that_passes_during_a_resume_escalates(
         assert isinstance(outcome, Suspended)
         assert wait.id == outcome.waits[0].id
 
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
-def test_decision_in_the_moment_of_the_deadline_counts_or_comes_too_late(
-    environment: RunEnvironment,
-) -> None:
+def test_decision_in_the_moment_of_the_deadline_counts_or_comes_too_late() -> None:
     """The deadline lies between two readings of the clock; one of them counts."""
     action = escalate(to=["cfo"], within=DAY)
     agent = make_agent(approvers=["kim"], within=DAY, on_deadline=action)
@@ -161,13 +152,11 @@ def test_decision_in_the_moment_of_the_deadline_counts_or_comes_too_late(
             results.append("approved")
 
     assert {"approved", "escalated"} == set(results)
-    assert results.count("approved") == len(environment.effect_names())
+    assert results.count("approved") == len(effect_log.names())
 
 
 @pytest.mark.parametrize("requester", ["jane", Identity("jane")])
-def test_the_requester_does_not_decide(
-    environment: RunEnvironment, requester: Any
-) -> None:
+def test_the_requester_does_not_decide(requester: Any) -> None:
     """The continuation keeps the requester, so another person can decide."""
     agent = make_agent(not_requester=True)
     outcome = run(agent, "go", by=requester)
@@ -179,7 +168,7 @@ def test_the_requester_does_not_decide(
     end = resume(data, agent, answers={wait.id: Approve(by="kim")})
 
     assert isinstance(end, Finished)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 def test_an_invalid_requester_starts_nothing() -> None:

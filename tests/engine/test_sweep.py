@@ -88,9 +88,7 @@ def test_nothing_is_left_after_an_end() -> None:
     assert [] == shared.remaining_keys()
 
 
-def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(
-    environment: RunEnvironment,
-) -> None:
+def test_an_abandoned_run_is_taken_over_when_its_claim_is_over() -> None:
     """Not before; its call is unknown, and its wait is listed."""
     shared = Sweepers()
     dying = FaultyStore(
@@ -98,7 +96,7 @@ def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(
     )
     with pytest.raises(Crash):
         shared.runner(dying).start("work", run_id="r")
-    assert ["work "] == environment.effect_names()
+    assert ["work "] == effect_log.names()
 
     # When it is swept too early, nothing happens
     shared.clock.seconds = 29
@@ -112,10 +110,10 @@ def test_an_abandoned_run_is_taken_over_when_its_claim_is_over(
     assert [wait.id for wait in outcome.waits] == [
         s.id for s in shared.runner().waiting()
     ]
-    assert ["work "] == environment.effect_names()
+    assert ["work "] == effect_log.names()
 
 
-def test_sweep_resumes_a_run_after_its_deadline(environment: RunEnvironment) -> None:
+def test_sweep_resumes_a_run_after_its_deadline() -> None:
     """A sweep is the clock of a deadline."""
     shared = Sweepers()
     shared.runner().start("go", run_id="r")
@@ -128,7 +126,7 @@ def test_sweep_resumes_a_run_after_its_deadline(environment: RunEnvironment) -> 
     assert isinstance(outcome, Finished)
     assert root_tool_results(outcome)[0].startswith("EXPIRED")
     assert [] == shared.remaining_keys()
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
 def test_marker_without_a_run_is_examined_less_and_less_often() -> None:
@@ -164,9 +162,7 @@ def test_sweep_during_a_start_delays_the_run_by_two_seconds() -> None:
     assert 1 == shared.runner().sweep().runs_checked
 
 
-def test_sweep_continues_after_an_error_of_one_run(
-    environment: RunEnvironment,
-) -> None:
+def test_sweep_continues_after_an_error_of_one_run() -> None:
     """The error is reported, the run is postponed, and the others progress."""
     shared = Sweepers()
     script: Script = {"go": SCRIPT["go"], "bad": [[call("pay")], ModelError("down")]}
@@ -182,13 +178,13 @@ def test_sweep_continues_after_an_error_of_one_run(
         k: type(e) for k, e in swept.errors.items()
     }
     assert {"b", "d"} == {outcome.run_id for outcome in swept.resumed}
-    assert 4 == len(environment.effect_names())
+    assert 4 == len(effect_log.names())
 
     # When the model replies again
     shared.clock.seconds += 3600
     swept = shared.runner(script={**SCRIPT, "bad": SCRIPT["go"]}).sweep()
     assert {"a", "c"} == {outcome.run_id for outcome in swept.resumed}
-    assert (4, []) == (len(environment.effect_names()), shared.remaining_keys())
+    assert (4, []) == (len(effect_log.names()), shared.remaining_keys())
 
 
 def test_a_model_that_stays_down_does_not_pile_up_markers() -> None:
@@ -210,7 +206,7 @@ def test_a_model_that_stays_down_does_not_pile_up_markers() -> None:
     assert [] == shared.remaining_keys()
 
 
-def test_sweep_creates_missing_wait_objects(environment: RunEnvironment) -> None:
+def test_sweep_creates_missing_wait_objects() -> None:
     """`decide` is exact at once, the list of waits after a sweep."""
     shared = Sweepers()
     dying = FaultyStore(shared.store, on("create", crashed("before"), prefix="waits/"))
@@ -229,7 +225,7 @@ def test_sweep_creates_missing_wait_objects(environment: RunEnvironment) -> None
     assert 1 == sum(key.startswith("markers/") for key in shared.remaining_keys())
     runner.decide(wait.id, Approve())
     assert isinstance(runner.resume("r"), Finished)
-    assert ["pay "] == environment.effect_names()
+    assert ["pay "] == effect_log.names()
 
 
 def test_a_thousand_runs_are_swept() -> None:

@@ -22,6 +22,7 @@ from continuations.ledger import layout
 from continuations.wire.envelope import object_digest
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import pay, single_wait
@@ -31,7 +32,6 @@ from tests.scripts import call
 
 if TYPE_CHECKING:
     from continuations_storage import Store
-    from tests.run_environment import RunEnvironment
     from tests.scripts import Script
 
 SCRIPT: Script = {
@@ -81,7 +81,8 @@ def poison_policy() -> str:
 
 @pytest.mark.parametrize("poisonous", [poison, poison_policy], ids=["tool", "policy"])
 def test_poison_run_does_not_stop_the_others(
-    shared: Services, poisonous: Any, environment: RunEnvironment
+    shared: Services,
+    poisonous: Any,
 ) -> None:
     """Code that cancels its own task is reported; the run is tried again, later."""
     runner = shared.runner(poisonous)
@@ -96,7 +97,7 @@ def test_poison_run_does_not_stop_the_others(
         assert type(error) is ContinuationsError
         assert run_id in str(error)
         assert isinstance(error.__cause__, asyncio.CancelledError)
-    assert 5 == len(environment.effect_names())
+    assert 5 == len(effect_log.names())
 
     # And it is not tried again at once, but later, less and less often
     tries = 0

@@ -39,6 +39,7 @@ from continuations.ledger.index.waits import PEOPLES_KINDS
 from continuations.streams import RunStream, resume_stream, run_stream
 from continuations.threads import AsyncThread, AsyncTicket, Thread, Ticket
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
@@ -50,26 +51,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations import Wait
-    from tests.run_environment import RunEnvironment
 
 
-async def test_sync_call_inside_a_running_loop_names_the_async_runner(
-    environment: RunEnvironment,
-) -> None:
+def test_sync_call_inside_a_running_loop_names_the_async_runner() -> None:
     """It would block the loop: nothing is called, and the error says what to use."""
     runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
 
-    calls: list[Callable[[], object]] = [
-        lambda: runner.start("go", run_id="r"),
-        lambda: list(runner.waiting()),
-        lambda: runner.decide("approval-x@r", Approve()),
-        lambda: run(agent_builders.make_boss(ONE_PAY_SCRIPT, pay), "go"),
-    ]
-    for each in calls:
-        with pytest.raises(ContinuationsError, match="Use AsyncRunner"):
-            each()
+    async def inside() -> None:
+        calls: list[Callable[[], object]] = [
+            lambda: runner.start("go", run_id="r"),
+            lambda: list(runner.waiting()),
+            lambda: runner.decide("approval-x@r", Approve()),
+            lambda: run(agent_builders.make_boss(ONE_PAY_SCRIPT, pay), "go"),
+        ]
+        for each in calls:
+            with pytest.raises(ContinuationsError, match="Use AsyncRunner"):
+                each()
 
-    assert [] == environment.effect_names()
+    asyncio.run(inside())
+
+    assert [] == effect_log.names()
     assert isinstance(runner.start("go", run_id="r"), Suspended)
 
 
@@ -102,7 +103,7 @@ def test_sync_call_in_a_callback_of_a_loop_names_the_async_runner() -> None:
         assert "Use AsyncRunner" in str(told)
 
 
-def test_async_runner_works_in_two_event_loops(environment: RunEnvironment) -> None:
+def test_async_runner_works_in_two_event_loops() -> None:
     """One event loop may follow another."""
     store = MemoryStore()
 
@@ -125,7 +126,7 @@ def test_async_runner_works_in_two_event_loops(environment: RunEnvironment) -> N
 
     assert "pay" == asyncio.run(first()).tool
     asyncio.run(second())
-    assert ["pay "] == environment.effect_names()
+    assert ["pay "] == effect_log.names()
 
 
 def test_run_async_and_resume_async_work_without_a_store() -> None:
@@ -141,7 +142,7 @@ def test_run_async_and_resume_async_work_without_a_store() -> None:
     assert isinstance(asyncio.run(both()), Finished)
 
 
-def test_many_threads_share_one_runner(environment: RunEnvironment) -> None:
+def test_many_threads_share_one_runner() -> None:
     """A runner may be called from any thread."""
     runner = agent_builders.make_runner(ONE_PAY_SCRIPT, pay)
 
@@ -156,7 +157,7 @@ def test_many_threads_share_one_runner(environment: RunEnvironment) -> None:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert 16 == len(environment.effect_names())
+    assert 16 == len(effect_log.names())
 
 
 @pytest.mark.parametrize("how", ["sync tool", "async tool"])

@@ -27,6 +27,7 @@ from continuations.errors import InvalidInput, NotFinished, StoreError, ThreadCl
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import Denied, MemoryStore
 from continuations_storage.forwarding import ForwardingStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import should_pause_after
 from tests.engine.thread_agents import CLERK_ASKS, support
@@ -153,7 +154,7 @@ def test_a_worker_stops_after_the_reply_that_it_was_asked_for(
 
 
 def test_an_approval_holds_the_thread_and_later_messages_queue(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+    runner: Runner, thread: Thread[Any]
 ) -> None:
     """`Queued` tells nothing about the wait of the other sender."""
     held = thread.send("pay rent", by="ann")
@@ -165,19 +166,17 @@ def test_an_approval_holds_the_thread_and_later_messages_queue(
     assert ("queued", None, ()) == (queued.status, queued.output, queued.waits)
     with pytest.raises(NotFinished, match="message 2 of run"):
         queued.result()
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
     runner.decide(wait.id, Approve(by="kim"))
     assert {} == runner.sweep().errors
     replies = [message["content"] for message in thread.messages()]
     assert "done: paid rent" in replies
     assert "2: What else?" in replies
-    assert ["pay rent"] == environment.effect_names()
+    assert ["pay rent"] == effect_log.names()
 
 
-def test_a_sub_agent_waits_below_a_thread(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
-) -> None:
+def test_a_sub_agent_waits_below_a_thread(runner: Runner, thread: Thread[Any]) -> None:
     """The thread rests again once the agent below has returned."""
     ticket = thread.post(f"{CLERK_ASKS}rent", by="ann")
     held = ticket.reply()
@@ -187,14 +186,14 @@ def test_a_sub_agent_waits_below_a_thread(
     runner.decide(wait.id, Approve(by="kim"))
 
     assert "done: done: paid rent" == output(ticket.reply())
-    assert ["pay rent"] == environment.effect_names()
+    assert ["pay rent"] == effect_log.names()
     state = thread.look()
     assert state is not None
     assert 1 == len(state.run_state.frames)
 
 
 def test_a_denied_call_does_not_run_and_the_thread_goes_on(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+    runner: Runner, thread: Thread[Any]
 ) -> None:
     """The denial is a tool result like that of a run."""
     ticket = thread.post("pay rent")
@@ -204,7 +203,7 @@ def test_a_denied_call_does_not_run_and_the_thread_goes_on(
 
     assert "too dear" in output(ticket.reply())
     assert "2: Sorry" == output(thread.send("Sorry"))
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 def test_an_error_of_a_turn_is_the_reply_to_its_message() -> None:
@@ -232,7 +231,7 @@ def test_a_budget_limits_each_message() -> None:
 
 
 def test_cancelling_the_run_ends_the_thread(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+    runner: Runner, thread: Thread[Any]
 ) -> None:
     """No call runs afterwards, and messages without a reply are closed out."""
     held = thread.send(f"{CLERK_ASKS}rent")
@@ -243,7 +242,7 @@ def test_cancelling_the_run_ends_the_thread(
     with pytest.raises(ThreadClosed, match="was closed before"):
         late.reply()
     assert "1: again" == output(thread.send("again"))
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 def test_close_ends_the_thread_and_the_next_message_opens_it_anew(
@@ -267,9 +266,7 @@ def test_close_ends_the_thread_and_the_next_message_opens_it_anew(
     assert first.run_id.removesuffix("-1") == again.run_id.removesuffix("-2")
 
 
-def test_an_adopted_thread_is_a_run(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
-) -> None:
+def test_an_adopted_thread_is_a_run(runner: Runner, thread: Thread[Any]) -> None:
     """It goes on after the approval, and finishes with the reply."""
     held = thread.send("pay rent", by="ann")
     assert isinstance(held, Suspended)
@@ -281,7 +278,7 @@ def test_an_adopted_thread_is_a_run(
 
     assert isinstance(end, Finished)
     assert ("finished", "done: paid rent") == (end.continuation.status, end.output)
-    assert ["pay rent"] == environment.effect_names()
+    assert ["pay rent"] == effect_log.names()
 
 
 def test_a_thread_that_rests_is_not_adopted(
@@ -320,9 +317,7 @@ def test_a_message_behind_a_close_has_no_reply(
     assert "1: late" == output(thread.send("late"))
 
 
-def test_merged_messages_have_one_reply(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
-) -> None:
+def test_merged_messages_have_one_reply(runner: Runner, thread: Thread[Any]) -> None:
     """Only messages of one sender are merged, and only if the sender allows it."""
     held = thread.post("pay rent", by="ann")
     assert isinstance(held.reply(), Suspended)
@@ -334,11 +329,11 @@ def test_merged_messages_have_one_reply(
     assert "2: and be quick" == output(held.reply())
     assert "2: and be quick" == output(merged.reply())
     assert "3: me too" == output(other.reply())
-    assert ["pay rent"] == environment.effect_names()
+    assert ["pay rent"] == effect_log.names()
 
 
 def test_an_interruption_cancels_what_has_not_begun(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+    runner: Runner, thread: Thread[Any]
 ) -> None:
     """Also an approved call; the agent reads that, and one reply answers both."""
     first = thread.post(f"{CLERK_ASKS}rent", by="ann")
@@ -349,15 +344,13 @@ def test_an_interruption_cancels_what_has_not_begun(
 
     assert "2: No, stop!" == output(second)
     assert "2: No, stop!" == output(first.reply())
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     told = [m["content"] for m in thread.messages() if m["role"] == "tool"]
     assert ["The user sent another message." in text for text in told] == [True]
     assert [] == list(runner.waiting())
 
 
-def test_another_sender_does_not_interrupt(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
-) -> None:
+def test_another_sender_does_not_interrupt(runner: Runner, thread: Thread[Any]) -> None:
     """Their message has its own reply, after the call of the other one."""
     first = thread.post("pay rent", by="ann")
     held = first.reply()
@@ -368,7 +361,7 @@ def test_another_sender_does_not_interrupt(
     runner.sweep()
 
     assert "done: paid rent" == output(first.reply())
-    assert ["pay rent"] == environment.effect_names()
+    assert ["pay rent"] == effect_log.names()
 
 
 def test_an_interruption_of_a_thread_that_rests_is_a_message(
@@ -380,7 +373,7 @@ def test_an_interruption_of_a_thread_that_rests_is_a_message(
 
 
 def test_a_stopped_turn_rests_and_its_calls_never_run(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+    runner: Runner, thread: Thread[Any]
 ) -> None:
     """The reply is `Failed` with code `stopped`, and the next message is answered."""
     first = thread.post(f"{CLERK_ASKS}rent", by="ann")
@@ -394,7 +387,7 @@ def test_a_stopped_turn_rests_and_its_calls_never_run(
     assert ("stopped", "resting") == (stopped.error.code, stopped.continuation.status)
     assert "Wrong flat." in stopped.error.message
     assert "2: Next" == output(queued.reply())
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     assert [] == list(runner.waiting())
     thread.stop_turn()  # it rests: nothing to stop
     assert "3: More" == output(thread.send("More"))
@@ -410,7 +403,7 @@ def test_an_invalid_reason_stops_nothing(runner: Runner, thread: Thread[Any]) ->
 
 
 def test_a_queued_message_is_answered_after_a_stop_by_a_sweep(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+    runner: Runner, thread: Thread[Any]
 ) -> None:
     """No process waits for its reply."""
     assert isinstance(thread.send("pay rent", by="ann"), Suspended)
@@ -419,7 +412,7 @@ def test_a_queued_message_is_answered_after_a_stop_by_a_sweep(
     [swept] = runner.sweep().resumed
 
     assert "2: Next" == output(swept)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     assert 0 == runner.sweep().runs_checked
 
 
@@ -446,7 +439,7 @@ def test_a_cancelled_thread_keeps_the_replies_before(
 
 
 def test_a_pause_survives_the_end_of_a_turn(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+    runner: Runner, thread: Thread[Any]
 ) -> None:
     """Only `unpause` ends it: the next message waits."""
     held = thread.send("pay rent", by="ann")
@@ -457,14 +450,14 @@ def test_a_pause_survives_the_end_of_a_turn(
 
     assert isinstance(paused, Suspended)
     assert ("audit",) == paused.reasons
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     runner.unpause(held.run_id)
     assert {} == runner.sweep().errors
-    assert ["note it"] == environment.effect_names()
+    assert ["note it"] == effect_log.names()
 
 
 def test_a_repeat_may_interrupt_with_the_message_that_was_queued(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+    runner: Runner, thread: Thread[Any]
 ) -> None:
     """The thread reads the message, although it was posted with `queue`."""
     assert isinstance(thread.send("pay rent", by="ann"), Suspended)
@@ -472,7 +465,7 @@ def test_a_repeat_may_interrupt_with_the_message_that_was_queued(
     reply = thread.send("two", by="ann", id="m2", when_busy="interrupt")
 
     assert "2: two" == output(reply)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     assert 0 == len(list(runner.waiting()))
 
 
@@ -495,7 +488,7 @@ def test_a_stop_during_the_last_reply_counts() -> None:
 
 
 def test_a_revoked_grant_covers_no_call_of_a_thread(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any]
+    runner: Runner, thread: Thread[Any]
 ) -> None:
     """Also if it is revoked before a worker applied the approval that gave it."""
     held = thread.send("pay rent", by="ann")
@@ -507,7 +500,7 @@ def test_a_revoked_grant_covers_no_call_of_a_thread(
     again = thread.send("pay rent again", by="ann")
 
     assert isinstance(again, Suspended)
-    assert ["pay rent"] == environment.effect_names()
+    assert ["pay rent"] == effect_log.names()
 
 
 def test_the_requester_is_the_sender_of_the_message(runner: Runner) -> None:
@@ -525,7 +518,7 @@ def test_the_requester_is_the_sender_of_the_message(runner: Runner) -> None:
 
 @pytest.mark.parametrize("steps", range(6))
 def test_a_stopping_process_leaves_the_reply_to_a_sweep(
-    environment: RunEnvironment, runner: Runner, thread: Thread[Any], steps: int
+    runner: Runner, thread: Thread[Any], steps: int
 ) -> None:
     """Wherever `should_pause` ends the work, the tool runs once."""
     ticket = thread.post("note it")
@@ -535,7 +528,7 @@ def test_a_stopping_process_leaves_the_reply_to_a_sweep(
     [swept] = runner.sweep().resumed
 
     assert "done: noted it" == output(swept) == output(ticket.reply())
-    assert ["note it"] == environment.effect_names()
+    assert ["note it"] == effect_log.names()
 
 
 def test_instructions_are_made_with_each_message() -> None:

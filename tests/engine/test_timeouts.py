@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -30,9 +30,6 @@ from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 SCRIPT: Any = {"go": [[call("pay", cents=5)], "end"]}
 TOLD = (
@@ -60,9 +57,7 @@ def make_runner(clock: ManualClock | None = None, **options: Any) -> Runner:
     return Runner(boss, store=MemoryStore(), clock=clock or ManualClock())
 
 
-def test_timeout_of_an_unrepeatable_tool_makes_its_outcome_unknown(
-    environment: RunEnvironment,
-) -> None:
+def test_timeout_of_an_unrepeatable_tool_makes_its_outcome_unknown() -> None:
     runner = make_runner()
 
     wait = single_wait(runner.start("go", run_id="r1"))
@@ -73,7 +68,7 @@ def test_timeout_of_an_unrepeatable_tool_makes_its_outcome_unknown(
     ended = runner.resume("r1")
     assert isinstance(ended, Finished)
     assert ["paid after all"] == root_tool_results(ended)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 def test_unknown_outcome_of_a_timeout_is_listed_and_stored() -> None:
@@ -93,26 +88,24 @@ def test_unknown_outcome_of_a_timeout_is_listed_and_stored() -> None:
     [{"on_timeout": "tell_model"}, {"idempotent": True}, {"read_only": True}],
 )
 def test_timeout_is_a_tool_message_if_the_tool_says_so_or_may_be_repeated(
-    options: dict[str, Any], environment: RunEnvironment
+    options: dict[str, Any],
 ) -> None:
     ended = make_runner(**options).start("go", run_id="r1")
 
     assert isinstance(ended, Finished)
     assert [TOLD] == root_tool_results(ended)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_verify_is_asked_before_a_person(environment: RunEnvironment) -> None:
+def test_verify_is_asked_before_a_person() -> None:
     ended = make_runner(verify=lambda: Answer("it was paid")).start("go", run_id="r1")
 
     assert isinstance(ended, Finished)
     assert ["it was paid"] == root_tool_results(ended)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_verify_cannot_run_the_call_again_while_it_may_be_running(
-    environment: RunEnvironment,
-) -> None:
+def test_verify_cannot_run_the_call_again_while_it_may_be_running() -> None:
     """A person decides after the claim, and nothing runs until then."""
     clock = ManualClock()
     runner = make_runner(clock, verify=Approve)
@@ -120,18 +113,16 @@ def test_verify_cannot_run_the_call_again_while_it_may_be_running(
     wait = single_wait(runner.start("go", run_id="r1"))
 
     assert "unknown" == wait.kind
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
     clock.seconds = 31
     runner.decide(wait.id, Answer("paid after all"))
     ended = runner.resume("r1")
     assert isinstance(ended, Finished)
     assert ["paid after all"] == root_tool_results(ended)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_approval_is_refused_until_the_claim_that_began_the_call_is_over(
-    environment: RunEnvironment,
-) -> None:
+def test_approval_is_refused_until_the_claim_that_began_the_call_is_over() -> None:
     """The function of a plain tool still runs in its thread, so it would run twice."""
     running, finish = threading.Event(), threading.Event()
 
@@ -161,23 +152,21 @@ def test_approval_is_refused_until_the_claim_that_began_the_call_is_over(
     shared.clock.seconds = 30.001
     runner.decide(wait.id, Approve(by="kim"))
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 5", "pay 5"] == environment.effect_names()
+    assert ["pay 5", "pay 5"] == effect_log.names()
 
 
 @pytest.mark.parametrize("verdict", [Deny(), Answer("paid")])
-def test_denial_and_answer_need_not_wait_for_the_claim(
-    environment: RunEnvironment, verdict: Any
-) -> None:
+def test_denial_and_answer_need_not_wait_for_the_claim(verdict: Any) -> None:
     runner = make_runner()
     wait = single_wait(runner.start("go", run_id="r1"))
 
     runner.decide(wait.id, verdict)
 
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-async def test_siblings_go_on_after_a_timeout(environment: RunEnvironment) -> None:
+async def test_siblings_go_on_after_a_timeout() -> None:
     @tool
     def book(room: str) -> str:
         """Book a room."""
@@ -192,10 +181,10 @@ async def test_siblings_go_on_after_a_timeout(environment: RunEnvironment) -> No
     await runner.decide(wait.id, Answer("paid"))
     ended = await runner.resume("r1")
     assert ["paid", "booked"] == root_tool_results(ended)
-    assert ["book 1", "pay 5"] == sorted(environment.effect_names())
+    assert ["book 1", "pay 5"] == sorted(effect_log.names())
 
 
-def test_timeout_without_a_store(environment: RunEnvironment) -> None:
+def test_timeout_without_a_store() -> None:
     """Without a store there is no claim to wait for."""
     boss = make_boss(SCRIPT, make_slow_tool())
     outcome = run(boss, "go")
@@ -205,7 +194,7 @@ def test_timeout_without_a_store(environment: RunEnvironment) -> None:
     ended = resume(data, boss, answers={outcome.waits[0].id: Answer("paid")})
 
     assert isinstance(ended, Finished)
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 def test_schema_tool_has_the_option_too() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +18,6 @@ from tests import effect_log
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.run_environment import wait_until
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 SCRIPT: Any = {"go": [[call("pay", cents=5)], "end"]}
 SECRET = "sk-live-1234"
@@ -46,7 +43,7 @@ def results(made: Any, **options: Any) -> list[str]:
     return root_tool_results(runner.start("go", run_id="r1", **options))
 
 
-def test_model_reads_the_text_of_the_function(environment: RunEnvironment) -> None:
+def test_model_reads_the_text_of_the_function() -> None:
     """The text of the exception reaches the model only if the function passes it on."""
     seen: list[Any] = []
 
@@ -64,7 +61,7 @@ def test_model_reads_the_text_of_the_function(environment: RunEnvironment) -> No
         failed.arguments,
         failed.context,
     )
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 def test_repr_of_a_failed_call_shows_no_values() -> None:
@@ -163,7 +160,7 @@ def test_function_that_fails_is_logged_and_the_model_reads_the_standard_text(
     assert SECRET not in "".join(caplog.messages)
 
 
-def test_function_is_called_after_the_last_attempt(environment: RunEnvironment) -> None:
+def test_function_is_called_after_the_last_attempt() -> None:
     attempts: list[int] = []
 
     def explain(error: Exception, call: FailedCall) -> str:
@@ -175,7 +172,7 @@ def test_function_is_called_after_the_last_attempt(environment: RunEnvironment) 
 
     assert ["PermissionError, 3 attempts"] == results(made)
     assert [3] == attempts
-    assert 3 == len(environment.effects())
+    assert 3 == len(effect_log.effects())
 
 
 def never(error: Exception, call: FailedCall) -> str:
@@ -184,7 +181,7 @@ def never(error: Exception, call: FailedCall) -> str:
 
 
 def test_timeout_keeps_its_outcome_and_its_text(
-    environment: RunEnvironment, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The outcome of a call that may not be repeated is unknown."""
 
@@ -205,7 +202,7 @@ def test_timeout_keeps_its_outcome_and_its_text(
     assert isinstance(outcome, Suspended)
     assert ["unknown"] == [wait.kind for wait in outcome.waits]
     assert not [each for each in caplog.messages if "on_error" in each]
-    assert 2 == len(environment.effects())
+    assert 2 == len(effect_log.effects())
 
 
 @pytest.mark.usefixtures("environment")
@@ -223,9 +220,7 @@ def test_result_that_cannot_be_stored_and_other_exceptions_keep_their_texts(
     assert not [each for each in caplog.messages if "on_error" in each]
 
 
-def test_cancelled_worker_is_not_held_up_by_the_function(
-    environment: RunEnvironment,
-) -> None:
+def test_cancelled_worker_is_not_held_up_by_the_function() -> None:
     """A cancellation is no error of the function; the outcome is unknown."""
 
     async def explain(error: Exception, call: FailedCall) -> str:
@@ -238,7 +233,7 @@ def test_cancelled_worker_is_not_held_up_by_the_function(
         runner = AsyncRunner(boss, store=MemoryStore())
         starting = asyncio.create_task(runner.start("go", run_id="r1"))
         await asyncio.to_thread(
-            wait_until, lambda: "explain PermissionError" in environment.effect_names()
+            wait_until, lambda: "explain PermissionError" in effect_log.names()
         )
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):

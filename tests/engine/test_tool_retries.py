@@ -191,9 +191,7 @@ def test_call_that_takes_too_long_is_tried_again(environment: RunEnvironment) ->
     assert ["pushed", told] == root_tool_results(ended)
 
 
-def test_result_that_cannot_be_stored_is_not_tried_again(
-    environment: RunEnvironment,
-) -> None:
+def test_result_that_cannot_be_stored_is_not_tried_again() -> None:
     @tool(name="push", idempotent=True, retries=3)
     def push(what: str) -> Any:
         """Push."""
@@ -203,12 +201,10 @@ def test_result_that_cannot_be_stored_is_not_tried_again(
     ended = make_runner(push)[0].start("go", run_id="r1")
 
     assert "cannot be stored" in root_tool_results(ended)[0]
-    assert ["push x"] == environment.effect_names()
+    assert ["push x"] == effect_log.names()
 
 
-def test_function_that_gets_an_answer_is_tried_again_under_its_own_key(
-    environment: RunEnvironment,
-) -> None:
+def test_function_that_gets_an_answer_is_tried_again_under_its_own_key() -> None:
     """The tool itself does not run again."""
 
     @tool(name="push", idempotent=True, retries=1)
@@ -230,8 +226,8 @@ def test_function_that_gets_an_answer_is_tried_again_under_its_own_key(
     ended = runner.resume("r1")
 
     assert ["pushed to Bern"] == root_tool_results(ended)
-    assert ["asked x", "push Bern", "push Bern"] == environment.effect_names()
-    first, second = environment.effects()[1:]
+    assert ["asked x", "push Bern", "push Bern"] == effect_log.names()
+    first, second = effect_log.effects()[1:]
     assert (1, 2) == (first["attempt"], second["attempt"])
     assert first["key"] == second["key"]
     assert first["key"].endswith("-1")
@@ -240,18 +236,18 @@ def test_function_that_gets_an_answer_is_tried_again_under_its_own_key(
 # What is not tried again ------------------------------------------------------
 
 
-def test_denied_call_is_not_tried(environment: RunEnvironment) -> None:
+def test_denied_call_is_not_tried() -> None:
     runner, clock = make_runner(make_push(failures=9, approval=True))
     wait = single_wait(runner.start("go", run_id="r1"))
 
     runner.decide(wait.id, Deny())
 
     assert root_tool_results(runner.resume("r1"))[0].startswith("DENIED")
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
     assert 0 == clock.elapsed()
 
 
-def test_invalid_arguments_are_not_tried_again(environment: RunEnvironment) -> None:
+def test_invalid_arguments_are_not_tried_again() -> None:
     runner, clock = make_runner(
         make_push(failures=9), script={"go": [[call("push", whom="x")], "end"]}
     )
@@ -259,7 +255,7 @@ def test_invalid_arguments_are_not_tried_again(environment: RunEnvironment) -> N
     told = root_tool_results(runner.start("go", run_id="r1"))
 
     assert told[0].startswith("ERROR: the call was not executed")
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
     assert 0 == clock.elapsed()
 
 
@@ -454,7 +450,7 @@ def test_claim_is_renewed_while_a_worker_waits(environment: RunEnvironment) -> N
     assert [1, 2] == attempts_of(environment)
 
 
-def test_siblings_go_on_during_the_wait(environment: RunEnvironment) -> None:
+def test_siblings_go_on_during_the_wait() -> None:
     @tool
     def book(room: str) -> str:
         """Book a room."""
@@ -467,7 +463,7 @@ def test_siblings_go_on_during_the_wait(environment: RunEnvironment) -> None:
     ended = runner.start("go", run_id="r1")
 
     assert ["pushed in attempt 2", "booked"] == root_tool_results(ended)
-    assert ["book 1", "push x", "push x"] == sorted(environment.effect_names())
+    assert ["book 1", "push x", "push x"] == sorted(effect_log.names())
 
 
 def test_retries_without_a_store(environment: RunEnvironment) -> None:

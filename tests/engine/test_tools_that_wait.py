@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations.authoring.tool_waits import DeadlineAction
-    from tests.run_environment import RunEnvironment
 
 SCRIPT: Any = {"go": [[call("receipt", trip="Rome")], "end"]}
 HOUR = 3600
@@ -95,7 +94,7 @@ def make_runner(
 # Answers ----------------------------------------------------------------------
 
 
-def test_answer_becomes_the_result_of_the_tool(environment: RunEnvironment) -> None:
+def test_answer_becomes_the_result_of_the_tool() -> None:
     runner = make_runner(make_receipt(lambda: ask("Which one?")))
 
     wait = single_wait(runner.start("go", run_id="r1"))
@@ -105,10 +104,10 @@ def test_answer_becomes_the_result_of_the_tool(environment: RunEnvironment) -> N
 
     assert isinstance(ended, Finished)
     assert ["the blue one"] == root_tool_results(ended)
-    assert ["receipt Rome"] == environment.effect_names()
+    assert ["receipt Rome"] == effect_log.names()
 
 
-def test_no_approval_runs_the_tool_again(environment: RunEnvironment) -> None:
+def test_no_approval_runs_the_tool_again() -> None:
     runner = make_runner(make_receipt(lambda: ask("Which one?")))
     wait = single_wait(runner.start("go", run_id="r1"))
 
@@ -116,7 +115,7 @@ def test_no_approval_runs_the_tool_again(environment: RunEnvironment) -> None:
         runner.decide(wait.id, Approve())
 
     assert [wait.id] == [each.id for each in runner.waiting()]
-    assert ["receipt Rome"] == environment.effect_names()
+    assert ["receipt Rome"] == effect_log.names()
 
 
 @pytest.mark.parametrize(
@@ -135,9 +134,7 @@ def test_answer_of_another_type_is_refused_when_it_is_given(value: Any) -> None:
     assert [f"Rome: {laptop}"] == root_tool_results(ended)
 
 
-def test_function_gets_the_answer_once_under_a_key_of_its_own(
-    environment: RunEnvironment,
-) -> None:
+def test_function_gets_the_answer_once_under_a_key_of_its_own() -> None:
     runner = make_runner(with_received(make_receipt(lambda: ask("Which?")), str))
     wait = single_wait(runner.start("go", run_id="r1"))
     runner.decide(wait.id, Answer("blue"))
@@ -145,7 +142,7 @@ def test_function_gets_the_answer_once_under_a_key_of_its_own(
     runner.resume("r1")
     runner.resume("r1")
 
-    tool_ran, received = environment.effects()
+    tool_ran, received = effect_log.effects()
     assert ("receipt", "received") == (tool_ran["tool"], received["tool"])
     assert received["key"].endswith("-1")
 
@@ -162,9 +159,7 @@ def test_denial_of_a_question_is_told_to_the_model() -> None:
     )
 
 
-def test_answer_that_the_function_rejects_opens_the_wait_again(
-    environment: RunEnvironment,
-) -> None:
+def test_answer_that_the_function_rejects_opens_the_wait_again() -> None:
     """The schema of the question is wider than the type of the function."""
     runner = make_runner(
         with_received(make_receipt(lambda: ask("How many?", Any)), int)
@@ -179,12 +174,10 @@ def test_answer_that_the_function_rejects_opens_the_wait_again(
     assert str(again.note).startswith("The tool rejected the answer:")
     runner.decide(again.id, Answer(7))
     assert ["Rome: 7"] == root_tool_results(runner.resume("r1"))
-    assert ["receipt Rome", "received Rome 7"] == environment.effect_names()
+    assert ["receipt Rome", "received Rome 7"] == effect_log.names()
 
 
-def test_removed_function_keeps_the_answer_until_its_code_is_back(
-    environment: RunEnvironment,
-) -> None:
+def test_removed_function_keeps_the_answer_until_its_code_is_back() -> None:
     store = MemoryStore()
     old = with_received(make_receipt(lambda: ask("Which?")), str)
     runner = make_runner(old, store=store)
@@ -196,12 +189,10 @@ def test_removed_function_keeps_the_answer_until_its_code_is_back(
         new.resume("r1")
 
     assert isinstance(runner.resume("r1"), Finished)
-    assert ["receipt Rome", "received Rome blue"] == environment.effect_names()
+    assert ["receipt Rome", "received Rome blue"] == effect_log.names()
 
 
-def test_wait_of_an_approved_call_keeps_no_approval(
-    environment: RunEnvironment,
-) -> None:
+def test_wait_of_an_approved_call_keeps_no_approval() -> None:
     """The person approved the tool, and the answer lets its function run."""
     receipt = make_receipt(lambda: ask("Which?"), approval=True)
     runner = make_runner(with_received(receipt, str))
@@ -212,7 +203,7 @@ def test_wait_of_an_approved_call_keeps_no_approval(
     runner.decide(question.id, Answer("blue"))
 
     assert ["Rome: blue"] == root_tool_results(runner.resume("r1"))
-    assert ["receipt Rome", "received Rome blue"] == environment.effect_names()
+    assert ["receipt Rome", "received Rome blue"] == effect_log.names()
 
 
 def test_cancelled_run_ends_its_parked_calls() -> None:
@@ -469,7 +460,8 @@ def not_typed(value: Any) -> Any:
     ],
 )
 def test_invalid_wait_is_an_error_for_the_model(
-    wait: Any, problem: str, environment: RunEnvironment
+    wait: Any,
+    problem: str,
 ) -> None:
     """The tool ran, so the text says that its effects remain, or that it failed."""
     outcome = make_runner(make_receipt(wait)).start("go")
@@ -477,7 +469,7 @@ def test_invalid_wait_is_an_error_for_the_model(
     [result] = root_tool_results(outcome)
     assert problem in result
     assert result.startswith("ERROR: the tool ")
-    assert ["receipt Rome"] == environment.effect_names()
+    assert ["receipt Rome"] == effect_log.names()
 
 
 def test_function_waits_only_once() -> None:
@@ -530,7 +522,7 @@ def test_tool_has_only_one_function() -> None:
 # Without a store ------------------------------------------------------------------
 
 
-def test_continuation_keeps_a_tool_that_waits(environment: RunEnvironment) -> None:
+def test_continuation_keeps_a_tool_that_waits() -> None:
     receipt = with_received(make_receipt(lambda: ask("Which?")), str)
     agent: Agent = make_boss(SCRIPT, receipt)
     suspended = run(agent, "go")
@@ -541,7 +533,7 @@ def test_continuation_keeps_a_tool_that_waits(environment: RunEnvironment) -> No
     )
 
     assert ["Rome: blue"] == root_tool_results(ended)
-    assert ["receipt Rome", "received Rome blue"] == environment.effect_names()
+    assert ["receipt Rome", "received Rome blue"] == effect_log.names()
 
 
 def test_resume_without_a_store_applies_deadlines_first() -> None:

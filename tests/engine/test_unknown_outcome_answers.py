@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from continuations import Answer, Finished
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import make_payment_runner, single_wait
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 
 @pytest.mark.parametrize(
@@ -31,7 +27,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_an_answer_reaches_the_model_as_a_result_would(
-    environment: RunEnvironment, value: object, expected: str
+    value: object, expected: str
 ) -> None:
     """A text as it is, another value as JSON; the call does not run again."""
     # Given a call whose worker died before it recorded the result
@@ -54,4 +50,4 @@ def test_an_answer_reaches_the_model_as_a_result_would(
     # Then the model reads the answer
     assert isinstance(outcome, Finished)
     assert [expected] == root_tool_results(outcome)
-    assert ["pay 5 kim"] == environment.effect_names()
+    assert ["pay 5 kim"] == effect_log.names()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -26,9 +26,6 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 PAY: Any = {"go": [[call("pay", cents=5)], "end"]}
 
@@ -61,7 +58,7 @@ def wait_of(runner: Runner, **options: Any) -> str:
     return wait.id
 
 
-def test_call_runs_after_as_many_votes_as_it_needs(environment: RunEnvironment) -> None:
+def test_call_runs_after_as_many_votes_as_it_needs() -> None:
     """One vote of two leaves the wait open; the second one makes the decision."""
     runner = make_runner(approvers=["kim", "lee", "max"], votes=2)
     wait = wait_of(runner)
@@ -81,10 +78,10 @@ def test_call_runs_after_as_many_votes_as_it_needs(environment: RunEnvironment) 
     assert ("max", ("kim", "max")) == (second.by, second.voters)
     assert isinstance(end, Finished)
     assert ["paid 5"] == list(root_tool_results(end))
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
-def test_one_denial_ends_the_wait(environment: RunEnvironment) -> None:
+def test_one_denial_ends_the_wait() -> None:
     """A denial after a vote for the call is the decision."""
     runner = make_runner(votes=3)
     wait = wait_of(runner)
@@ -95,7 +92,7 @@ def test_one_denial_ends_the_wait(environment: RunEnvironment) -> None:
 
     assert isinstance(denial, Decision)
     assert ("deny", "lee", ()) == (denial.kind, denial.by, denial.voters)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     with pytest.raises(AlreadyDecided, match="denied by lee"):
         runner.decide(wait, Approve(by="max"))
 
@@ -112,9 +109,7 @@ def test_first_vote_of_a_person_counts() -> None:
     assert 1 == len(runner.wait(wait).votes)
 
 
-def test_approvers_who_disagree_about_an_edit_can_deny(
-    environment: RunEnvironment,
-) -> None:
+def test_approvers_who_disagree_about_an_edit_can_deny() -> None:
     """All have voted and no arguments have two votes: one of them ends the wait."""
     runner = make_runner(approvers=["kim", "lee"], votes=2)
     wait = wait_of(runner)
@@ -126,7 +121,7 @@ def test_approvers_who_disagree_about_an_edit_can_deny(
     assert isinstance(denial, Decision)
     assert ("deny", "kim", ()) == (denial.kind, denial.by, denial.voters)
     assert isinstance(runner.resume("r"), Finished)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 def test_a_voter_who_repeats_after_the_end_gets_the_decision() -> None:
@@ -142,7 +137,7 @@ def test_a_voter_who_repeats_after_the_end_gets_the_decision() -> None:
         runner.decide(wait, Deny(by="kim"))
 
 
-def test_votes_for_different_edits_do_not_add_up(environment: RunEnvironment) -> None:
+def test_votes_for_different_edits_do_not_add_up() -> None:
     """Two persons must agree on the arguments, and the original ones are an edit."""
     runner = make_runner(votes=2)
     wait = wait_of(runner)
@@ -156,7 +151,7 @@ def test_votes_for_different_edits_do_not_add_up(environment: RunEnvironment) ->
     assert 1 == other.still_needed
     assert isinstance(same, Decision)
     assert ("kim", "max") == same.voters
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 def test_answers_are_votes_for_their_value() -> None:
@@ -243,9 +238,7 @@ def test_the_requester_does_not_decide(requester: str | None) -> None:
         assert isinstance(runner.decide(wait, Approve(by="kim")), Decision)
 
 
-def test_unknown_outcome_is_decided_by_the_same_persons(
-    environment: RunEnvironment,
-) -> None:
+def test_unknown_outcome_is_decided_by_the_same_persons() -> None:
     """A wait about a call that several persons approved takes their votes, too.
 
     The rule is that of the call: it holds although the tool has another policy now.
@@ -260,7 +253,7 @@ def test_unknown_outcome_is_decided_by_the_same_persons(
     dies = faults.on("create", faults.crashed("before"), prefix="runs/r/v/", skip=1)
     with suppress(faults.Crash):
         Runner(agent, store=faults.FaultyStore(store, dies), clock=clock).resume("r")
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
     clock.seconds += 60
     changed = Runner(make_boss(PAY, make_pay()), store=store, clock=clock)
 
@@ -280,4 +273,4 @@ def test_unknown_outcome_is_decided_by_the_same_persons(
     end = changed.resume("r")
     assert isinstance(end, Finished)
     assert ["paid 5"] == list(root_tool_results(end))
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()

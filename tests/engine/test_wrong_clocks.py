@@ -22,6 +22,7 @@ from continuations.ledger.repair import doctor
 from continuations.ledger.versions import Versions
 from continuations_storage.errors import Denied
 from continuations_storage.faults import Crash, FaultyStore, crashed, on, refused
+from tests import effect_log
 from tests.clocks import ShiftedClock
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore, store_with_create_time
@@ -134,7 +135,6 @@ _due = pytest.mark.parametrize("make_due", [_decided, _after_its_deadline, _aban
 def test_machine_that_learns_the_time_from_listings_says_that_its_clock_is_wrong(
     offset: timedelta,
     make_due: Callable[[SharedStore], None],
-    environment: RunEnvironment,
 ) -> None:
     """Until it looks again, the run costs no request."""
     shared = SharedStore(StoreWithListingTime)
@@ -154,7 +154,7 @@ def test_machine_that_learns_the_time_from_listings_says_that_its_clock_is_wrong
 
     # At 0, 60 and 180 seconds, and then 240 seconds later.
     assert 4 == sum(looks)
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
     [outcome] = shared.machine().sweep().resumed
     assert "r1" == outcome.run_id
 
@@ -164,7 +164,6 @@ def test_machine_that_learns_the_time_from_listings_says_that_its_clock_is_wrong
 def test_clock_that_is_a_little_wrong_stops_no_run(
     seconds: int,
     make_due: Callable[[SharedStore], None],
-    environment: RunEnvironment,
 ) -> None:
     """Claims and deadlines end by the store's time."""
     shared = SharedStore(StoreWithListingTime)
@@ -173,7 +172,7 @@ def test_clock_that_is_a_little_wrong_stops_no_run(
     [outcome] = shared.machine(timedelta(seconds=seconds)).sweep().resumed
 
     assert (Suspended if make_due is _abandoned else Finished) is type(outcome)
-    assert len(environment.effects()) == (make_due is _decided)
+    assert len(effect_log.effects()) == (make_due is _decided)
 
 
 def test_resume_tells_that_the_clock_is_wrong_and_not_that_the_run_is_busy() -> None:
@@ -254,19 +253,22 @@ def test_new_process_with_a_fast_clock_finds_a_marker_that_is_dated_late(
     assert max(shared.due_times()) < DAY_SECONDS
 
 
-async def test_late_marker_is_found_behind_thousands_of_deadlines(
+def test_late_marker_is_found_behind_thousands_of_deadlines(
     shared: SharedStore, environment: RunEnvironment
 ) -> None:
     """Each look costs two listings, however many deadlines there are."""
     shared.machine().decide(shared.suspend("decided"), Approve())
     _date(shared, timedelta(days=365))
 
-    for number in range(3000):
-        due = shared.clock.now() + timedelta(days=2 + number / 100)
-        ulid = make_ulid(number, shared.clock.now())
-        at = int(due.timestamp() * 1000)
-        marker = layout.Marker(at, "e", ulid, "n1", "other")
-        await shared.store.create(marker.key, b"")
+    async def open_deadlines() -> None:
+        for number in range(3000):
+            due = shared.clock.now() + timedelta(days=2 + number / 100)
+            ulid = make_ulid(number, shared.clock.now())
+            at = int(due.timestamp() * 1000)
+            marker = layout.Marker(at, "e", ulid, "n1", "other")
+            await shared.store.create(marker.key, b"")
+
+    asyncio.run(open_deadlines())
 
     listings: list[int] = []
     resumed: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from dataclasses import dataclass
@@ -149,7 +150,7 @@ CASES: dict[str, ModelRequest] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_adapter_sends_the_same_bytes_as_the_openai_client(
+def test_adapter_sends_the_same_bytes_as_the_openai_client(
     recorder: RecordingServer, case: str
 ) -> None:
     # Given a request
@@ -171,8 +172,11 @@ async def test_adapter_sends_the_same_bytes_as_the_openai_client(
     # When it is sent by the adapter, and as the documentation of openai says
     call_model(OpenAIChat("gpt-5-mini", base_url=recorder.url, api_key=KEY), request)
 
-    async with AsyncOpenAI(base_url=recorder.url, api_key=KEY) as client:
-        await client.chat.completions.create(**arguments)
+    async def documented() -> None:
+        async with AsyncOpenAI(base_url=recorder.url, api_key=KEY) as client:
+            await client.chat.completions.create(**arguments)
+
+    asyncio.run(documented())
 
     # Then path, every header and every byte are the same
     ours, theirs = recorder.seen

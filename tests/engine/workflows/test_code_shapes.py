@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from continuations import Runner
-    from tests.run_environment import RunEnvironment
 
 
 class Machines:
@@ -87,9 +86,7 @@ def by_argument(outcome: Any, name: str) -> dict[Any, str]:
 # Tasks -------------------------------------------------------------------------------
 
 
-def test_shielded_call_goes_on_after_its_outer_task(
-    environment: RunEnvironment,
-) -> None:
+def test_shielded_call_goes_on_after_its_outer_task() -> None:
     @workflow(tools=[add, pay])
     async def shields(flow: Flow) -> str:
         inner = asyncio.create_task(flow.call(pay, 1))
@@ -111,11 +108,11 @@ def test_shielded_call_goes_on_after_its_outer_task(
     waiting = machines.start(shields.bind())
     machines.decide(the_wait(waiting, "question"), Answer("yes"))
     waiting = machines.resume()
-    assert ["add 1+1"] == environment.effect_names()
+    assert ["add 1+1"] == effect_log.names()
     machines.decide(the_wait(waiting), Approve(by="kim"))
 
     assert "paid 1, 2" == machines.resume().result()
-    assert ["add 1+1", "pay 1"] == environment.effect_names()
+    assert ["add 1+1", "pay 1"] == effect_log.names()
 
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -128,9 +125,7 @@ def note(ctx: ToolContext, text: str) -> str:
     return text.upper()
 
 
-def test_context_variable_is_kept_over_a_suspension(
-    environment: RunEnvironment,
-) -> None:
+def test_context_variable_is_kept_over_a_suspension() -> None:
     """A task has a copy, and the code does not see the variables of its process."""
 
     @workflow(tools=[note, pay])
@@ -165,12 +160,12 @@ def test_context_variable_is_kept_over_a_suspension(
         "pay 1",
         "note task of kim",
         "note function of kim",
-    ] == environment.effect_names()
+    ] == effect_log.names()
 
 
 @pytest.mark.parametrize("stops_at", [None, 2])
 def test_asynchronous_generator_makes_calls(
-    stops_at: int | None, environment: RunEnvironment
+    stops_at: int | None,
 ) -> None:
     """It is consumed whole, or closed early: its `finally` runs in both cases."""
 
@@ -206,10 +201,10 @@ def test_asynchronous_generator_makes_calls(
     assert [
         *(each for pair in effects for each in pair),
         "note end",
-    ] == environment.effect_names()
+    ] == effect_log.names()
 
 
-def test_queue_connects_branches_with_calls(environment: RunEnvironment) -> None:
+def test_queue_connects_branches_with_calls() -> None:
     @workflow(tools=[add, pay])
     async def connects(flow: Flow) -> list[str]:
         queue = asyncio.Queue[int | None](maxsize=1)
@@ -233,7 +228,7 @@ def test_queue_connects_branches_with_calls(environment: RunEnvironment) -> None
     machines = Machines(connects)
     outcome = machines.start(connects.bind())
     # The queue is full with the second number, and the third one is computed.
-    assert 3 == len(environment.effects())
+    assert 3 == len(effect_log.effects())
     while isinstance(outcome, Suspended):
         machines.decide(the_wait(outcome), Approve(by="kim"))
         outcome = machines.resume()
@@ -242,12 +237,12 @@ def test_queue_connects_branches_with_calls(environment: RunEnvironment) -> None
     assert [
         *("add 1+1", "add 2+2", "add 3+3"),
         *("pay 2", "pay 4", "pay 6"),
-    ] == environment.effect_names()
+    ] == effect_log.names()
 
 
 @pytest.mark.parametrize("shape", ["dict", "set"])
 def test_collections_of_tasks_are_awaited(
-    shape: str, environment: RunEnvironment
+    shape: str,
 ) -> None:
     """The code makes calls in the order of the set, so each process has the same."""
 
@@ -273,16 +268,14 @@ def test_collections_of_tasks_are_awaited(
 
     noted = outcome.result()
     assert [f"PAID {cents}" for cents in range(1, 9)] == sorted(noted)
-    names = environment.effect_names()
+    names = effect_log.names()
     paid = [f"pay {cents}" for half in halves for cents in half]
     assert sorted(paid[:4]) == sorted(names[:4])
     assert sorted(paid[4:]) == sorted(names[4:8])
     assert [f"note {each.lower()}" for each in noted] == names[8:]
 
 
-def test_completed_tasks_come_in_the_order_of_the_decisions(
-    environment: RunEnvironment,
-) -> None:
+def test_completed_tasks_come_in_the_order_of_the_decisions() -> None:
     @workflow(tools=[note, pay])
     async def completes(flow: Flow) -> list[str]:
         tasks = [asyncio.create_task(flow.call(pay, cents)) for cents in (1, 2, 3)]
@@ -300,13 +293,13 @@ def test_completed_tasks_come_in_the_order_of_the_decisions(
 
     assert ["PAID 2", "PAID 3", "PAID 1"] == outcome.result()
     effects = [(f"pay {cents}", f"note paid {cents}") for cents in (2, 3, 1)]
-    assert [each for pair in effects for each in pair] == environment.effect_names()
+    assert [each for pair in effects for each in pair] == effect_log.names()
 
 
 # Code and calls ----------------------------------------------------------------------
 
 
-def test_new_code_may_give_way_to_other_tasks(environment: RunEnvironment) -> None:
+def test_new_code_may_give_way_to_other_tasks() -> None:
     """`asyncio.sleep(0)` in a helper changes no call of a sequence."""
 
     def code(pauses: int) -> Any:
@@ -334,12 +327,12 @@ def test_new_code_may_give_way_to_other_tasks(environment: RunEnvironment) -> No
     make_runner(new, store=store).decide(the_wait(waiting), Approve(by="kim"))
 
     assert "paid 1, 2" == make_runner(new, store=store).resume(RUN).result()
-    assert ["add 0+1", "pay 1", "add 1+1"] == environment.effect_names()
+    assert ["add 0+1", "pay 1", "add 1+1"] == effect_log.names()
 
 
 @pytest.mark.parametrize("denied", [0, 1])
 def test_equal_calls_get_their_own_outcomes(
-    denied: int, environment: RunEnvironment
+    denied: int,
 ) -> None:
     @workflow(tools=[pay])
     async def pays(flow: Flow) -> list[str]:
@@ -363,7 +356,7 @@ def test_equal_calls_get_their_own_outcomes(
     expected[denied] = f"{waits[denied].call_id} denied"
     assert expected == machines.resume().result()
     assert [waits[1 - denied].call_id] == [
-        each["call"] for each in environment.effects()
+        each["call"] for each in effect_log.effects()
     ]
 
 
@@ -374,9 +367,7 @@ async def inquire(ctx: ToolContext, number: int) -> ToolWait[str]:
     return ask(f"{number}?")
 
 
-def test_thousand_questions_are_answered_in_reverse(
-    environment: RunEnvironment,
-) -> None:
+def test_thousand_questions_are_answered_in_reverse() -> None:
     @workflow(tools=[inquire])
     async def inquires(flow: Flow) -> list[str]:
         calls = [flow.call(inquire, number) for number in range(1000)]
@@ -392,7 +383,7 @@ def test_thousand_questions_are_answered_in_reverse(
         outcome = machines.runner().resume(RUN)
 
     assert [f"{number}!" for number in range(1000)] == outcome.result()
-    effects = environment.effect_names()
+    effects = effect_log.names()
     assert 1000 == len(effects) == len({*effects})
 
 
@@ -421,7 +412,8 @@ def boss_of_naps() -> Agent[str]:
 @pytest.mark.parametrize("wakes", ["sweep", "resume"])
 @pytest.mark.parametrize("root", ["agent", "workflow"])
 def test_timers_of_two_frames_are_due_at_once(
-    root: str, wakes: str, environment: RunEnvironment
+    root: str,
+    wakes: str,
 ) -> None:
     below_agent = root == "agent"
     machines = Machines(boss_of_naps() if below_agent else both_nap)
@@ -429,7 +421,7 @@ def test_timers_of_two_frames_are_due_at_once(
     assert ["alarm", "alarm"] == [wait.kind for wait in waiting.waits]
     machines.clock.seconds = 7199
     assert () == machines.runner().sweep().resumed
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
     machines.clock.seconds = 7201
     if wakes == "sweep":
@@ -438,13 +430,14 @@ def test_timers_of_two_frames_are_due_at_once(
         ended = machines.runner().resume(RUN)
 
     assert ("done" if below_agent else ["A", "B"]) == ended.result()
-    assert ["note a", "note b"] == sorted(environment.effect_names())
+    assert ["note a", "note b"] == sorted(effect_log.names())
 
 
 @pytest.mark.parametrize("looks", [60, 100])
 @pytest.mark.parametrize("decides", ["approval", "question"])
 def test_timeout_wins_against_a_decision_of_the_same_instant(
-    decides: str, looks: int, environment: RunEnvironment
+    decides: str,
+    looks: int,
 ) -> None:
     """Timers up to the time of a decision fire before it, in each replay."""
 
@@ -469,13 +462,13 @@ def test_timeout_wins_against_a_decision_of_the_same_instant(
     machines.decide(the_wait(waiting, "question"), Answer("yes"))
 
     assert "LATE yes" == machines.resume().result()
-    assert ["note late"] == environment.effect_names()
+    assert ["note late"] == effect_log.names()
 
 
 # Nesting -----------------------------------------------------------------------------
 
 
-def test_approval_in_the_fifth_level(environment: RunEnvironment) -> None:
+def test_approval_in_the_fifth_level() -> None:
     """Agent, workflow, workflow, agent, tool."""
     inner = Agent(
         "inner",
@@ -511,12 +504,10 @@ def test_approval_in_the_fifth_level(environment: RunEnvironment) -> None:
         "add 1+1",
         "pay 5",
         "note inner is done, 2",
-    ] == environment.effect_names()
+    ] == effect_log.names()
 
 
-def test_workflow_is_a_tool_of_an_agent_in_a_thread(
-    environment: RunEnvironment,
-) -> None:
+def test_workflow_is_a_tool_of_an_agent_in_a_thread() -> None:
     """Each message of the thread may start it again, with a history of its own."""
 
     @workflow(tools=[add, pay])
@@ -542,4 +533,4 @@ def test_workflow_is_a_tool_of_an_agent_in_a_thread(
     assert [
         *("add 1+1", "pay 2"),
         *("add 2+1", "pay 3"),
-    ] == environment.effect_names()
+    ] == effect_log.names()

@@ -26,6 +26,7 @@ from continuations.errors import (
 )
 from continuations.value_class import replace
 from continuations.wire.versions import decode_version, encode_version
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
 from tests.hostile.editable_store import EditableStore
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from continuations import Runner
-    from tests.run_environment import RunEnvironment
 
 Change: TypeAlias = "Callable[[list[Message], FrameRow], FrameRow | None]"
 
@@ -341,7 +341,7 @@ def check_refused_everywhere(
 
 @pytest.mark.parametrize("what", UNREADABLE)
 def test_entries_that_do_not_fit_together_are_not_read(
-    what: str, environment: RunEnvironment
+    what: str,
 ) -> None:
     change, text = UNREADABLE[what]
     run = DamagedRun(change)
@@ -351,12 +351,12 @@ def test_entries_that_do_not_fit_together_are_not_read(
 
     assert f"runs/{RUN}/v/" in str(caught.value)
     check_refused_everywhere(run, FormatError, text, "stored")
-    assert EFFECTS == environment.effect_names()
+    assert EFFECTS == effect_log.names()
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_entries_that_the_code_does_not_make_are_shown_and_not_resumed(
-    what: str, environment: RunEnvironment
+    what: str,
 ) -> None:
     change, kind, text = REFUSED[what]
     run = DamagedRun(change)
@@ -364,7 +364,7 @@ def test_entries_that_the_code_does_not_make_are_shown_and_not_resumed(
     assert "suspended" == run.runner().look(RUN).status
     expected = "kind" if kind is AgentChanged else "workflow"
     check_refused_everywhere(run, kind, text, expected)
-    assert EFFECTS == environment.effect_names()
+    assert EFFECTS == effect_log.names()
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_entries_that_the_code_does_not_make_are_shown_and_not_resumed(
     [step("waits"), step("due"), twice(PATCH)],
     ids=["nothing", "a step that is due", "a patch twice"],
 )
-def test_entries_that_fit_go_on(change: Change, environment: RunEnvironment) -> None:
+def test_entries_that_fit_go_on(change: Change) -> None:
     """Without a damage, the forged bytes are as good as those of a worker."""
     run = DamagedRun(change)
 
@@ -381,4 +381,4 @@ def test_entries_that_fit_go_on(change: Change, environment: RunEnvironment) -> 
     assert isinstance(waiting, Suspended)
     run.runner().decide(the_wait(waiting), Approve(by="kim"))
     assert "kim paid 8" == run.runner().resume(RUN).result()
-    assert [*EFFECTS, "pay 8"] == environment.effect_names()
+    assert [*EFFECTS, "pay 8"] == effect_log.names()

@@ -16,13 +16,12 @@ from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
 from continuations.testing import AgentHarness
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.engine.workflows.flow_tools import add, pay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from tests.run_environment import RunEnvironment
 
 
 @workflow(tools=[add, pay])
@@ -60,7 +59,7 @@ START = ["start", "--run-id", "r1", "--agent", "purchase"]
 
 
 def test_command_line_starts_shows_and_resumes(
-    command: Callable[..., tuple[int, str]], environment: RunEnvironment
+    command: Callable[..., tuple[int, str]],
 ) -> None:
     assert '"cents":5' in command(*START, "--args", '{"cents": 4}')[1]
     wait_id = command("waiting", "--ids")[1].strip()
@@ -68,7 +67,7 @@ def test_command_line_starts_shows_and_resumes(
     assert 0 == command("approve", wait_id, "--by", "kim")[0]
 
     assert "paid 5" in command("resume", "r1")[1]
-    assert ["add 4+1", "pay 5"] == environment.effect_names()
+    assert ["add 4+1", "pay 5"] == effect_log.names()
 
 
 @pytest.mark.parametrize(
@@ -142,9 +141,7 @@ def test_arguments_as_a_dict_are_checked() -> None:
         runner.start({"euros": 4})
 
 
-def test_harness_of_applications_moves_the_clock_and_restarts(
-    environment: RunEnvironment,
-) -> None:
+def test_harness_of_applications_moves_the_clock_and_restarts() -> None:
     @workflow(tools=[pay])
     async def sleeps(flow: Flow, cents: int) -> str:
         receipt = await flow.call(pay, cents)
@@ -160,4 +157,4 @@ def test_harness_of_applications_moves_the_clock_and_restarts(
     harness.advance(hours=2)
 
     assert "paid 7" == harness.resume().result()
-    assert ["pay 7"] == environment.effect_names()
+    assert ["pay 7"] == effect_log.names()

@@ -55,7 +55,6 @@ async def adds(flow: Flow, count: int) -> int:
 def test_workflow_with_too_many_entries_fails(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    environment: RunEnvironment,
 ) -> None:
     monkeypatch.setattr(drive, "MANY_ENTRIES", 10)
     monkeypatch.setattr(drive, "MAX_ENTRIES", 30)
@@ -68,7 +67,7 @@ def test_workflow_with_too_many_entries_fails(
     assert ended.error.message.startswith("its history has 30 entries. Start a new")
     (warning,) = [each.message for each in caplog.records]
     assert "at 30 it fails. Begin it anew with flow.restart(...)" in warning
-    made = len(environment.effects())
+    made = len(effect_log.effects())
     assert 10 < made < 30
 
 
@@ -129,9 +128,9 @@ def charges(tip: int) -> Any:
     return code
 
 
-def test_another_default_counts_for_new_calls_only(environment: RunEnvironment) -> None:
+def test_another_default_counts_for_new_calls_only() -> None:
     assert 5 == resumed(charges(0), charges(2)).result()
-    assert ["charge 1+0", "pay 1", "charge 2+2"] == environment.effect_names()
+    assert ["charge 1+0", "pay 1", "charge 2+2"] == effect_log.names()
 
 
 def test_renamed_tool_does_not_differ(environment: RunEnvironment) -> None:

@@ -487,17 +487,17 @@ def check_refused(store: MemoryStore, new: Any, text: str) -> None:
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_code_that_stands_elsewhere_is_refused(
-    what: str, environment: RunEnvironment
+    what: str,
 ) -> None:
     old, new, text = REFUSED[what]
     store = MemoryStore()
     waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)
     assert isinstance(waiting, Suspended)
-    done = environment.effect_names()
+    done = effect_log.names()
 
     check_refused(store, new, text)
 
-    assert done == environment.effect_names()
+    assert done == effect_log.names()
     assert isinstance(make_runner(old, store=store).resume(RUN), Suspended)
 
 

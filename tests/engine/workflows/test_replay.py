@@ -29,6 +29,7 @@ from continuations import (
 from continuations.errors import AgentChanged, InvalidInput, WorkflowChanged
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import (
     RUN,
@@ -97,7 +98,9 @@ CHANGED: Sequence[tuple[str, tuple[Any, ...], str]] = (
 
 @pytest.mark.parametrize(("_what", "steps", "text"), CHANGED, ids=lambda each: each)
 def test_code_that_differs_is_refused_and_changes_nothing(
-    _what: str, steps: tuple[Any, ...], text: str, environment: RunEnvironment
+    _what: str,
+    steps: tuple[Any, ...],
+    text: str,
 ) -> None:
     store = MemoryStore()
     old, new = program(1, 2, "pay"), program(*steps)
@@ -111,7 +114,7 @@ def test_code_that_differs_is_refused_and_changes_nothing(
         assert "accept" == row.verdict
         runner.resume(RUN)
         done = ["add 0+1", "add 1+2", "pay 3", "add 3+4"]
-        assert done == environment.effect_names()
+        assert done == effect_log.names()
         return
     assert ("refuse", "workflow") == (row.verdict, row.why[0].change)
     with pytest.raises(WorkflowChanged, match=text) as caught:
@@ -119,7 +122,7 @@ def test_code_that_differs_is_refused_and_changes_nothing(
 
     assert ("workflow", ("flow",)) == (caught.value.change, caught.value.path)
     assert before == objects(store)
-    assert ["add 0+1", "add 1+2"] == environment.effect_names()
+    assert ["add 0+1", "add 1+2"] == effect_log.names()
     assert isinstance(make_runner(old, store=store).resume(RUN), Finished)
 
 
@@ -207,7 +210,7 @@ def test_patch_runs_in_new_places_only(environment: RunEnvironment) -> None:
     assert done == environment.effect_names()
 
 
-def test_answer_to_a_patch_stays(environment: RunEnvironment) -> None:
+def test_answer_to_a_patch_stays() -> None:
     store = MemoryStore()
     patched = program(("patched", "more", 3), "pay")
     waiting = make_runner(patched, store=store).start(patched.bind(), run_id=RUN)
@@ -218,7 +221,7 @@ def test_answer_to_a_patch_stays(environment: RunEnvironment) -> None:
     runner.decide(the_wait(waiting), Approve(by="kim"))
 
     assert "3" == runner.resume(RUN).result()
-    assert ["add 0+3", "pay 3"] == environment.effect_names()
+    assert ["add 0+3", "pay 3"] == effect_log.names()
 
 
 # Timers and restarts -----------------------------------------------------------------
@@ -252,7 +255,7 @@ def test_idle_resume_writes_nothing() -> None:
     assert before == objects(store)
 
 
-def test_loop_over_months_keeps_a_short_history(environment: RunEnvironment) -> None:
+def test_loop_over_months_keeps_a_short_history() -> None:
     @workflow(tools=[add])
     async def months(flow: Flow, month: int, total: int = 0) -> int:
         total = await flow.call(add, total, month)
@@ -273,7 +276,7 @@ def test_loop_over_months_keeps_a_short_history(environment: RunEnvironment) -> 
 
     assert 15 == outcome.result()
     assert 1 == len(set(seen))
-    assert 5 == len(environment.effects())
+    assert 5 == len(effect_log.effects())
 
 
 def test_restart_checks_its_arguments() -> None:
@@ -326,9 +329,7 @@ def test_randomness_and_time_are_the_same_in_every_replay() -> None:
     assert seen[2][:2] != seen[0][:2]
 
 
-def test_cleanup_of_a_stopped_worker_records_nothing(
-    environment: RunEnvironment,
-) -> None:
+def test_cleanup_of_a_stopped_worker_records_nothing() -> None:
     problems: list[str] = []
 
     @workflow(tools=[add])
@@ -346,12 +347,12 @@ def test_cleanup_of_a_stopped_worker_records_nothing(
     waiting = make_runner(cleans, store=store).start(cleans.bind(), run_id=RUN)
     assert 1 == len(problems)
     assert "the worker has stopped" in problems[0]
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
     runner = make_runner(cleans, store=store)
     runner.decide(the_wait(waiting, "question"), Answer("yes"))
     assert "yes" == runner.resume(RUN).result()
-    assert ["add 1+1"] == environment.effect_names()
+    assert ["add 1+1"] == effect_log.names()
 
 
 def test_arguments_that_do_not_fit_any_more_are_refused() -> None:

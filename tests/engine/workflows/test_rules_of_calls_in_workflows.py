@@ -69,7 +69,7 @@ def transfer(ctx: ToolContext, cents: int) -> str:
 # Decisions ---------------------------------------------------------------------------
 
 
-def test_second_vote_releases_the_call(environment: RunEnvironment) -> None:
+def test_second_vote_releases_the_call() -> None:
     @workflow(tools=[transfer])
     async def transfers(flow: Flow) -> str:
         return await flow.call(transfer, 5)
@@ -80,16 +80,16 @@ def test_second_vote_releases_the_call(environment: RunEnvironment) -> None:
     first = make_runner(transfers, store=store).decide(wait_id, Approve(by="kim"))
     assert isinstance(first, Vote)
     assert isinstance(make_runner(transfers, store=store).resume(RUN), Suspended)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
     second = make_runner(transfers, store=store).decide(wait_id, Approve(by="lee"))
 
     assert isinstance(second, Decision)
     assert "sent 5" == make_runner(transfers, store=store).resume(RUN).result()
-    assert ["transfer 5"] == environment.effect_names()
+    assert ["transfer 5"] == effect_log.names()
 
 
-def test_cancelled_call_takes_no_second_vote(environment: RunEnvironment) -> None:
+def test_cancelled_call_takes_no_second_vote() -> None:
     @workflow(tools=[transfer, pay])
     async def gives_up(flow: Flow) -> str:
         sending = asyncio.create_task(flow.call(transfer, 5))
@@ -112,7 +112,7 @@ def test_cancelled_call_takes_no_second_vote(environment: RunEnvironment) -> Non
         runner.decide(waits["transfer"], Approve(by="lee"))
     runner.decide(the_wait(waiting, "question"), Answer("yes"))
     assert "paid 1" == runner.resume(RUN).result()
-    assert ["pay 1"] == environment.effect_names()
+    assert ["pay 1"] == effect_log.names()
 
 
 def test_grant_covers_an_equal_call(environment: RunEnvironment) -> None:
@@ -186,9 +186,7 @@ def test_answer_to_an_unknown_outcome_has_the_type_of_the_result(
     assert unknown
 
 
-def test_answer_in_place_of_a_call_has_the_type_of_the_result(
-    environment: RunEnvironment,
-) -> None:
+def test_answer_in_place_of_a_call_has_the_type_of_the_result() -> None:
     @tool(approval=True)
     def order(ctx: ToolContext, cents: int) -> Receipt:
         """Order something."""
@@ -208,13 +206,13 @@ def test_answer_in_place_of_a_call_has_the_type_of_the_result(
     runner.decide(the_wait(waiting), Answer({"cents": 7}, by="kim"))
 
     assert 7 == make_runner(orders, store=store).resume(RUN).result()
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
 # Attempts ----------------------------------------------------------------------------
 
 
-def test_retried_call_has_one_result(environment: RunEnvironment) -> None:
+def test_retried_call_has_one_result() -> None:
     @tool(idempotent=True, retries=Retries(2, first_delay=1))
     def push(ctx: ToolContext, text: str) -> str:
         """Push; the first attempt raises."""
@@ -235,7 +233,7 @@ def test_retried_call_has_one_result(environment: RunEnvironment) -> None:
     ended = make_runner(pushes, store=store).resume(RUN)
 
     assert ["attempt 2", "paid 1"] == ended.result()
-    attempts = [(each["tool"], each["attempt"]) for each in environment.effects()]
+    attempts = [(each["tool"], each["attempt"]) for each in effect_log.effects()]
     assert [("push", 1), ("push", 2), ("pay", 1)] == attempts
     roles = [each["role"] for each in make_runner(store=store).look(RUN).root.messages]
     assert 2 == roles.count("tool")
@@ -290,9 +288,7 @@ def sign(ctx: ToolContext, text: str) -> str:
     return f"signed {text}"
 
 
-def test_code_cannot_catch_a_denial_that_stops_the_run(
-    environment: RunEnvironment,
-) -> None:
+def test_code_cannot_catch_a_denial_that_stops_the_run() -> None:
     seen: list[str] = []
 
     @workflow(tools=[sign, add])
@@ -313,13 +309,13 @@ def test_code_cannot_catch_a_denial_that_stops_the_run(
     assert isinstance(ended, Failed)
     assert ("denied", "sign was denied: No.") == (ended.error.code, ended.error.message)
     assert isinstance(make_runner(signs, store=store).resume(RUN), Failed)
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
     # Each worker that stopped closed the code.
     assert {"GeneratorExit"} == {*seen}
 
 
 def test_code_cannot_catch_an_exhausted_budget(
-    environment: RunEnvironment, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     helper: Agent[str] = Agent("helper", model=ScriptedModel(["hello"] * 5))
 
@@ -344,12 +340,10 @@ def test_code_cannot_catch_an_exhausted_budget(
     assert isinstance(ended, Failed)
     assert "budget" == ended.error.code
     assert 2 == ended.continuation.usage.requests
-    assert ["pay 1"] == environment.effect_names()
+    assert ["pay 1"] == effect_log.names()
 
 
-def test_code_cannot_catch_the_refusal_of_changed_code(
-    environment: RunEnvironment,
-) -> None:
+def test_code_cannot_catch_the_refusal_of_changed_code() -> None:
     def code(first: int) -> Any:
         @workflow(tools=[add, pay], name="code")
         async def function(flow: Flow) -> str:
@@ -374,9 +368,9 @@ def test_code_cannot_catch_the_refusal_of_changed_code(
             make_runner(new, store=store).resume(RUN)
 
     assert before == objects(store)
-    assert ["add 1+1"] == environment.effect_names()
+    assert ["add 1+1"] == effect_log.names()
     assert "total 2" == make_runner(old, store=store).resume(RUN).result()
-    assert ["add 1+1", "pay 2"] == environment.effect_names()
+    assert ["add 1+1", "pay 2"] == effect_log.names()
 
 
 # What new code may change ------------------------------------------------------------
@@ -394,7 +388,9 @@ def test_code_cannot_catch_the_refusal_of_changed_code(
     ids=["nothing", "question", "within", "schema", "on_deadline"],
 )
 def test_question_is_compared_and_its_options_are_not(
-    question: str, options: Any, is_refused: bool, environment: RunEnvironment
+    question: str,
+    options: Any,
+    is_refused: bool,
 ) -> None:
     def code(text: str, **options: Any) -> Any:
         type_ = options.pop("response_type", int)
@@ -416,11 +412,11 @@ def test_question_is_compared_and_its_options_are_not(
         with pytest.raises(WorkflowChanged):
             make_runner(new, store=store).resume(RUN)
         assert before == objects(store)
-        assert [] == environment.effect_names()
+        assert [] == effect_log.names()
         return
 
     assert 5 == make_runner(new, store=store).resume(RUN).result()
-    assert ["add 4+1"] == environment.effect_names()
+    assert ["add 4+1"] == effect_log.names()
 
 
 # Events ------------------------------------------------------------------------------
@@ -476,7 +472,7 @@ def test_stream_yields_the_events_of_the_steps_in_order() -> None:
 # Agents ------------------------------------------------------------------------------
 
 
-def test_output_of_an_agent_has_its_type(environment: RunEnvironment) -> None:
+def test_output_of_an_agent_has_its_type() -> None:
     """Also in each replay."""
     seen: list[object] = []
     buyer = Agent("buyer", model=ScriptedModel(['{"cents": 5}']), output_type=Receipt)
@@ -496,14 +492,13 @@ def test_output_of_an_agent_has_its_type(environment: RunEnvironment) -> None:
 
     assert Receipt(cents=6) == ended.result()
     assert [Receipt(cents=5)] * 2 == seen
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 @pytest.mark.parametrize(("requests", "fits"), [(2, False), (3, True)])
 def test_budget_counts_both_agents_of_a_handoff(
     requests: int,
     fits: bool,
-    environment: RunEnvironment,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # A script has a reply for each turn of the frame: the first one is of the triage.
@@ -530,7 +525,7 @@ def test_budget_counts_both_agents_of_a_handoff(
     else:
         assert isinstance(ended, Failed)
         assert "budget" == ended.error.code
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 def test_usage_of_a_run_covers_the_agents_below() -> None:
@@ -569,9 +564,7 @@ def test_usage_of_a_run_covers_the_agents_below() -> None:
 # Histories ---------------------------------------------------------------------------
 
 
-def test_history_after_a_restart_has_other_random_numbers(
-    environment: RunEnvironment,
-) -> None:
+def test_history_after_a_restart_has_other_random_numbers() -> None:
     @tool
     def note(ctx: ToolContext, text: str) -> None:
         """Note a text."""
@@ -596,7 +589,7 @@ def test_history_after_a_restart_has_other_random_numbers(
 
     first, second = outcome.result()
     assert first != second
-    assert [f"note {first}", f"note {second}"] == environment.effect_names()
+    assert [f"note {first}", f"note {second}"] == effect_log.names()
 
 
 def test_doctor_finds_nothing_wrong_in_a_run_of_a_workflow() -> None:

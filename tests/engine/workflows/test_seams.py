@@ -98,7 +98,7 @@ def finish(runner: Runner, clock: ManualClock, run_id: str) -> Any:
 # The past ----------------------------------------------------------------------------
 
 
-def test_forks_start_at_any_version(environment: RunEnvironment) -> None:
+def test_forks_start_at_any_version() -> None:
     runner, clock = at_the_approval()
     versions = [each.number for each in runner.history(RUN)]
 
@@ -109,12 +109,10 @@ def test_forks_start_at_any_version(environment: RunEnvironment) -> None:
 
     # A fork from before the first call adds again, with the seed and the start kept.
     assert {"zoe: paid 3", "kim: paid 3"} == {*ends}
-    assert len(versions) == environment.effect_names().count("pay 3")
+    assert len(versions) == effect_log.names().count("pay 3")
 
 
-def test_fork_takes_results_and_decisions_and_no_messages(
-    environment: RunEnvironment,
-) -> None:
+def test_fork_takes_results_and_decisions_and_no_messages() -> None:
     runner, clock = at_the_approval()
     state = runner.look(RUN)
     (newest,) = [each.number for each in runner.history(RUN)][-1:]
@@ -128,25 +126,25 @@ def test_fork_takes_results_and_decisions_and_no_messages(
         runner.fork(RUN, version=newest, run_id="f2", messages={"f1": "hello"})
 
     assert "kim: given" == finish(runner, clock, by_result).result()
-    assert ["add 2+1"] == environment.effect_names()
+    assert ["add 2+1"] == effect_log.names()
 
     decisions = {wait_id: Approve(by="kim")}
     by_decision = runner.fork(RUN, version=newest, run_id="f3", decisions=decisions)
 
     runner.resume(by_decision)
-    assert ["add 2+1", "pay 3"] == environment.effect_names()
+    assert ["add 2+1", "pay 3"] == effect_log.names()
     assert "kim: paid 3" == finish(runner, clock, by_decision).result()
 
 
-def test_rewind_goes_on_from_an_earlier_step(environment: RunEnvironment) -> None:
+def test_rewind_goes_on_from_an_earlier_step() -> None:
     runner, clock = at_the_approval()
     runner.rewind(RUN, version=2)
 
     assert "zoe: paid 3" == finish(runner, clock, RUN).result()
-    assert ["add 2+1", "pay 3"] == environment.effect_names()
+    assert ["add 2+1", "pay 3"] == effect_log.names()
 
 
-def test_adopted_bytes_go_on_in_another_store(environment: RunEnvironment) -> None:
+def test_adopted_bytes_go_on_in_another_store() -> None:
     runner, clock = at_the_approval()
     data = runner.look(RUN).to_bytes()
     other = make_runner(purchase, clock=clock)
@@ -154,7 +152,7 @@ def test_adopted_bytes_go_on_in_another_store(environment: RunEnvironment) -> No
     other.adopt(data, run_id="adopted")
 
     assert "kim: paid 3" == finish(other, clock, "adopted").result()
-    assert ["add 2+1", "pay 3"] == environment.effect_names()
+    assert ["add 2+1", "pay 3"] == effect_log.names()
 
 
 # Operators ---------------------------------------------------------------------------
@@ -187,13 +185,13 @@ def test_timer_wakes_a_run_that_came_from_the_past(how: str) -> None:
     assert "finished" == runner.look(run_id).run_state.run.status
 
 
-def test_paused_workflow_begins_nothing(environment: RunEnvironment) -> None:
+def test_paused_workflow_begins_nothing() -> None:
     runner, clock = at_the_approval()
     runner.pause(RUN, reason="audit")
     runner.decide(the_wait(runner.resume(RUN)), Approve(by="kim"))
 
     assert isinstance(runner.resume(RUN), Suspended)
-    assert ["add 2+1"] == environment.effect_names()
+    assert ["add 2+1"] == effect_log.names()
     runner.unpause(RUN)
     assert "kim: paid 3" == finish(runner, clock, RUN).result()
 
@@ -202,7 +200,8 @@ def test_paused_workflow_begins_nothing(environment: RunEnvironment) -> None:
     ("questions", "effects"), [(0, []), (1, ["add 2+1"]), (2, ["add 2+1"])]
 )
 def test_worker_that_must_stop_leaves_the_step_to_another(
-    questions: int, effects: list[str], environment: RunEnvironment
+    questions: int,
+    effects: list[str],
 ) -> None:
     """It stops before the step that asks; the step is made once."""
     stops = iter([False] * questions)
@@ -214,12 +213,12 @@ def test_worker_that_must_stop_leaves_the_step_to_another(
 
     assert isinstance(paused, Suspended)
     assert () == paused.waits
-    assert effects == environment.effect_names()
+    assert effects == effect_log.names()
     the_wait(runner.resume(RUN), "question")
-    assert ["add 2+1"] == environment.effect_names()
+    assert ["add 2+1"] == effect_log.names()
 
 
-def test_cancelled_run_keeps_its_history(environment: RunEnvironment) -> None:
+def test_cancelled_run_keeps_its_history() -> None:
     runner, _ = at_the_approval()
     before = runner.look(RUN).root.messages
     runner.cancel(RUN, reason="too late")
@@ -231,12 +230,10 @@ def test_cancelled_run_keeps_its_history(environment: RunEnvironment) -> None:
     *kept, last = runner.look(RUN).root.messages
     assert [*before] == kept
     assert "too late" in last["content"]
-    assert ["add 2+1"] == environment.effect_names()
+    assert ["add 2+1"] == effect_log.names()
 
 
-def test_operator_cancels_a_workflow_below_an_agent(
-    environment: RunEnvironment,
-) -> None:
+def test_operator_cancels_a_workflow_below_an_agent() -> None:
     model = ScriptedModel([ToolCall("purchase", {"cents": 1}), "done"])
     boss = Agent("boss", model=model, tools=[purchase])
     runner = make_runner(boss)
@@ -245,7 +242,7 @@ def test_operator_cancels_a_workflow_below_an_agent(
     runner.cancel(RUN, call="boss/purchase")
 
     assert "done" == runner.resume(RUN).result()
-    assert ["add 1+1"] == environment.effect_names()
+    assert ["add 1+1"] == effect_log.names()
     assert [] == list(runner.waiting())
 
 
@@ -289,7 +286,7 @@ def charge(cents: int) -> str:
     return f"charged {cents}"
 
 
-def test_approver_sees_the_results_before(environment: RunEnvironment) -> None:
+def test_approver_sees_the_results_before() -> None:
     @workflow(tools=[add, charge])
     async def charges(flow: Flow) -> str:
         sums = await asyncio.gather(
@@ -304,10 +301,10 @@ def test_approver_sees_the_results_before(environment: RunEnvironment) -> None:
     assert [("add", "2"), ("add", "4"), ("add", "6")] == sorted(
         (found.source, found.text) for found in wait.evidence
     )
-    assert 3 == len(environment.effects())
+    assert 3 == len(effect_log.effects())
 
 
-def test_edited_arguments_run(environment: RunEnvironment) -> None:
+def test_edited_arguments_run() -> None:
     @workflow(tools=[pay])
     async def pays(flow: Flow) -> str:
         return await flow.call(pay, 5)
@@ -317,7 +314,7 @@ def test_edited_arguments_run(environment: RunEnvironment) -> None:
     runner.decide(the_wait(waiting), Approve(by="kim", arguments={"cents": 7}))
 
     assert "paid 7" == runner.resume(RUN).result()
-    assert ["pay 7"] == environment.effect_names()
+    assert ["pay 7"] == effect_log.names()
 
 
 # Crashes -----------------------------------------------------------------------------

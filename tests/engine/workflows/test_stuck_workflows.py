@@ -10,6 +10,7 @@ import pytest
 from continuations import Answer, Approve, Failed, Flow, Suspended, ask, workflow
 from continuations.errors import CallFailed
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
@@ -53,7 +54,7 @@ def test_function_that_nothing_wakes_fails(code: Any) -> None:
     assert "no call, wait or timer" in ended.error.message
 
 
-def test_function_is_stuck_after_its_last_outcome(environment: RunEnvironment) -> None:
+def test_function_is_stuck_after_its_last_outcome() -> None:
     @workflow(tools=[add])
     async def late(flow: Flow) -> None:
         await flow.call(add, 1, 1)
@@ -71,7 +72,7 @@ def test_function_is_stuck_after_its_last_outcome(environment: RunEnvironment) -
         ended = make_runner(late, store=store).resume(RUN)
         assert isinstance(ended, Failed)
         assert "stuck" == ended.error.code
-    assert ["add 1+1"] == environment.effect_names()
+    assert ["add 1+1"] == effect_log.names()
 
 
 def test_caller_of_a_stuck_workflow_goes_on() -> None:
@@ -86,9 +87,7 @@ def test_caller_of_a_stuck_workflow_goes_on() -> None:
     assert "stuck" == make_runner(outer).start(outer.bind(), run_id=RUN).result()
 
 
-def test_task_that_awaits_a_call_wakes_the_function(
-    environment: RunEnvironment,
-) -> None:
+def test_task_that_awaits_a_call_wakes_the_function() -> None:
     @workflow(tools=[pay])
     async def woken(flow: Flow) -> str:
         paid = asyncio.Event()
@@ -109,7 +108,7 @@ def test_task_that_awaits_a_call_wakes_the_function(
     runner.decide(the_wait(waiting), Approve(by="kim"))
 
     assert "woken" == runner.resume(RUN).result()
-    assert ["pay 1"] == environment.effect_names()
+    assert ["pay 1"] == effect_log.names()
 
 
 def test_call_that_the_code_cancelled_wakes_nothing(

@@ -21,6 +21,7 @@ from continuations import (
 )
 from continuations.errors import CallError, CallExpired, CallFailed, WaitExpired
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import (
     RUN,
@@ -33,7 +34,6 @@ from tests.engine.workflows.flow_tools import (
 
 if TYPE_CHECKING:
     from continuations import Runner
-    from tests.run_environment import RunEnvironment
 
 
 def limited(seconds: int) -> Any:
@@ -50,9 +50,7 @@ def limited(seconds: int) -> Any:
     return code
 
 
-def test_due_timeout_wins_against_an_approved_call(
-    environment: RunEnvironment,
-) -> None:
+def test_due_timeout_wins_against_an_approved_call() -> None:
     clock, code = ManualClock(), limited(60)
     runner = make_runner(code, clock=clock)
     waiting = runner.start(code.bind(), run_id=RUN)
@@ -61,14 +59,16 @@ def test_due_timeout_wins_against_an_approved_call(
     clock.seconds = 61
 
     assert "2" == runner.resume(RUN).result()
-    assert ["add 1+1"] == environment.effect_names()
+    assert ["add 1+1"] == effect_log.names()
 
 
 @pytest.mark.parametrize(
     ("seconds", "due", "effects"), [(30, 31, ["add 1+1"]), (600, 599, ["pay 5"])]
 )
 def test_length_of_a_timeout_that_has_not_ended_may_change(
-    seconds: int, due: int, effects: list[str], environment: RunEnvironment
+    seconds: int,
+    due: int,
+    effects: list[str],
 ) -> None:
     store, clock = MemoryStore(), ManualClock()
     old, new = limited(60), limited(seconds)
@@ -82,7 +82,7 @@ def test_length_of_a_timeout_that_has_not_ended_may_change(
     runner.decide(the_wait(waiting), Approve(by="kim"))
     runner.resume(RUN)
 
-    assert effects == environment.effect_names()
+    assert effects == effect_log.names()
 
 
 def test_same_limit_for_people_refuses_late_answers() -> None:
@@ -159,7 +159,7 @@ def test_event_after_a_due_timeout_belongs_to_the_wait_before(
 
 
 def test_failing_task_closes_the_waits_of_its_group(
-    environment: RunEnvironment, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     @workflow(tools=[pay, fail])
     async def groups(flow: Flow) -> str:
@@ -188,7 +188,7 @@ def test_failing_task_closes_the_waits_of_its_group(
     closed = {each.wait: each.reason for each in runner.audit(RUN)}
     assert "The workflow cancelled it." == closed[ids["approval"]]
     assert "The workflow cancelled it." == closed[ids["Well?"]]
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -45,6 +45,7 @@ from continuations.errors import (
 from continuations.events import CallProposed, CallsLeftOpen, RunEnded
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
+from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import (
     RUN,
@@ -58,14 +59,10 @@ from tests.engine.workflows.flow_tools import (
     the_wait,
 )
 
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-
-
 # One after another, and at the same time ---------------------------------------------
 
 
-def test_calls_run_once_over_a_suspension(environment: RunEnvironment) -> None:
+def test_calls_run_once_over_a_suspension() -> None:
     @workflow(tools=[add, pay])
     async def bill(flow: Flow, items: int) -> str:
         total = 0
@@ -81,10 +78,10 @@ def test_calls_run_once_over_a_suspension(environment: RunEnvironment) -> None:
 
     assert isinstance(ended, Finished)
     assert "paid 3" == ended.output
-    assert ["add 0+0", "add 0+1", "add 1+2", "pay 3"] == environment.effect_names()
+    assert ["add 0+0", "add 0+1", "add 1+2", "pay 3"] == effect_log.names()
 
 
-def test_branches_wait_at_the_same_time(environment: RunEnvironment) -> None:
+def test_branches_wait_at_the_same_time() -> None:
     @workflow(tools=[pay])
     async def both(flow: Flow) -> list[str]:
         async with asyncio.TaskGroup() as group:
@@ -98,11 +95,11 @@ def test_branches_wait_at_the_same_time(environment: RunEnvironment) -> None:
 
     runner.decide(waiting.waits[1].id, Approve(by="kim"))
     assert isinstance(runner.resume(RUN), Suspended)
-    assert ["pay 2"] == environment.effect_names()
+    assert ["pay 2"] == effect_log.names()
 
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
     assert ["paid 1", "paid 2"] == runner.resume(RUN).result()
-    assert ["pay 2", "pay 1"] == environment.effect_names()
+    assert ["pay 2", "pay 1"] == effect_log.names()
 
 
 def test_agents_and_workflows_are_called_like_tools() -> None:
@@ -125,7 +122,7 @@ def test_agents_and_workflows_are_called_like_tools() -> None:
     assert "hello: 6" == run(report.bind()).result()
 
 
-def test_workflow_is_a_tool_of_an_agent(environment: RunEnvironment) -> None:
+def test_workflow_is_a_tool_of_an_agent() -> None:
     @workflow(tools=[pay])
     async def payroll(flow: Flow, cents: int) -> dict[str, str]:
         """Pay everybody."""
@@ -141,7 +138,7 @@ def test_workflow_is_a_tool_of_an_agent(environment: RunEnvironment) -> None:
     runner.decide(waiting.waits[0].id, Approve(by="kim"))
 
     assert "done" == runner.resume(RUN).result()
-    assert ["pay 7"] == environment.effect_names()
+    assert ["pay 7"] == effect_log.names()
     messages = runner.look(RUN).root.messages
     assert '{"receipt":"paid 7"}' in [each.get("content") for each in messages]
     offered = payroll.as_tool()
@@ -299,9 +296,7 @@ def test_sleeping_workflow_costs_nothing_and_goes_on_at_its_time() -> None:
     ] == outcome.result()
 
 
-def test_limit_of_time_ends_an_approval_that_nobody_gives(
-    environment: RunEnvironment,
-) -> None:
+def test_limit_of_time_ends_an_approval_that_nobody_gives() -> None:
     @workflow(tools=[pay, add])
     async def limited(flow: Flow) -> str:
         try:
@@ -317,7 +312,7 @@ def test_limit_of_time_ends_an_approval_that_nobody_gives(
     clock.seconds = 61
 
     assert "2" == runner.resume(RUN).result()
-    assert ["add 1+1"] == environment.effect_names()
+    assert ["add 1+1"] == effect_log.names()
     with pytest.raises(Cancelled):
         runner.decide(wait_id, Approve(by="kim"))
     (line,) = runner.audit(RUN)
@@ -349,7 +344,7 @@ def test_answer_that_comes_after_the_timer_is_late() -> None:
 
 
 def test_errors_of_calls_are_exceptions(
-    caplog: pytest.LogCaptureFixture, environment: RunEnvironment
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     @workflow(tools=[fail, pay, order])
     async def tries(flow: Flow) -> list[str]:
@@ -374,11 +369,11 @@ def test_errors_of_calls_are_exceptions(
         "CallDenied pay denied",
         "CallExpired order expired",
     ] == runner.resume(RUN).result()
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 @pytest.mark.parametrize("catches", [True, False])
-def test_operator_cancels_one_call(catches: bool, environment: RunEnvironment) -> None:
+def test_operator_cancels_one_call(catches: bool) -> None:
     @workflow(tools=[pay])
     async def pays(flow: Flow) -> str:
         try:
@@ -399,7 +394,7 @@ def test_operator_cancels_one_call(catches: bool, environment: RunEnvironment) -
     else:
         assert isinstance(ended, Failed)
         assert "call" == ended.error.code
-    assert [] == environment.effect_names()
+    assert [] == effect_log.names()
 
 
 def test_exception_of_the_code_fails_the_run_and_is_not_retried() -> None:
@@ -459,7 +454,7 @@ def test_results_keep_their_types() -> None:
     assert ["5", "true", True] == run(types.bind()).result()
 
 
-def test_answer_instead_of_a_call_has_its_type(environment: RunEnvironment) -> None:
+def test_answer_instead_of_a_call_has_its_type() -> None:
     @tool(approval=True)
     def count(what: str) -> int:
         """Count."""
@@ -476,7 +471,7 @@ def test_answer_instead_of_a_call_has_its_type(environment: RunEnvironment) -> N
     runner.decide(wait_id, Answer(41))
 
     assert 42 == runner.resume(RUN).result()
-    assert [] == environment.effects()
+    assert [] == effect_log.effects()
 
 
 def test_result_without_json_fails_the_run() -> None:
@@ -493,7 +488,7 @@ def test_result_without_json_fails_the_run() -> None:
 # Without a store ---------------------------------------------------------------------
 
 
-def test_workflow_runs_without_a_store(environment: RunEnvironment) -> None:
+def test_workflow_runs_without_a_store() -> None:
     @workflow(tools=[pay])
     async def pays(flow: Flow, cents: int) -> str:
         receipt = await flow.call(pay, cents)
@@ -510,7 +505,7 @@ def test_workflow_runs_without_a_store(environment: RunEnvironment) -> None:
     ended = resume(slept.continuation.to_bytes(), pays, clock=clock)
 
     assert "paid 5" == ended.result()
-    assert ["pay 5"] == environment.effect_names()
+    assert ["pay 5"] == effect_log.names()
 
 
 def test_event_names_the_calls_that_outlive_their_function() -> None:

@@ -174,20 +174,23 @@ def test_listing_filters_and_turns_pages() -> None:
     assert "Next page" not in second
 
 
-async def test_hostile_texts_do_not_forge_a_page() -> None:
+def test_hostile_texts_do_not_forge_a_page() -> None:
     store = MemoryStore()
     replies: list[Any] = [[ToolCall("transfer", {"to": HOSTILE, "cents": 1})]]
     agent = Agent("boss", tools=[transfer], model=ScriptedModel(replies))
     Runner(agent, store=store).start(HOSTILE, run_id="r1", by="eve<b>")
     client = ConsoleClient(AsyncRunner([], store=store))
 
-    for part in ("", "?call=c2", "/messages", "/versions", "/cancel", "/actions"):
-        page = await client.get(f"/runs/r1{part}")
-        assert 200 == page.status_code
-        assert "<script>alert" not in page.text
-        assert "\u202e" not in page.text
-        assert "\x1b" not in page.text
-    assert r"\u202e" in (await client.get("/runs/r1")).text
+    async def check() -> None:
+        for part in ("", "?call=c2", "/messages", "/versions", "/cancel", "/actions"):
+            page = await client.get(f"/runs/r1{part}")
+            assert 200 == page.status_code
+            assert "<script>alert" not in page.text
+            assert "\u202e" not in page.text
+            assert "\x1b" not in page.text
+        assert r"\u202e" in (await client.get("/runs/r1")).text
+
+    asyncio.run(check())
 
 
 # Acts ------------------------------------------------------------------------------
@@ -283,7 +286,7 @@ def test_each_act_needs_its_right(path: str) -> None:
     assert before == run.runner.look(RUN).version
 
 
-async def test_person_without_the_right_to_view_sees_no_run() -> None:
+def test_person_without_the_right_to_view_sees_no_run() -> None:
     _, client = invoices()
 
     def can(_person: Identity, _act: str, _run: str | None) -> bool:
@@ -291,9 +294,12 @@ async def test_person_without_the_right_to_view_sees_no_run() -> None:
 
     blind = ConsoleClient(client.runner, {"can": can})
 
-    for part in ("", "/messages", "/versions", "/actions"):
-        assert 403 == (await blind.get(f"/runs/{RUN}{part}")).status_code
-    assert TITLE not in (await blind.get("/runs")).text
+    async def check() -> None:
+        for part in ("", "/messages", "/versions", "/actions"):
+            assert 403 == (await blind.get(f"/runs/{RUN}{part}")).status_code
+        assert TITLE not in (await blind.get("/runs")).text
+
+    asyncio.run(check())
 
 
 def test_fork_page_reruns_a_version_with_another_answer() -> None:
