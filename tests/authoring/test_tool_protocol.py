@@ -118,7 +118,6 @@ def test_other_value_is_not_a_tool(value: object) -> None:
 
 def test_tool_without_a_member_is_told_which_one() -> None:
     """Members are added by releases, so an object may lack a new one."""
-
     missing = {"writes_state", "display_call", "__dict__", "__weakref__"}
     members = {n: each for n, each in vars(OwnTool).items() if n not in missing}
     older: Any = type("Older", (), members)("mine")

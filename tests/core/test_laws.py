@@ -293,7 +293,6 @@ def test_advance_is_pure(choices: list[int]) -> None:
 @given(CHOICES)
 def test_ended_run_has_no_open_call(choices: list[int]) -> None:
     """Every call of an ended run has a result."""
-
     end = check_law(lambda _, __, ___: None, choices)
 
     assert end.run.status in ENDED_STATUSES

@@ -113,7 +113,6 @@ def assert_failed(outcome: object) -> Failed:
 
 def test_a_budget_that_is_not_used_up_changes_nothing() -> None:
     """A run that stays below its limits finishes as without a budget."""
-
     script: Script = {"go": [[call("act", what="1")], "end"]}
     runner = Runner(make_boss(script_with_usage(script, 100)), store=MemoryStore())
 
@@ -231,7 +230,6 @@ def test_no_call_begins_after_the_budget_is_used_up() -> None:
 
 def test_budget_holds_without_a_store() -> None:
     """The continuation carries the budget."""
-
     agent = make_boss({"go": SCRIPT["A"]})
     outcome = run(agent, "go", budget=Budget(requests=1))
     assert isinstance(outcome, Suspended)
@@ -255,7 +253,6 @@ INVALID_BUDGETS: list[Any] = [
 @pytest.mark.parametrize("budget", INVALID_BUDGETS)
 def test_invalid_budget_is_rejected_before_a_write(budget: Any) -> None:
     """A budget must be a `Budget` with positive integers."""
-
     store = MemoryStore()
     runner = agent_builders.make_runner({}, store=store)
 

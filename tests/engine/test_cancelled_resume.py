@@ -80,7 +80,6 @@ async def test_verify_is_not_called_before_the_claim_is_over(
 
 async def test_cancelled_model_call_releases_the_claim() -> None:
     """A model call may be repeated, so the claim is released at once."""
-
     asking = asyncio.Event()
     store = MemoryStore()
 

@@ -208,7 +208,6 @@ async def test_slow_follower_changes_no_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_follower_gets_the_words_of_a_worker_loop_that_runs_already() -> None:
     """A server sweeps from its start; its first page opens later."""
-
     runner = make_runner(MemoryStore())
     async with asyncio.timeout(20):
         loop = asyncio.create_task(runner.serve_forever(interval=0.1))

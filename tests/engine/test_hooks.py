@@ -304,7 +304,6 @@ def test_changed_reply_is_the_output() -> None:
 
 def test_changed_reply_keeps_its_metadata() -> None:
     """Which model of a fallback replied is still known."""
-
     hooks = Hooks(after_model=lambda reply: ChangeReply(reply.text.upper()))
     plain, changed = (
         run(

@@ -274,7 +274,6 @@ def test_usage_of_another_type_is_not_counted(usage: Any) -> None:
 
 async def test_claim_is_renewed_while_a_worker_waits_for_a_model() -> None:
     """No other worker takes the run over, and nothing is asked twice."""
-
     store, has_failed, may_reply = MemoryStore(), asyncio.Event(), asyncio.Event()
 
     class HeldModel(UnreliableModel):

@@ -175,7 +175,6 @@ def test_run_recovers_from_a_crash_while_it_pauses(
 
 def test_suspension_for_an_approval_is_not_paused(environment: RunEnvironment) -> None:
     """`paused` is False if the run waits for a person."""
-
     result = environment.start({"go": [[call("pay", what="x")], "end"]})
 
     assert ("Suspended", False) == (result["kind"], result["paused"])

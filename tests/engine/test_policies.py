@@ -77,7 +77,6 @@ def test_policy_that_returns_false_runs_the_call() -> None:
 
 async def test_nothing_runs_while_a_policy_hangs() -> None:
     """Another worker takes the run over, and the late answer lets no call pass."""
-
     clock = ManualClock()
     store = MemoryStore(clock.now)
     entered, go_on = asyncio.Event(), asyncio.Event()

@@ -85,7 +85,6 @@ def test_serve_forever_resumes_decided_runs_until_sigterm(
 
 async def test_serve_forever_works_on_at_most_at_once_runs() -> None:
     """`max_concurrent_runs` limits the runs in progress."""
-
     at_once, most = 0, 0
     gate = asyncio.Event()
 
@@ -209,7 +208,6 @@ async def test_serve_forever_survives_store_errors_and_foreign_runs(
 
 def test_invalid_serve_forever_options_are_rejected() -> None:
     """Both options must be positive."""
-
     runner = agent_builders.make_runner({})
     for every, at_once in ((0.0, 1), (float("nan"), 1), (1.0, 0)):
         with pytest.raises(InvalidInput):

@@ -41,7 +41,6 @@ class SlowStore(MemoryStore):
 
 async def test_call_does_not_rely_on_the_create_of_another_call() -> None:
     """The create of the other call may fail; both return the same attachment."""
-
     store = SlowStore()
     files = RunFiles(Objects(store), "r1", "nonce")
     first, second = await asyncio.gather(
@@ -54,7 +53,6 @@ async def test_call_does_not_rely_on_the_create_of_another_call() -> None:
 
 async def test_failed_attachment_is_created_by_a_repeat() -> None:
     """It counts for the limit, but not as stored."""
-
     store = SlowStore()
     store.may_fail.set()
     files = RunFiles(Objects(store), "r1", "nonce")
@@ -66,7 +64,6 @@ async def test_failed_attachment_is_created_by_a_repeat() -> None:
 
 async def test_request_waits_for_the_claim_after_the_attachments_were_read() -> None:
     """The process may have been frozen while it read them."""
-
     files = MemoryFiles({PHOTO.digest: PHOTO.data})
     message = {"role": "user", "content": [PHOTO.attachment.part]}
     request = ModelRequest(messages=(Message.from_mapping(message),))

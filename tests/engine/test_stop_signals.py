@@ -109,7 +109,6 @@ async def test_serve_forever_in_a_foreign_loop_leaves_the_hosts_handlers(
     host_signals: list[int],
 ) -> None:
     """The host shuts down on SIGTERM; it stops the loop with `stop` when it is time."""
-
     before, stop = handlers(), asyncio.Event()
     serving = asyncio.create_task(make_runner().serve_forever(interval=0.01, stop=stop))
     await asyncio.sleep(0.05)

@@ -69,7 +69,6 @@ async def test_arrivals_of_a_quiet_run_are_empty() -> None:
 
 async def test_arrivals_hold_decisions_messages_and_cancel_request() -> None:
     """Each of several decisions is found under its own wait."""
-
     # Given a run with three open waits
     objects = make_objects()
     waits = [make_wait(1), make_wait(2, "unknown"), make_wait(3)]
@@ -98,7 +97,6 @@ async def test_arrivals_hold_decisions_messages_and_cancel_request() -> None:
 
 async def test_handled_decisions_and_messages_are_not_returned_again() -> None:
     """Decisions of earlier waits and messages that were read do not arrive again."""
-
     objects = make_objects()
     wait = make_wait(1)
     await store_suspended_run(objects, wait)
@@ -170,7 +168,6 @@ async def test_foreign_key_is_ignored(name: str) -> None:
 
 async def test_decision_with_another_digest_is_corrupt() -> None:
     """The digest of a decision equals the digest of its wait."""
-
     objects = make_objects()
     wait = make_wait()
     loaded = await store_suspended_run(objects, wait)
@@ -190,7 +187,6 @@ async def test_decision_with_another_digest_is_corrupt() -> None:
 
 async def test_decided_waits_lists_decisions_only() -> None:
     """Foreign keys are not listed as decided waits."""
-
     objects = make_objects()
     waits = [make_wait(1), make_wait(2, "unknown"), make_wait(3)]
     await store_suspended_run(objects, *waits)
@@ -207,7 +203,6 @@ async def test_decided_waits_lists_decisions_only() -> None:
 
 async def test_decision_deleted_before_reading_is_corrupt() -> None:
     """A decision that was listed and cannot be read is an error, not an open wait."""
-
     inner = MemoryStore()
     wait = make_wait()
     loaded = await store_suspended_run(Objects(inner), wait)
@@ -224,7 +219,6 @@ async def test_decision_deleted_before_reading_is_corrupt() -> None:
 
 async def test_inbox_message_deleted_before_reading_names_the_run() -> None:
     """The error has the run id, so that a sweep goes on with other runs."""
-
     inner = MemoryStore()
     loaded = await store_suspended_run(Objects(inner), make_wait())
     await post(Objects(inner), RUN, make_inbox_message(1))
@@ -240,7 +234,6 @@ async def test_inbox_message_deleted_before_reading_names_the_run() -> None:
 
 async def test_decision_under_the_key_of_another_wait_is_corrupt() -> None:
     """An approval of one call does not approve another call."""
-
     store = MemoryStore()
     objects = Objects(store)
     one, two = make_wait(1), make_wait(2)
@@ -256,7 +249,6 @@ async def test_decision_under_the_key_of_another_wait_is_corrupt() -> None:
 
 async def test_decision_of_another_run_is_corrupt() -> None:
     """The run is compared, also if the rest of the wait id is equal."""
-
     store = MemoryStore()
     objects = Objects(store)
     mine, theirs = make_wait(1), make_wait(1, run_id="kim-1")
@@ -273,7 +265,6 @@ async def test_decision_of_another_run_is_corrupt() -> None:
 
 async def test_cancel_request_of_another_run_is_corrupt() -> None:
     """A cancel request that was copied from another run is not used."""
-
     store = MemoryStore()
     objects = Objects(store)
     loaded = await store_suspended_run(objects)
@@ -295,7 +286,6 @@ async def test_inbox_message_of_another_run_or_number_is_corrupt(
     source: tuple[str, int], target: tuple[str, int]
 ) -> None:
     """A copied inbox message is not used."""
-
     store = MemoryStore()
     objects = Objects(store)
     loaded = await store_suspended_run(objects)
@@ -313,7 +303,6 @@ async def test_inbox_message_of_another_run_or_number_is_corrupt(
 @pytest.mark.parametrize("body", [b"", b"\0" * 90, b"true", b'{"kind":"approve"}'])
 async def test_unreadable_arrival_is_named_and_kept(body: bytes) -> None:
     """An unreadable decision is an error, and is not overwritten."""
-
     for place_of in (
         layout.decision_key(make_wait().id),
         layout.cancel_request_key(RUN),
@@ -331,7 +320,6 @@ async def test_unreadable_arrival_is_named_and_kept(body: bytes) -> None:
 
 async def test_object_of_another_kind_is_corrupt() -> None:
     """A denial under the key of the cancel request is not used."""
-
     objects = make_objects()
     wait = make_wait()
     loaded = await store_suspended_run(objects, wait)

@@ -67,7 +67,6 @@ async def test_suspended_version_2_is_loaded_with_one_read() -> None:
 
 async def test_run_goes_on_after_a_version_that_carries_its_base() -> None:
     """Version 3 is a delta from version 1, which the worker did not read."""
-
     store = MemoryStore()
     await append_two(store, "short", "suspended")
     for number in range(3, 20):
@@ -94,7 +93,6 @@ async def test_large_or_working_version_carries_nothing(
     size: int, status: RunStatus
 ) -> None:
     """A long input is stored once; a running version is rarely loaded."""
-
     store = MemoryStore()
     made = await append_two(store, incompressible(size), status)
 
@@ -121,7 +119,6 @@ async def test_damaged_version_1_is_not_needed_to_resume_version_2() -> None:
 
 async def test_version_that_carries_another_object_is_corrupt() -> None:
     """The carried bytes must have the digest of the base."""
-
     store, other = MemoryStore(), MemoryStore()
     made = await append_two(store, "short", "suspended")
     await append_two(other, "another", "suspended")

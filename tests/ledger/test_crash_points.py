@@ -244,7 +244,6 @@ async def test_crash_of_a_losing_decider_keeps_the_first_decision(kind: str) -> 
 
 async def test_recreate_missing_waits_survives_any_crash() -> None:
     """The wait is listed, or is found by its id."""
-
     wait = make_wait(1)
 
     async def recreate(objects: Objects) -> None:
@@ -306,7 +305,6 @@ async def test_post_repeated_after_any_crash_keeps_numbers_dense(there: int) -> 
 
 async def test_post_that_lost_its_number_survives_any_crash() -> None:
     """If another message took the number, the next one is tried."""
-
     for number, moment in product(range(1, MAX_REQUESTS), MOMENTS):
         store = await store_with_wait("shown")
 

@@ -105,7 +105,6 @@ async def test_decision_is_recorded_with_all_its_fields(
     verdict: Approve | Deny, kind: str
 ) -> None:
     """The record has the person, the time, the reason and the digest."""
-
     objects = make_objects()
     wait = make_wait()
     await store_suspended_run(objects, wait)
@@ -126,7 +125,6 @@ async def test_decision_is_recorded_with_all_its_fields(
 
 async def test_decide_appends_no_version() -> None:
     """Recording a decision and resuming a run are separate steps."""
-
     objects = make_objects()
     loaded = await store_suspended_run(objects, make_wait())
     await decide_wait(objects, APPROVE)
@@ -149,7 +147,6 @@ async def test_decide_appends_no_version() -> None:
 @pytest.mark.parametrize("seconds", [0, 5, 10**6])
 async def test_repeated_decision_is_a_success(verdict: Verdict, seconds: int) -> None:
     """A repeat succeeds at once, later, and after the deadline."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
     first = await decide_wait(objects, verdict)
@@ -165,7 +162,6 @@ async def test_repeated_decision_is_a_success(verdict: Verdict, seconds: int) ->
 
 async def test_repeated_decision_with_the_same_id_is_a_success() -> None:
     """A repeat may have the same id and time."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
     first = await decide_wait(objects, APPROVE)
@@ -194,7 +190,6 @@ async def test_second_decision_gets_already_decided_with_the_first(
     first: Verdict, second: Verdict, *, left: bool
 ) -> None:
     """This holds also if a crash left the object of the decided wait."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
     recorded = await decide_wait(objects, first)
@@ -232,7 +227,6 @@ async def test_key_order_does_not_make_another_edit() -> None:
 @pytest.mark.parametrize("shown", [True, False])
 async def test_exactly_one_of_opposite_decisions_is_recorded(*, shown: bool) -> None:
     """Twenty people decide at once; also before the wait is listed."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait(), announce_waits=shown)
     verdicts = [
@@ -259,7 +253,6 @@ async def test_exactly_one_of_opposite_decisions_is_recorded(*, shown: bool) -> 
 
 async def test_concurrent_equal_decisions_are_one_decision() -> None:
     """A double click, or a webhook that is delivered five times, succeeds."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
 
@@ -434,7 +427,6 @@ async def test_invalid_decision_is_refused_and_not_recorded(
     verdict: object,
 ) -> None:
     """Only a well-typed `Approve` runs a tool."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
 
@@ -454,7 +446,6 @@ async def test_invalid_decision_after_the_end_is_refused(
     verdict: object, kind: str, *, left: bool
 ) -> None:
     """An invalid decision never counts as a repeat of the recorded one."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
     if kind in ("approve", "deny"):
@@ -492,7 +483,6 @@ async def test_edited_arguments_are_recorded_unchanged(
     arguments: dict[str, Any], stored: str
 ) -> None:
     """Empty arguments are an edit too."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
 
@@ -552,7 +542,6 @@ async def test_invalid_edit_leaves_the_wait_open(
     arguments: dict[str, Any],
 ) -> None:
     """Edited arguments are validated against the stored schema."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
 
@@ -567,7 +556,6 @@ async def test_invalid_edit_leaves_the_wait_open(
 
 async def test_error_of_an_invalid_edit_hides_its_values() -> None:
     """Error messages are logged."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
     with pytest.raises(DecisionRefused) as caught:
@@ -579,7 +567,6 @@ async def test_error_of_an_invalid_edit_hides_its_values() -> None:
 
 async def test_edits_are_checked_against_the_schema_of_the_wait() -> None:
     """The schema is the one that was stored at the suspension."""
-
     objects = make_objects()
     strict = replace(
         make_wait(),
@@ -631,7 +618,6 @@ async def test_edit_must_be_json_mapping_even_if_the_schema_allows_all(
     arguments: object, why: str
 ) -> None:
     """Arguments that cannot be stored are refused with the reason."""
-
     objects = make_objects()
     await store_suspended_run(objects, replace(make_wait(), schema_json="{}"))
 
@@ -679,7 +665,6 @@ async def test_any_json_value_answers_an_unknown_outcome(
     value: object, stored: str
 ) -> None:
     """False, zero, null and the empty text are different values."""
-
     objects = make_objects()
     loaded = await store_suspended_run(objects, make_wait(1, "unknown"))
 
@@ -713,7 +698,6 @@ def test_similar_answers_are_different_decisions() -> None:
 @pytest.mark.parametrize("verdict", [APPROVE, DENY, Approve(), Deny()])
 async def test_unknown_outcome_may_be_approved_or_denied(verdict: Verdict) -> None:
     """`Approve` runs the call again; `Deny` does not."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait(1, "unknown"))
     made = await decide_wait(objects, verdict, wait=UNKNOWN)
@@ -760,7 +744,6 @@ async def test_decide_after_the_deadline_raises_wait_expired(
     verdict: Verdict, seconds: float, *, late: int
 ) -> None:
     """A late approval is an error, and nothing is recorded."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
     if not late:
@@ -774,7 +757,6 @@ async def test_decide_after_the_deadline_raises_wait_expired(
 
 async def test_wait_without_deadline_never_expires() -> None:
     """A wait may stay open without a limit."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
     made = await decide_wait(
@@ -786,7 +768,6 @@ async def test_wait_without_deadline_never_expires() -> None:
 
 async def test_late_repeat_gets_the_recorded_decision_after_a_crash() -> None:
     """The recorded approval counts, also after the deadline."""
-
     # Given a decider that crashed after the decision, before the delete
     objects = make_objects()
     wait = make_wait(deadline=seconds_after_start(60))
@@ -812,7 +793,6 @@ async def test_decide_on_an_ended_wait_raises_the_matching_error(
     rival: Rival, verdict: Verdict
 ) -> None:
     """Expiry and cancellation have errors of their own."""
-
     objects = make_objects()
     wait = make_wait()
     await store_suspended_run(objects, wait)
@@ -825,7 +805,6 @@ async def test_decide_on_an_ended_wait_raises_the_matching_error(
 
 async def test_expiry_and_cancel_keep_an_earlier_decision() -> None:
     """The process that closes the wait gets the earlier decision."""
-
     objects = make_objects()
     wait = make_wait(deadline=seconds_after_start(60))
     await store_suspended_run(objects, wait)
@@ -859,7 +838,6 @@ async def test_close_leaves_no_marker_and_no_wait_object() -> None:
 
 async def test_wait_without_object_is_decided_by_its_version() -> None:
     """A crash came between the version and the object of its wait."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait(), announce_waits=False)
 
@@ -901,7 +879,6 @@ def test_find_does_not_recreate_a_decided_wait() -> None:
 @pytest.mark.parametrize("verdict", [APPROVE, DENY, None, "true"])
 async def test_unknown_wait_id_raises_wait_not_found(verdict: object) -> None:
     """A decision is never applied by position, and never ignored."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait(1))
     before = await all_keys(objects)
@@ -923,7 +900,6 @@ async def test_unknown_wait_id_raises_wait_not_found(verdict: object) -> None:
 
 async def test_unknown_wait_and_repeated_decision_cost_no_create() -> None:
     """An invented id, or a webhook that repeats, cannot fill the store with markers."""
-
     store = FaultyStore(MemoryStore())
     objects = make_objects(store)
     await store_suspended_run(objects, make_wait(1))
@@ -940,7 +916,6 @@ async def test_unknown_wait_and_repeated_decision_cost_no_create() -> None:
 
 async def test_decide_on_a_damaged_run_raises_corrupt() -> None:
     """A damaged run is not "no such wait"."""
-
     objects = make_objects()
     await objects.create(layout.version_key(RUN, 1), b"")
     with pytest.raises(Corrupt):
@@ -959,7 +934,6 @@ async def test_wait_that_a_newer_version_lacks_is_not_found() -> None:
 
 async def test_each_of_several_waits_is_decided_by_its_own_id() -> None:
     """Decisions may come in any order and from several processes."""
-
     objects = make_objects()
     group = [make_wait(number) for number in range(1, 6)]
     loaded = await store_suspended_run(objects, *group)
@@ -984,7 +958,6 @@ async def test_each_of_several_waits_is_decided_by_its_own_id() -> None:
 
 async def test_decide_costs_a_read_two_creates_and_a_delete() -> None:
     """There is no listing, and the marker is created before the decision."""
-
     store = FaultyStore(MemoryStore())
     objects = Objects(store)
     await store_suspended_run(objects, make_wait())
@@ -1026,7 +999,6 @@ async def test_marker_of_a_decision_is_due_at_once() -> None:
 
 async def test_refused_decision_creates_no_marker() -> None:
     """A late one creates a marker, to learn the store's time, and deletes it."""
-
     store = FaultyStore(MemoryStore())
     objects = Objects(store)
     await store_suspended_run(objects, make_wait(deadline=seconds_after_start(60)))
@@ -1045,7 +1017,6 @@ async def test_refused_decision_creates_no_marker() -> None:
 
 async def test_failed_delete_of_the_wait_object_keeps_the_decision() -> None:
     """The decision is recorded, although the wait is still listed."""
-
     inner = MemoryStore()
     await store_suspended_run(Objects(inner), make_wait())
     store = FaultyStore(inner, on("delete", refused(), prefix=layout.WAITS_PREFIX))
@@ -1066,7 +1037,6 @@ async def test_store_error_records_nothing(
     prefix: str, error: type[errors.StorageError], named: type[Exception]
 ) -> None:
     """The decision can be repeated."""
-
     inner = MemoryStore()
     await store_suspended_run(Objects(inner), make_wait())
     store = FaultyStore(inner, on("create", refused(error), prefix=prefix))
@@ -1079,7 +1049,6 @@ async def test_store_error_records_nothing(
 
 async def test_decide_with_lost_reply_is_inconclusive_and_repeatable() -> None:
     """The repeated decision recognises itself."""
-
     inner = MemoryStore()
     await store_suspended_run(Objects(inner), make_wait())
     prefix = layout.arrivals_prefix(RUN)
@@ -1094,7 +1063,6 @@ async def test_decide_with_lost_reply_is_inconclusive_and_repeatable() -> None:
 
 async def test_denied_read_of_a_wait_raises_store_denied() -> None:
     """A denied read is not a missing wait."""
-
     inner = MemoryStore()
     await store_suspended_run(Objects(inner), make_wait())
     store = FaultyStore(inner, on("read", refused(errors.Denied)))
@@ -1104,7 +1072,6 @@ async def test_denied_read_of_a_wait_raises_store_denied() -> None:
 
 async def test_damaged_decision_is_not_overwritten() -> None:
     """The error names the damaged object."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
     await objects.create(layout.decision_key(make_wait_id()), b"damaged")
@@ -1130,7 +1097,6 @@ async def test_cancel_ignores_a_damaged_decision() -> None:
 
 async def test_decide_during_an_erase_raises() -> None:
     """The first decision is deleted before it is read."""
-
     inner = MemoryStore()
     await store_suspended_run(Objects(inner), make_wait())
     await decide_wait(Objects(inner), DENY, ulid_number=9)

@@ -133,7 +133,6 @@ def expected_last_good(
 @pytest.mark.parametrize("way", DAMAGES)
 async def test_every_damage_of_every_version_is_named(way: str) -> None:
     """The report has exactly that key and the last good version of the tree."""
-
     store = MemoryStore()
     await append_states(store, history(1, LENGTH))
     for number in range(1, LENGTH + 1):
@@ -196,7 +195,6 @@ def test_any_set_of_damaged_versions_is_named(
 @pytest.mark.parametrize("number", range(1, LENGTH + 1))
 async def test_swapped_version_is_named(number: int) -> None:
     """An older version, one of another run, and two swapped versions are found."""
-
     store, foreign = MemoryStore(), MemoryStore()
     await append_states(store, history(2, LENGTH))
     others = (replace(t, run=replace(t.run, id="other")) for t in history(2, 13))
@@ -234,7 +232,6 @@ async def test_version_of_another_history_is_found_by_its_dependents(
     number: int,
 ) -> None:
     """A version of an earlier history of the run is whole by itself."""
-
     store, copy = MemoryStore(), MemoryStore()
     tables = list(history(3, LENGTH))
     await append_states(store, tables)
@@ -254,7 +251,6 @@ async def test_version_of_another_history_is_found_by_its_dependents(
 @pytest.mark.parametrize("root", [2, 4, 5])
 async def test_version_with_an_invalid_root_blocks_no_other_version(root: int) -> None:
     """Its digest is right; later versions stay readable."""
-
     store = MemoryStore()
     tables = list(history(4, 7))
     (number,) = {5, 6} - {*tree_from(1).chain(7)}
@@ -286,7 +282,6 @@ async def test_version_with_an_invalid_root_blocks_no_other_version(root: int) -
 
 async def test_damage_of_unneeded_versions_does_not_block_the_run() -> None:
     """Version 8 is rebuilt without version 6."""
-
     store = MemoryStore()
     await append_states(store, history(4, 8))
     await damage_object(store, version_key(6), "zero-filled")
@@ -322,7 +317,6 @@ async def test_foreign_version_with_a_high_number_keeps_the_check_short(
     newest: int,
 ) -> None:
     """A repair uses the number after the foreign one."""
-
     store = MemoryStore()
     await append_states(store, history(5, 5))
     await store.create(version_key(newest), b"garbage")
@@ -356,7 +350,6 @@ async def test_foreign_keys_among_versions_are_named(
     name: str, *, blocks: bool
 ) -> None:
     """A foreign key that sorts first hides the newest version."""
-
     store = MemoryStore()
     await append_states(store, history(5, 5))
     foreign_key = layout.versions_prefix(RUN) + name
@@ -373,7 +366,6 @@ async def test_foreign_keys_among_versions_are_named(
 
 async def test_newer_format_is_not_damage_and_blocks_repair() -> None:
     """An old release must not undo the work of a newer one."""
-
     store = MemoryStore()
     await append_states(store, history(5, 5))
     body = await store.read(version_key(5))
@@ -409,7 +401,6 @@ async def store_run_with_lost_versions(
 
 async def test_repair_appends_a_usable_root_and_keeps_damaged_objects() -> None:
     """Later versions count from the new root."""
-
     store = MemoryStore()
     tables = list(history(6, 20))
     await append_states(store, tables[:7])
@@ -444,7 +435,6 @@ async def test_repair_appends_a_usable_root_and_keeps_damaged_objects() -> None:
 
 async def test_repair_counts_possibly_started_calls_as_started() -> None:
     """These are ready calls, and approved calls that must not be repeated."""
-
     store = MemoryStore()
     ready, yes, no, open_, edited = (make_wait(number) for number in range(1, 6))
     state = make_state(ready, yes, no, open_, edited)
@@ -562,7 +552,6 @@ def test_ids_of_lost_versions_are_not_used_again() -> None:
 @pytest.mark.parametrize("way", ["empty", "zero-filled", "foreign", "cut in half"])
 async def test_wait_with_damaged_objects_gets_a_new_id(what: str, way: str) -> None:
     """No version was lost, so nothing else changes."""
-
     store = MemoryStore()
     bad, good = make_wait(1), make_wait(2)
     state = make_state(bad, good)
@@ -612,7 +601,6 @@ LETTERS = (
 )
 async def test_repair_refuses_a_damaged_request_or_message(key: str) -> None:
     """A repair must not ignore any of them."""
-
     store = MemoryStore()
     await append_states(store, [state_with_waits(1)])
     await store.create(key, b"")
@@ -630,7 +618,6 @@ async def test_repair_refuses_a_damaged_request_or_message(key: str) -> None:
 @pytest.mark.parametrize("where", ["good", "stranded"])
 async def test_repair_during_a_live_claim_raises_run_busy(where: str) -> None:
     """This holds also if the version with the claim cannot be rebuilt."""
-
     store = MemoryStore()
     claim = Claim(worker="w", until=seconds_after_start(90), attempt=1)
     state = state_with_waits(1)
@@ -808,7 +795,6 @@ async def _no_visitor() -> None:
 
 async def test_denied_read_is_not_reported_as_damage() -> None:
     """An object that cannot be read now is not given up."""
-
     inner = MemoryStore()
     await append_states(inner, history(7, 3))
     store = RefusingStore(inner, version_key(3))

@@ -71,7 +71,6 @@ async def test_posted_message_is_read_back_equal() -> None:
 
 async def test_racing_posters_get_dense_numbers_and_nothing_is_lost() -> None:
     """Numbers come from creates and not from clocks."""
-
     objects = make_objects()
     loaded = await store_suspended_run(objects)
 
@@ -93,7 +92,6 @@ async def test_racing_posters_get_dense_numbers_and_nothing_is_lost() -> None:
 
 async def test_concurrent_posts_of_one_message_keep_its_marker() -> None:
     """The same message has the same id and time."""
-
     objects = make_objects()
     loaded = await store_suspended_run(objects)
     posted = await asyncio.gather(
@@ -119,7 +117,6 @@ async def test_marker_is_created_before_the_message() -> None:
 
 async def test_marker_of_a_message_is_due_now() -> None:
     """A sender whose clock is wrong delays no run."""
-
     posted = await post(
         make_objects(),
         RUN,
@@ -168,7 +165,6 @@ async def test_post_does_not_overwrite_a_damaged_message() -> None:
 
     No marker of ours is left.
     """
-
     inner, visits = store_with_rival(b"damaged")
     with pytest.raises(FormatError):
         await post(Objects(visits), RUN, make_inbox_message(1))
@@ -207,7 +203,6 @@ async def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
 
     No marker is left, which every later sweep would read.
     """
-
     inner, visits = store_with_rival(None)
     with pytest.raises(RunNotFound, match="erased") as caught:
         await post(Objects(visits), RUN, make_inbox_message(1))
@@ -221,7 +216,6 @@ async def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
 
 async def test_concurrent_cancel_requests_all_get_the_first() -> None:
     """A cancel request is created once."""
-
     objects = make_objects()
     reading = await asyncio.gather(
         *(
@@ -259,7 +253,6 @@ async def test_marker_is_created_before_the_cancel_request() -> None:
 
 async def test_repeated_cancel_request_keeps_its_marker() -> None:
     """The same request has the same id and time."""
-
     objects = make_objects()
     first = await record_cancel_request(objects, RUN, make_cancel_request(1))
     again = await record_cancel_request(objects, RUN, make_cancel_request(1))

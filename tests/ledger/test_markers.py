@@ -110,7 +110,6 @@ async def test_marker_is_due_at_its_millisecond() -> None:
 
 async def test_every_due_marker_is_found_among_thousands() -> None:
     """This holds also if a page is full, and while markers are deleted."""
-
     objects = make_objects()
     count = 2 * PAGE_SIZE + 7
     for number in range(count):
@@ -144,7 +143,6 @@ class StoreThatTellsTheEnd(MemoryStore):
 @pytest.mark.parametrize("seconds", [-1, 10 * 86_400], ids=["due", "far away"])
 async def test_full_page_that_is_the_last_one_costs_one_listing(seconds: int) -> None:
     """Markers that are due, and deadlines after more than a day."""
-
     store = FaultyStore(StoreThatTellsTheEnd())
     objects, clock = make_objects(store), StoreClock(FakeClock())
     due = seconds_after_start(seconds)
@@ -163,7 +161,6 @@ async def test_full_page_that_is_the_last_one_costs_one_listing(seconds: int) ->
 
 async def test_only_due_markers_are_listed() -> None:
     """A million timers of next year cost a sweep one page."""
-
     objects = make_objects()
     await markers.create(objects, markers.guard(RUN, 1, MOMENT, NONCE))
     for number in range(PAGE_SIZE):
@@ -196,7 +193,6 @@ async def test_make_returns_the_store_time() -> None:
 
 async def test_create_is_idempotent() -> None:
     """A repeat with the same id and time has the same key."""
-
     objects = make_objects()
     marker = markers.for_decision(make_wait_id(), NONCE)
     await markers.create(objects, marker)
@@ -207,7 +203,6 @@ async def test_create_is_idempotent() -> None:
 
 async def test_postponed_marker_stays_if_the_corrected_one_is_the_same() -> None:
     """The clock of the machine is set while the marker is created."""
-
     clock = FakeClock()
 
     class StoreThatSetsTheClock(MemoryStore):

@@ -147,5 +147,4 @@ class StoreThatForgets(MemoryStore):
 
 async def test_time_of_a_deleted_key_is_unknown() -> None:
     """A decider whose marker a sweep deleted at once goes on without the time."""
-
     assert await make_objects(StoreThatForgets()).created_at("a/b") is None

@@ -87,7 +87,6 @@ async def test_process_that_appended_decodes_nothing(decoded: list[str]) -> None
 
 async def test_versions_of_another_process_are_decoded(decoded: list[str]) -> None:
     """Only those: their bases are known."""
-
     store = MemoryStore()
     objects = Objects(store)
     made = await append_messages(objects, LENGTH)
@@ -103,7 +102,6 @@ async def test_versions_of_another_process_are_decoded(decoded: list[str]) -> No
 @pytest.mark.parametrize("number", Tree(1).chain(LENGTH))
 async def test_damage_is_found_although_the_version_is_kept(number: int) -> None:
     """Kept versions never stand in for objects of the store."""
-
     store = MemoryStore()
     objects = Objects(store)
     await append_messages(objects, LENGTH)
@@ -116,7 +114,6 @@ async def test_damage_is_found_although_the_version_is_kept(number: int) -> None
 
 async def test_other_bytes_under_the_same_number_are_used() -> None:
     """A run that was deleted and started again has another history."""
-
     store, other = MemoryStore(), MemoryStore()
     objects = Objects(store)
     await append_messages(objects, LENGTH)
@@ -154,7 +151,6 @@ async def test_older_version_loads_although_a_newer_one_is_kept() -> None:
 
 async def test_few_runs_are_kept_and_no_ended_one(decoded: list[str]) -> None:
     """The memory of a process does not grow with the runs that it worked on."""
-
     objects = Objects(MemoryStore())
     for number in range(20):
         await append_messages(objects, 1, f"r{number}")

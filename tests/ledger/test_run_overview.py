@@ -54,7 +54,6 @@ async def test_overview_of_a_missing_run_is_empty() -> None:
 @pytest.mark.parametrize("came", [0, 1, 99])
 async def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
     """A page that is not full is complete."""
-
     store = TimedListingStore()
     for number in range(came):
         await store.create(layout.numbered_key(layout.MESSAGE, RUN, number + 1), b"")
@@ -71,7 +70,6 @@ async def test_overview_of_a_missing_run_costs_one_listing(came: int) -> None:
 @pytest.mark.parametrize("came", [0, 1, 98, 99, 100, 101, 2500])
 async def test_overview_holds_all_arrivals_and_the_newest_version(came: int) -> None:
     """One request is enough if one page holds all keys."""
-
     store = TimedListingStore()
     objects = Objects(store)
     await store_suspended_run(objects, make_wait())
@@ -102,7 +100,6 @@ async def test_overview_after_claim_holds_cancel_request_and_newest_version(
     foreign_keys: list[str], *, cancelled: bool
 ) -> None:
     """Foreign keys do not hide a cancel request."""
-
     store = TimedListingStore()
     objects = Objects(store)
     await store_suspended_run(objects, make_wait())
@@ -125,7 +122,6 @@ async def test_overview_after_claim_holds_cancel_request_and_newest_version(
 
 async def test_foreign_key_among_versions_is_named() -> None:
     """The error has the foreign key."""
-
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
     await objects.create(f"{layout.versions_prefix(RUN)}0readme", b"")

@@ -249,7 +249,6 @@ async def test_appending_is_one_create() -> None:
 
 async def test_one_of_racing_appends_succeeds() -> None:
     """The others get `StaleRun` and wrote nothing."""
-
     # Given ten processes that have loaded the same version
     objects = make_objects()
     await append_all(Versions(objects, RUN), states_with_messages(5))
@@ -289,7 +288,6 @@ async def test_one_of_racing_first_versions_succeeds() -> None:
 
 async def test_append_after_an_old_version_raises_stale_run() -> None:
     """Late writes of an old holder are not merged."""
-
     # Given a process that was frozen at version 3, while others went on to 9
     objects = make_objects()
     versions = Versions(objects, RUN)
@@ -311,7 +309,6 @@ async def test_append_after_an_old_version_raises_stale_run() -> None:
 
 async def test_append_with_lost_reply_is_inconclusive_not_stale() -> None:
     """`Inconclusive` is an error of its own."""
-
     inner = MemoryStore()
     store = FaultyStore(inner, at(1, lost_reply()))
     with pytest.raises(Inconclusive):
@@ -323,7 +320,6 @@ async def test_append_with_lost_reply_is_inconclusive_not_stale() -> None:
 @pytest.mark.parametrize("number", [1, 4])
 async def test_append_on_an_unlisted_existing_key_is_corrupt(number: int) -> None:
     """`StaleRun` would make the caller read the run again without an end."""
-
     # Given an object under the next number that the store does not list
     inner = MemoryStore()
     tables = states_with_messages(number)
@@ -413,7 +409,6 @@ async def assert_refused(
 @pytest.mark.parametrize("damaged", range(1, 7))
 async def test_version_with_a_missing_base_is_corrupt(damaged: int) -> None:
     """The versions whose chain has it are corrupt, and no others."""
-
     store = MemoryStore()
     tables = states_with_messages(7)
     await append_all(Versions(Objects(store), RUN), tables)
@@ -429,7 +424,6 @@ async def test_version_with_a_missing_base_is_corrupt(damaged: int) -> None:
 
 async def test_error_names_the_missing_base_not_the_whole_version() -> None:
     """The error says which object to restore."""
-
     objects = make_objects()
     await append_all(Versions(objects, RUN), states_with_messages(7))
 
@@ -486,7 +480,6 @@ async def test_damaged_object_is_corrupt_and_kept(step: int) -> None:
 @pytest.mark.parametrize("number", [1, 4, 6, 7])
 async def test_object_of_another_run_is_corrupt(number: int) -> None:
     """The object of one run under the key of another is not used."""
-
     store = MemoryStore()
     await append_all(Versions(Objects(store), RUN), states_with_messages(7))
     await append_all(
@@ -505,7 +498,6 @@ async def test_object_of_another_run_is_corrupt(number: int) -> None:
 @pytest.mark.parametrize(("source", "target"), [(3, 4), (4, 6), (6, 7), (7, 6), (1, 7)])
 async def test_object_of_another_number_is_corrupt(source: int, target: int) -> None:
     """Version 3 under the key of version 4 is not used."""
-
     store = MemoryStore()
     await append_all(Versions(Objects(store), RUN), states_with_messages(7))
     keys = layout.version_key(RUN, source), layout.version_key(RUN, target)
@@ -550,7 +542,6 @@ async def test_header_of_another_run_is_corrupt() -> None:
 
 async def test_rows_that_do_not_fit_together_are_corrupt() -> None:
     """The object is ours, but no run can have these rows."""
-
     store = MemoryStore()
     state = make_state()
     headless = replace(state, frames={}, logs={})
@@ -612,7 +603,6 @@ async def test_run_with_a_later_root_loads(root: int) -> None:
 @pytest.mark.parametrize("root", [3, 8, 13])
 async def test_versions_before_the_root_are_not_read(root: int) -> None:
     """After a repair, the new tree needs no older version."""
-
     store = MemoryStore()
     tables = await write_with_root(store, list(history(9, 24)), root)
     for number in range(1, root):
@@ -646,7 +636,6 @@ async def test_invalid_root_is_corrupt(root: int) -> None:
 
 async def test_base_of_another_tree_is_corrupt() -> None:
     """All objects of a chain have the same root."""
-
     # Given two trees of one run, over the same states
     store, other = MemoryStore(), MemoryStore()
     tables = list(history(9, 12))
@@ -665,7 +654,6 @@ async def test_base_of_another_tree_is_corrupt() -> None:
 
 async def test_long_input_is_stored_once() -> None:
     """In a new run, no later version repeats the input."""
-
     store = MemoryStore()
     tables = [with_message(make_state(), "a long input")]
     for number in range(1, 40):

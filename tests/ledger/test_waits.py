@@ -60,7 +60,6 @@ async def test_wait_is_read_as_it_was_created() -> None:
 
 async def test_second_create_of_a_wait_changes_nothing() -> None:
     """The wait keeps its id."""
-
     objects = make_objects()
     wait = make_wait()
     await waits.create(objects, [wait])
@@ -106,7 +105,6 @@ async def test_recreate_missing_creates_missing_wait_objects() -> None:
 
 async def test_recreate_missing_does_not_list_a_decided_wait() -> None:
     """The decision came before the call."""
-
     objects = make_objects()
     open_wait, decided = make_wait(1), make_wait(2)
     await store_suspended_run(objects, open_wait, decided)
@@ -171,7 +169,6 @@ def test_two_interleaved_recreations_list_the_wait() -> None:
 
 async def test_open_waits_are_listed_from_keys_alone() -> None:
     """The list has kind, run and age, and reads no object."""
-
     store = FaultyStore(MemoryStore())
     objects = Objects(store)
     await waits.create(
@@ -212,7 +209,6 @@ async def test_waits_of_one_kind_are_listed_by_age() -> None:
 
 async def test_waits_on_several_pages_are_listed() -> None:
     """The list is complete."""
-
     objects = make_objects()
     for number in range(PAGE_SIZE + 5):
         await objects.create(layout.wait_key(make_wait_id(number)), b"")
@@ -245,7 +241,6 @@ async def test_foreign_key_is_ignored(name: str) -> None:
 @pytest.mark.parametrize("run_id", [RUN, "kim-1"])
 async def test_object_of_another_wait_is_corrupt(run_id: str) -> None:
     """People see the wait that they decide."""
-
     store = MemoryStore()
     objects = Objects(store)
     small, large = make_wait(1), make_wait(2, run_id=run_id)
@@ -262,7 +257,6 @@ async def test_object_of_another_wait_is_corrupt(run_id: str) -> None:
 
 async def test_wait_of_another_run_is_corrupt() -> None:
     """The run is compared, also if the rest of the id is equal."""
-
     store = MemoryStore()
     objects = Objects(store)
     await waits.create(objects, [make_wait(1, run_id="kim-1")])
@@ -278,7 +272,6 @@ async def test_wait_of_another_run_is_corrupt() -> None:
 @pytest.mark.parametrize("body", [b"", b"\0" * 90, b"{}"])
 async def test_damaged_wait_is_corrupt(body: bytes) -> None:
     """A damaged wait is not "no such wait"."""
-
     objects = make_objects()
     key = layout.wait_key(make_wait_id(1))
     await objects.create(key, body)

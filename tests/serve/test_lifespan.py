@@ -201,7 +201,6 @@ async def test_cancelled_caller_waits_for_the_end_of_the_loop(
     *, is_started: bool
 ) -> None:
     """The caller is cancelled in the block's first step, or while it joins the loop."""
-
     runner = SlowRunner()
 
     async def application() -> None:

@@ -367,7 +367,6 @@ async def test_busy_store_gives_its_thread_to_other_stores_after_a_group() -> No
 
 async def test_cancelled_create_that_has_not_begun_is_not_made(tmp_path: Path) -> None:
     """Its key stays free; the creates beside it are made."""
-
     store = FileStore(tmp_path)
     async with busy(creates(store)):
         first, second = create(store, "a"), create(store, "b")

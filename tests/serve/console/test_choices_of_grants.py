@@ -75,7 +75,6 @@ async def test_untouched_form_gives_a_grant(
     name: str, arguments: dict[str, Any], condition: Any
 ) -> None:
     """An argument with one value has no choice that would limit nothing."""
-
     runner, path = await start(name, arguments)
     client = ConsoleClient(runner)
     form = PageForms((await client.get(path)).text).forms["approve"]
@@ -95,7 +94,6 @@ async def test_choice_that_limits_nothing_is_not_offered(
     field: str, choice: str
 ) -> None:
     """`share` is at its bound, so that "at most 100" is every value."""
-
     runner, path = await start("pay", {"cents": 5})
     client = ConsoleClient(runner)
     text = (await client.get(path)).text
@@ -112,7 +110,6 @@ async def test_choice_that_limits_nothing_is_not_offered(
 @pytest.mark.parametrize("offset", [YEAR, -YEAR], ids=["ahead", "behind"])
 async def test_grant_ends_by_the_time_of_the_store(offset: timedelta) -> None:
     """The clock of the console's machine is wrong by a year."""
-
     clock = ManualClock()
     runner, path = await start("close", {}, clock)
     wrong = ShiftedClock(clock, offset)

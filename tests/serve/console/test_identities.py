@@ -92,7 +92,6 @@ async def test_name_or_address_of_another_machine_gets_nothing(
     base_url: str, address: str
 ) -> None:
     """A site that resolves its own name to 127.0.0.1 has its name in `Host`."""
-
     client, path = local_client()
     await client.get(path)
     cookie = "; ".join(f"{c.name}={c.value}" for c in client.cookies.jar)
@@ -162,7 +161,6 @@ def test_header_counts_only_from_a_listed_address_with_the_secret(
 
 async def test_doubled_header_is_refused_by_a_real_console() -> None:
     """A client adds its own name, and the proxy adds the person's."""
-
     verify = proxy_header("x-user", trusted=["127.0.0.1"], secret=SECRET)
     client = ConsoleClient(options={"verify": verify}, person=None)
     one = [(b"host", b"agents.example"), (b"x-proxy-secret", SECRET.encode())]

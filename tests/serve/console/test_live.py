@@ -82,7 +82,6 @@ async def test_stream_that_is_cut_and_resumed_tells_of_what_happened_meanwhile()
     None
 ):
     """The cursor is a hash of the keys, so another process knows it too."""
-
     store = FaultyStore(MemoryStore())
     runner = AsyncRunner([], store=store)
     first = LiveWaits(runner, interval=0).changes("")

@@ -52,7 +52,6 @@ def cursor_of(page: str) -> str:
 
 async def test_page_of_a_run_asks_until_something_has_changed() -> None:
     """An unchanged page costs two listings."""
-
     polled = Polled()
     runner = polled.runner(ToolCall("pay", {"what": "rent"}), "done")
     await runner.start("go", run_id="r1")

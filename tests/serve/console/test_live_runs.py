@@ -154,7 +154,6 @@ async def test_cut_stream_goes_on_in_another_process_without_loss() -> None:
 
 async def test_page_of_an_unknown_cursor_is_read_from_the_store() -> None:
     """Its stream may be that of another process, which is ahead."""
-
     chat = Chat()
     await chat.say("one")
     news = chat.runs.changes(chat.run_id, "")

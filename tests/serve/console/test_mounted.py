@@ -17,7 +17,6 @@ from tests.serve.http.api_fixture import ApiFixture
 @pytest.mark.parametrize("make_site", [FastAPI, Starlette])
 async def test_mounted_console_keeps_to_its_prefix(make_site: Any) -> None:
     """Pages, assets, redirects, posts and JSON work below the mount point."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     site = make_site()

@@ -40,7 +40,6 @@ def may_nothing(*_: object) -> bool:
 
 async def test_person_without_rights_learns_and_changes_nothing() -> None:
     """Neither as pages nor as JSON, by any method of any path."""
-
     model = ScriptedModel([ToolCall("pay", {"cents": 5}), "end"])
     agents = [
         Agent("clerk", tools=[pay], model=model),

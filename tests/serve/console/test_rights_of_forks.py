@@ -25,7 +25,6 @@ def can(_: Identity, __: str, run: str | None) -> bool:
 
 async def test_fork_under_the_id_of_another_team_is_refused() -> None:
     """Nothing is written under that id."""
-
     model = ScriptedModel([ToolCall("pay", {"cents": 5}), "done"])
     runner = AsyncRunner(Agent("a", tools=[pay], model=model), store="memory:")
     assert isinstance(await runner.start("go", run_id="red-1"), Suspended)

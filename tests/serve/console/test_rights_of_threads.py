@@ -65,7 +65,6 @@ async def test_events_of_an_earlier_run_need_the_right_to_view_it(method: str) -
 
 async def test_person_who_may_only_send_reads_no_earlier_message() -> None:
     """Without the right to view, the reply says only that the message is recorded."""
-
     threads = Closed()
     await threads.open()
     client = threads.api(lambda _, act, __: act == "message")

@@ -99,7 +99,6 @@ def test_token_that_is_doubled_or_malformed_counts_as_none(body: bytes) -> None:
 
 async def test_foreign_page_can_post_nothing() -> None:
     """Neither with its own origin, nor as JSON, nor with a token of another person."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     client = ConsoleClient(fixture.runner)

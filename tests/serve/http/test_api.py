@@ -89,7 +89,6 @@ async def test_unidentified_request_is_rejected(
     method: str, path: str, verify: Any
 ) -> None:
     """Without a verifier or without a name, only the public routes are open."""
-
     fixture = ApiFixture(options={"verify": verify})
     await fixture.start_waiting_run()
 
@@ -139,7 +138,6 @@ async def test_decider_is_the_verified_identity() -> None:
 
 async def test_events_are_listed_page_by_page() -> None:
     """Each page names the place of the next one; the last cursor goes on later."""
-
     fixture = ApiFixture()
     wait_id = await fixture.start_waiting_run()
     await fixture.decide(wait_id, APPROVE)
@@ -163,7 +161,6 @@ async def test_events_are_listed_page_by_page() -> None:
 
 async def test_audit_names_the_door_and_how_it_knew_the_person() -> None:
     """A signed link, an API request, and the reasons of all."""
-
     fixture = ApiFixture()
     by_api = await fixture.start_waiting_run()
     by_link = await fixture.start_waiting_run("jane-2")
@@ -214,7 +211,6 @@ async def test_foreign_error_is_the_problem_of_one_decision(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lookup of groups failed: the others are recorded, and the log has the cause."""
-
     fixture = ApiFixture()
     waits = [await fixture.start_waiting_run(name) for name in ("r1", "r2")]
     decide = fixture.runner.decide
@@ -265,7 +261,6 @@ async def test_malformed_list_of_decisions_records_nothing(decisions: Any) -> No
 
 async def test_grant_is_given_listed_and_revoked() -> None:
     """The body of an approval gives the grant; no form does."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     grant = {"tool": "pay", "until": "2026-01-02T00:00:00Z"}
@@ -326,7 +321,6 @@ async def test_condition_of_a_grant_that_does_not_limit_approves_nothing(
     condition: Any,
 ) -> None:
     """The problem has a condition that works."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     grant = {"tool": "pay", "arguments": condition}
@@ -368,7 +362,6 @@ async def test_groups_of_the_verified_identity_are_recorded() -> None:
 
 async def test_decision_is_recorded_and_the_dispatcher_wakes_the_run() -> None:
     """A decision is recorded first; the dispatcher resumes the run afterwards."""
-
     dispatcher = RecordingDispatcher()
     fixture = ApiFixture(options={"dispatcher": dispatcher})
     wait = await fixture.start_waiting_run()
@@ -416,7 +409,6 @@ async def test_failed_wake_does_not_change_the_response(
 
 async def test_repeated_decision_gets_the_same_response() -> None:
     """Also later and after the run has ended; the call runs once."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     first = await fixture.decide(wait, APPROVE)
@@ -446,7 +438,6 @@ async def test_one_of_two_hundred_deciders_wins(
     tmp_path: Path,
 ) -> None:
     """One decision is recorded, 199 requests get it, and none gets a 5xx."""
-
     fixture = ApiFixture(f"file:{tmp_path}")
     wait = await fixture.start_waiting_run()
     verdicts = [APPROVE, {"decision": "deny"}, {"decision": "deny", "reason": "n"}]
@@ -467,7 +458,6 @@ async def test_one_of_two_hundred_deciders_wins(
 
 async def test_invalid_edited_arguments_are_rejected() -> None:
     """Edited arguments are checked against the wait's JSON Schema."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
 
@@ -508,7 +498,6 @@ async def test_a_wait_that_has_expired_is_not_decided() -> None:
 
 async def test_open_waits_are_listed_a_page_at_a_time() -> None:
     """Each wait is listed once, in the order of its id."""
-
     fixture = ApiFixture()
     waits = [await fixture.start_waiting_run(f"run-{number}") for number in range(5)]
     listed: list[str] = []
@@ -545,7 +534,6 @@ def test_invalid_page_query_is_rejected(query: dict[str, str]) -> None:
 
 async def test_a_decided_wait_is_never_shown_as_open() -> None:
     """Neither in the list, nor by itself, nor in its run."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     before = json_body(await fixture.request("GET", "/runs/jane-1"))
@@ -563,7 +551,6 @@ async def test_a_decided_wait_is_never_shown_as_open() -> None:
 
 async def test_wait_response_contains_the_complete_arguments() -> None:
     """The arguments are whole and unchanged, however long."""
-
     fixture = ApiFixture(note="x" * 50_000 + "\u202e")
     wait = await fixture.start_waiting_run()
 
@@ -586,7 +573,6 @@ async def test_long_input_is_accepted() -> None:
 
 async def test_repeated_start_begins_one_run() -> None:
     """A repeated request starts no second run."""
-
     fixture = ApiFixture()
     body = {"run_id": "jane-1", "input": "pay Jane"}
 
@@ -757,7 +743,6 @@ async def test_server_error_has_an_error_id_and_is_logged(
     error: Exception, status: int, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The response contains neither a traceback nor the text of the store's error."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     fixture.api = HttpApi(

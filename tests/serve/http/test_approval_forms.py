@@ -67,7 +67,6 @@ async def test_form_that_is_no_object_is_malformed(form: Any) -> None:
 
 async def test_page_of_a_link_shows_the_fields_and_takes_the_form() -> None:
     """The text of a field is escaped. A wrong form decides nothing."""
-
     fixture = ApiFixture(policy=POLICY)
     wait = await fixture.start_waiting_run()
     link = fixture.links.link(wait, actor="kim")

@@ -66,7 +66,6 @@ async def test_asgi_app_carries_a_decision() -> None:
 )
 async def test_starlette_and_http_api_route_alike(method: str, path: str) -> None:
     """AWS Lambda routes with `HttpApi.handle`, ASGI with Starlette."""
-
     fixture = ApiFixture()
     connection = AsgiConnection(body_part(b"", more_body=False))
 
@@ -108,7 +107,6 @@ async def test_mounted_in_fastapi_under_a_prefix(prefix: str) -> None:
 
 async def test_one_of_two_hundred_http_deciders_wins(tmp_path: Path) -> None:
     """One decision is recorded, 199 requests get it, and none gets a 5xx."""
-
     fixture = ApiFixture(f"file:{tmp_path}")
     wait = await fixture.start_waiting_run()
     path = f"/waits/{wait.id}/decision"
@@ -216,7 +214,6 @@ async def test_body_with_a_too_large_content_length_is_not_read(length: str) -> 
 
 async def test_disconnect_during_the_body_decides_nothing() -> None:
     """A lost connection never decides."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     connection = AsgiConnection(
@@ -245,7 +242,6 @@ async def test_websocket_is_refused() -> None:
 
 async def test_repeated_header_is_joined() -> None:
     """A verifier sees all values of a header (RFC 9110, section 5.3)."""
-
     seen: list[str] = []
 
     def verify(request: Request) -> None:

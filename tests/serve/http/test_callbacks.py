@@ -129,7 +129,6 @@ async def test_url_shows_nothing_and_takes_only_a_post() -> None:
 
 async def test_answer_that_the_tool_rejects_can_be_sent_again_to_the_same_url() -> None:
     """The other system knows one URL; it leads to the wait that is open now."""
-
     scanner = Scanner()
     outcome = await scanner.start()
     [first] = outcome.waits
@@ -158,7 +157,6 @@ async def test_answer_that_the_tool_rejects_can_be_sent_again_to_the_same_url() 
 
 async def test_result_that_comes_while_the_outcome_is_unknown_tells_it() -> None:
     """No person is asked any more whether the job began: it has a result."""
-
     scanner = Scanner(timeout=0.01)
     scanner.before_return = asyncio.Event().wait
     unknown = await scanner.start()

@@ -152,7 +152,6 @@ INVALID_BODIES = [
 @pytest.mark.parametrize("body", INVALID_BODIES, ids=range(len(INVALID_BODIES)))
 async def test_invalid_decision_body_records_nothing(body: bytes) -> None:
     """The response is a 400, and the wait stays open."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     request = Request(

@@ -130,7 +130,6 @@ async def test_object_of_another_run_under_the_own_key_is_not_sent() -> None:
 
 async def test_each_message_has_its_own_name_and_type_of_the_same_bytes() -> None:
     """The bytes are stored once, and no link gives a file a name of its own choice."""
-
     fixture = ApiFixture()
     data = b"amount: 500"
     first = File(data, "application/pdf", "invoice.pdf")

@@ -62,7 +62,6 @@ def bar(response: Response) -> list[str]:
 
 async def test_opening_a_link_changes_nothing() -> None:
     """Link scanners, previews and prefetches never decide."""
-
     dispatcher = RecordingDispatcher()
     fixture = ApiFixture(options={"dispatcher": dispatcher})
     wait = await fixture.start_waiting_run()
@@ -107,7 +106,6 @@ async def test_submitted_form_decides_once_and_wakes_the_run() -> None:
 
 async def test_decision_needs_three_store_requests() -> None:
     """Read the wait, create a marker and the decision; S3 does not bill the delete."""
-
     store = FaultyStore(MemoryStore())
     fixture = ApiFixture(store=store)
     for run_id, by_link in (("jane-1", True), ("jane-2", False)):
@@ -127,7 +125,6 @@ async def test_decision_needs_three_store_requests() -> None:
 
 async def test_repeated_form_submission_is_harmless() -> None:
     """The same decision again gets the same page; another one gets the recorded one."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     link = fixture.links.link(wait)
@@ -189,7 +186,6 @@ async def test_page_shows_edited_arguments_of_an_earlier_decision() -> None:
 
 async def test_page_of_an_expired_wait_cannot_decide() -> None:
     """An expired wait is shown as expired, not as denied."""
-
     policy = ApprovalPolicy(expires_after=timedelta(hours=1))
     fixture = ApiFixture(policy=policy)
     wait = await fixture.start_waiting_run()
@@ -226,7 +222,6 @@ async def test_page_of_a_cancelled_run_says_that_the_wait_is_closed() -> None:
 
 async def test_reason_longer_than_4000_characters_is_rejected() -> None:
     """The model reads a reason again in every later turn."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     link = fixture.links.link(wait)
@@ -260,7 +255,6 @@ async def test_link_allows_only_its_decisions() -> None:
 @pytest.mark.parametrize("kind", ["approval", "unknown"])
 async def test_link_can_answer_a_wait(kind: WaitKind, value: str) -> None:
     """An empty value is an answer too."""
-
     # Given an open wait
     fixture = ApiFixture()
     wait = make_wait(kind=kind)
@@ -303,7 +297,6 @@ async def test_link_can_answer_a_wait(kind: WaitKind, value: str) -> None:
 )
 async def test_invalid_form_decides_nothing(text: str) -> None:
     """The response is a 400, and the wait stays open."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     link = fixture.links.link(wait)
@@ -318,7 +311,6 @@ async def test_invalid_form_decides_nothing(text: str) -> None:
 @pytest.mark.parametrize("shown", ["", "&shown=", "&shown=x", "&shown={}0"])
 async def test_form_without_the_digest_of_its_page_decides_nothing(shown: str) -> None:
     """A form proves what its page showed; a link alone proves nothing."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     link = fixture.links.link(wait)
@@ -367,7 +359,6 @@ async def test_one_of_a_hundred_form_submissions_wins() -> None:
 
 async def test_link_token_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A link is a credential, so a log must not contain it."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     link = fixture.links.link(wait)

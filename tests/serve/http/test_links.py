@@ -275,7 +275,6 @@ def test_extreme_expiry_times_are_clamped() -> None:
 
 async def test_every_invalid_link_gets_the_same_response() -> None:
     """Forged, truncated, expired, or for another wait: one status and one body."""
-
     fixture = ApiFixture()
     wait = await fixture.start_waiting_run()
     soon = fixture.clock.now() + timedelta(seconds=1)

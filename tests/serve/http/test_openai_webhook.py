@@ -116,7 +116,6 @@ async def test_event_of_a_batch_wakes_its_run(server: ResponsesServer) -> None:
 
 async def test_event_decides_nothing(office: Office) -> None:
     """The event says "completed", and the provider says "queued": the run waits on."""
-
     await office.start()
     assert (200, _RECORDED) == await office.post(signed(event()))
     assert isinstance(await office.runner().resume("r1"), Suspended)
@@ -231,7 +230,6 @@ async def test_reply_of_a_run_that_is_not_in_this_store_gets_status_200(
     office: Office, run_id: str
 ) -> None:
     """OpenAI would repeat the event for days."""
-
     metadata = {"continuations_run": run_id}
     office.server.stored["resp_1"] = {**_READY, "metadata": metadata}
     status, body = await office.post(signed(event()))

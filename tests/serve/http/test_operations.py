@@ -180,7 +180,6 @@ async def test_wrong_query_is_refused_with_the_name_of_its_parameter(
 
 async def test_text_as_the_data_of_a_signal_has_only_the_limit_of_the_body() -> None:
     """The schema of `data` has no limit, whether the value is a text or an object."""
-
     fixture = ApiFixture()
     await fixture.start_waiting_run()
     body = {"run_id": "jane-1", "name": "paid", "data": "x" * 5000}

@@ -23,7 +23,6 @@ def pay(what: str) -> str:
 
 async def test_operator_pauses_unpauses_and_cancels_a_call() -> None:
     """The identity of the request is recorded, and the body never names it."""
-
     model = ScriptedModel([ToolCall("pay", {"what": "x"}), "end"])
     boss = Agent("boss", tools=[pay], model=model)
     runner = AsyncRunner(boss, store="memory:")
@@ -55,7 +54,6 @@ async def test_operator_pauses_unpauses_and_cancels_a_call() -> None:
 
 async def test_list_of_waits_names_the_runs_that_wait_for_their_models() -> None:
     """On the first page, and only runs that the person may view."""
-
     limited = ModelError("status 429", retryable=True)
     calls = [ToolCall("pay", {"what": str(number)}) for number in range(3)]
     model = ScriptedModel({"down": [limited], "boss": [calls, "end"]})

@@ -80,7 +80,6 @@ def test_act_without_view_is_only_recorded() -> None:
 @pytest.mark.parametrize("act", ["cancel", "message", "decide"])
 async def test_scenes_have_secrets_to_reveal(act: str) -> None:
     """With `view` and `read` too, the same requests show what they hide."""
-
     scene = Scene(act)
 
     def can(_: Identity, each: str, __: str | None) -> bool:
@@ -100,7 +99,6 @@ async def test_scenes_have_secrets_to_reveal(act: str) -> None:
 @pytest.mark.parametrize("together", [False, True])
 async def test_decision_of_another_person_is_not_revealed(together: bool) -> None:
     """Its reason and its name are content of the run."""
-
     scene = Scene("decide")
     await scene.open()
     assert scene.wait is not None

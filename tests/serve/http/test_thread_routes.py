@@ -102,7 +102,6 @@ async def test_message_gets_its_reply_and_a_repeat_gets_the_same(
     environment: RunEnvironment,
 ) -> None:
     """The id makes the request idempotent; the identity is the sender."""
-
     client = Client()
     body = {"text": "Hello", "id": "m1"}
     status, reply = await client.send("POST", MESSAGES, body)
@@ -136,7 +135,6 @@ async def test_message_gets_its_reply_and_a_repeat_gets_the_same(
 
 async def test_posted_message_is_answered_by_the_dispatcher() -> None:
     """`wait: false` only posts; the reply is missing until a worker has made it."""
-
     dispatcher = RecordingDispatcher()
     client = Client(dispatcher=dispatcher)
     body = {"text": "Hello", "wait": False}
@@ -161,7 +159,6 @@ async def test_posted_message_is_answered_by_the_dispatcher() -> None:
 
 async def test_api_without_agents_posts_reads_and_closes() -> None:
     """Also a request that waits posts only; the dispatcher gets the thread."""
-
     store, woken = MemoryStore(), RecordingDispatcher()
     client = Client(AsyncRunner([], store=store), dispatcher=woken)
     posted: Any = {}
@@ -195,7 +192,6 @@ async def test_approval_is_shown_to_its_sender_and_later_messages_are_queued(
     environment: RunEnvironment,
 ) -> None:
     """After the decision each message has its own reply."""
-
     client = Client()
     status, held = await client.send("POST", MESSAGES, {"text": "pay rent"})
     assert (202, "suspended") == (status, held["status"])
@@ -221,7 +217,6 @@ async def test_approval_is_shown_to_its_sender_and_later_messages_are_queued(
 
 async def test_stop_and_close_are_recorded_under_the_identity() -> None:
     """The stopped reply is `failed`; the next message opens a closed thread anew."""
-
     client = Client()
     for name in ("stop", "close"):
         refused = await client.response("POST", f"{THREAD}/{name}", {})
@@ -250,7 +245,6 @@ async def test_stop_and_close_are_recorded_under_the_identity() -> None:
 
 async def test_message_behind_a_close_is_gone() -> None:
     """The problem says what to do next."""
-
     client = Client()
     _, held = await client.send("POST", MESSAGES, {"text": "pay rent"})
     await client.send("POST", f"{THREAD}/close", {})
@@ -266,7 +260,6 @@ async def test_message_behind_a_close_is_gone() -> None:
 @pytest.mark.parametrize("mount", ["", "/threads/api"])
 async def test_keys_are_any_text_behind_asgi(key: str, mount: str) -> None:
     """A slash of the key is not a slash of the path, also below a mount point."""
-
     if mount and "\n" in key:
         return  # Starlette's `Mount` has no path with a line break
 
@@ -294,7 +287,6 @@ async def test_keys_are_any_text_behind_asgi(key: str, mount: str) -> None:
 @pytest.mark.parametrize("key", ODD_KEYS)
 async def test_keys_are_any_text_behind_a_function_url(key: str) -> None:
     """The event has the encoded path."""
-
     client = Client()
     path = f"/threads/support/{_encoded(key)}/messages"
     event = parse_event(
@@ -331,7 +323,6 @@ async def test_keys_are_any_text_behind_a_function_url(key: str) -> None:
 )
 async def test_other_paths_are_refused_by_both_doors(path: str, status: int) -> None:
     """Nothing is stored."""
-
     client = Client()
     assert status == (await client.send("POST", path, {"text": "Hello"}))[0]
     transport = httpx.ASGITransport(asgi.app(client.api))
@@ -344,7 +335,6 @@ async def test_other_paths_are_refused_by_both_doors(path: str, status: int) -> 
 
 async def test_api_below_a_base_path_and_without_a_raw_path() -> None:
     """A request without a raw path has the key of its decoded path."""
-
     client = Client(base_path="/agents")
     for raw_path in ("/agents/threads/support/a%2Fb/messages", None):
         path = "/agents/threads/support/a/b/messages"

@@ -48,7 +48,6 @@ async def stored_keys(fixture: ApiFixture, part: str = "/") -> list[str]:
 @pytest.mark.parametrize("path", BODIES)
 async def test_an_uploaded_attachment_is_in_the_run(path: str) -> None:
     """A download gives the same bytes back."""
-
     fixture = ApiFixture()
     if path.startswith("/runs/"):
         await fixture.runner.start("pay Jane", run_id="jane-1", work=False)
@@ -64,7 +63,6 @@ async def test_an_uploaded_attachment_is_in_the_run(path: str) -> None:
 
 async def test_a_message_reaches_the_root_agent_with_its_attachment() -> None:
     """The reference is a part of the user message."""
-
     fixture = ApiFixture()
     await fixture.runner.start("pay Jane", run_id="jane-1", work=False)
     body = {"text": "And this?", "id": "m1", "files": [PHOTO]}
@@ -84,7 +82,6 @@ async def test_a_message_reaches_the_root_agent_with_its_attachment() -> None:
 
 async def test_a_repeated_request_adds_nothing() -> None:
     """A start is known by its run id, and a message by its id, also after the end."""
-
     fixture = ApiFixture()
     start = {**START, "files": [PHOTO]}
     message = {"text": "And this?", "id": "m1", "files": [REPORT]}
@@ -180,7 +177,6 @@ async def test_attachments_above_the_limit_of_a_run_are_refused(
 
 async def test_a_body_above_the_limit_of_the_server_is_refused() -> None:
     """The limit of a body comes first, and its option is named."""
-
     fixture = ApiFixture(options={"max_body_bytes": 1000})
     large = {**PHOTO, "data": b64encode(bytes(900)).decode()}
     response = await post(fixture, "/runs", {**START, "files": [large]})
@@ -199,7 +195,6 @@ ODD_NAMES = (
 @pytest.mark.parametrize("path", BODIES)
 async def test_odd_names_of_files_are_refused(path: str) -> None:
     """One rule for all doors, and nothing is stored."""
-
     fixture = ApiFixture()
     await fixture.runner.start("pay Jane", run_id="jane-1", work=False)
     before = await fixture.keys()
@@ -237,7 +232,6 @@ def test_usual_names_are_kept(name: str) -> None:
 )
 async def test_empty_id_is_refused(path: str, body: dict[str, Any]) -> None:
     """Two different messages with an empty id would be one."""
-
     fixture = ApiFixture()
     await fixture.runner.start("pay Jane", run_id="jane-1", work=False)
     before = await fixture.keys()

@@ -39,7 +39,6 @@ def link_for(links: Links, wait: Wait, actor: str | None) -> str:
 
 async def test_vote_and_decision_by_verified_identities() -> None:
     """The first response is a vote and wakes nothing; the second is the decision."""
-
     dispatcher = RecordingDispatcher()
     fixture = ApiFixture(policy=TWO, options={"dispatcher": dispatcher})
     wait = await fixture.start_waiting_run()
@@ -74,7 +73,6 @@ def kim_of_finance(request: Request) -> Identity:
 
 async def test_waits_of_an_approver_are_listed_a_page_at_a_time() -> None:
     """The sender's own groups count; the list of another person is open to all."""
-
     fixture = ApiFixture(
         policy=ApprovalPolicy(approvers=["group:finance", "lee"], votes=2),
         options={"verify": kim_of_finance},
@@ -112,7 +110,6 @@ async def test_invalid_approver_is_rejected(query: dict[str, str]) -> None:
 
 async def test_body_of_a_request_names_no_voter() -> None:
     """Only the verified identity votes."""
-
     fixture = ApiFixture(policy=TWO)
     wait = await fixture.start_waiting_run()
 
@@ -124,7 +121,6 @@ async def test_body_of_a_request_names_no_voter() -> None:
 
 async def test_links_of_several_persons() -> None:
     """The page shows the votes; a person who voted sees the vote, and may deny."""
-
     fixture = ApiFixture(policy=TWO)
     wait = await fixture.start_waiting_run()
     kim, lee = (link_for(fixture.links, wait, name) for name in ("kim", "lee"))
@@ -151,7 +147,6 @@ async def test_links_of_several_persons() -> None:
 
 async def test_person_who_voted_may_end_the_wait_and_nothing_else() -> None:
     """The form that the page offers denies; a forged second vote is refused."""
-
     fixture = ApiFixture(policy=TWO)
     wait = await fixture.start_waiting_run()
     kim = link_for(fixture.links, wait, "kim")
@@ -186,7 +181,6 @@ async def test_link_that_allows_no_denial_offers_nothing_after_the_vote() -> Non
 
 async def test_member_of_a_group_gets_the_forms() -> None:
     """Groups are looked up when the vote is cast, not when the page is opened."""
-
     fixture = ApiFixture(policy=ApprovalPolicy(approvers=["group:finance"]))
     wait = await fixture.start_waiting_run()
 
@@ -197,7 +191,6 @@ async def test_member_of_a_group_gets_the_forms() -> None:
 
 async def test_link_without_an_actor_casts_no_vote() -> None:
     """A vote needs a person, and any person may hold such a link."""
-
     for policy in (TWO, ApprovalPolicy(votes=2), ApprovalPolicy(approvers=["kim"])):
         fixture = ApiFixture(policy=policy)
         wait = await fixture.start_waiting_run()
@@ -215,7 +208,6 @@ async def test_link_without_an_actor_casts_no_vote() -> None:
 
 async def test_links_outlive_an_escalation() -> None:
     """The wait keeps its id, so a link of before still opens it; the person may not."""
-
     fixture = ApiFixture(policy=TWO)
     wait = await fixture.start_waiting_run()
     kim = link_for(fixture.links, wait, "kim")
@@ -237,7 +229,6 @@ async def test_links_outlive_an_escalation() -> None:
 
 async def test_notices_have_stable_ids_of_their_own() -> None:
     """A receiver that drops repeats still gets the escalation and each reminder."""
-
     fixture = ApiFixture(policy=TWO)
     wait = await fixture.start_waiting_run()
     fixture.manual_clock.seconds += 86_401

@@ -106,7 +106,6 @@ async def test_question_is_answered_with_text_by_a_link() -> None:
 
 async def test_typed_question_is_answered_in_a_typed_field_of_a_link() -> None:
     """A text where the question has a number is refused, and the wait stays open."""
-
     desk = Desk("people")
     wait = await desk.wait()
     page = await desk.send("GET", f"/d/{desk.links.token(wait)}")
@@ -162,7 +161,6 @@ async def test_facts_name_the_question_the_job_and_the_type_of_the_answer() -> N
 
 async def test_refused_answer_comes_back_with_its_error_at_the_field() -> None:
     """The person corrects the text that was refused, and posts the form again."""
-
     desk = Desk("people")
     wait = await desk.wait()
     page = await desk.send("GET", f"/d/{desk.links.token(wait)}")

@@ -145,7 +145,6 @@ async def test_message_is_one_signal_however_often_it_comes() -> None:
 
 async def test_message_after_the_end_of_its_run_is_no_error() -> None:
     """A repeat of a recorded one is recorded; a new one comes too late."""
-
     sender = Sender()
     await sender.scanner.start()
     mail = {"type": "mail", "run": "r1", "data": 5}
@@ -164,7 +163,6 @@ async def test_message_after_the_end_of_its_run_is_no_error() -> None:
 
 async def test_message_for_an_erased_run_comes_too_late() -> None:
     """Status 410 would make the sender stop all its messages."""
-
     sender = Sender()
     [wait] = (await sender.scanner.start()).waits
     await sender.scanner.make_runner([]).erase("r1")

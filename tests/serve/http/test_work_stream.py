@@ -125,7 +125,6 @@ async def up_to(chunks: AsyncIterator[str], word: str) -> str:
 
 async def test_message_is_streamed_with_its_reply_at_the_end() -> None:
     """The words come before the stored message; the result is that of JSON."""
-
     api, reader = Api(), Reader()
     body = {"text": "hello there", "id": "m1"}
     posted, reply = await api.read(MESSAGES, body, reader)
@@ -166,7 +165,6 @@ async def test_word_is_sent_before_the_next_one_is_read() -> None:
 
 async def test_client_that_leaves_does_not_stop_its_reply() -> None:
     """The model is asked once, and a repeat of the request returns the reply."""
-
     may_write = asyncio.Semaphore(1)
     model = Words("one ", "two", may_write=may_write)
     api, reader = Api(Agent("support", model=model)), Reader()
@@ -225,7 +223,6 @@ async def test_approval_ends_the_stream_and_events_go_on() -> None:
 
 async def test_events_of_a_closed_thread_come_first() -> None:
     """The id of the last event may be one of the run before."""
-
     api, reader = Api(), Reader()
     await api.read(MESSAGES, {"text": "one"}, reader)
     thread = api.runner.thread("support", key="k")
@@ -302,7 +299,6 @@ async def test_error_after_the_first_event_is_the_last_event() -> None:
 
 async def test_other_requests_have_json_responses() -> None:
     """A server that cannot stream, a message to store only, and a dispatcher."""
-
     dispatcher = RecordingDispatcher()
     api = Api(dispatcher=dispatcher)
     body: dict[str, Any] = {"text": "hello"}

@@ -209,7 +209,6 @@ def starters_die_late() -> Patches:
 
 def approvals_are_short() -> Patches:
     """Each run has an approval that is valid for 15 s, of a sub-agent or a repeat."""
-
     yield returns(agents.names_of_trees, list(agents.SHORT_APPROVAL_TREES))
 
 
@@ -340,5 +339,4 @@ def the_index_fails_at_times() -> Patches:
 
 def tools_wait() -> Patches:
     """The tools of each run wait."""
-
     yield returns(agents.names_of_trees, list(agents.WAITING_TREES))

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
 def dates_are_never_checked() -> Patches:
     """No sweep looks for markers that are dated too late."""
-
     yield returns(redate_misdated, 0)
 
 
