@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tools import newer_pythons
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEXT = sys.version_info.minor + 1
 SCRIPT = "#!/bin/sh\necho {version}\n"

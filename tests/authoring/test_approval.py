@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from continuations.authoring.approval import ApprovalPolicy
 from continuations.authoring.errors import ArgumentsInvalid, PolicyFailed
 from continuations.authoring.tool.tool import tool
 from continuations.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def needs_approval(approval: Any, raw_arguments: str = '{"cents":500}') -> object:

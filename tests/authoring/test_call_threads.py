@@ -9,14 +9,11 @@ import os
 import threading
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from queue import SimpleQueue
 
 import pytest
 
 from continuations.authoring import callables
-
-if TYPE_CHECKING:
-    from queue import SimpleQueue
 
 _person = contextvars.ContextVar("_person", default="nobody")
 

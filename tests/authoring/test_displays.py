@@ -6,8 +6,8 @@ import dataclasses
 import logging
 import subprocess
 import sys
-from datetime import date  # noqa: TC003 - pydantic reads the annotations
-from decimal import Decimal  # noqa: TC003
+from datetime import date
+from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, NotRequired
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import Annotated
 
 import pytest
 from pydantic import Field
 
 from continuations.authoring.tool.tool import tool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def google_style(account: str, cents: int = 0) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import contextvars
 import functools
 import threading
+from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -16,9 +17,6 @@ from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import ArgumentsInvalid, ResultNotSerializable
 from continuations.authoring.tool.tool import tool
 from continuations.core.rows.decisions import Answer, Approve, Deny
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 CTX = ToolContext(
     run_id="r", call_id="c1", idempotency_key="key", fence=7, attempt=1, context="mine"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from continuations.authoring.manifest import (
 from continuations.authoring.tool.tool import tool
 from continuations.core import jsontext
 from continuations.errors import Corrupt, FormatError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @tool

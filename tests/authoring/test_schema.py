@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union
+from typing import Annotated, Any, Literal, Optional, Union
 from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict  # pydantic wants it before Python 3.12
 
+import continuations.authoring.context as elsewhere
 from continuations.authoring.context import ToolContext
 from continuations.authoring.tool.tool import tool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import continuations.authoring.context as elsewhere
 
 
 class Colour(enum.Enum):

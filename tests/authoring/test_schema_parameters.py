@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,10 +23,6 @@ from continuations.authoring.tool.tool_protocol import is_tool
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Answer
 from continuations.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 CTX = ToolContext(run_id="r", call_id="c1", idempotency_key="k", fence=1, attempt=1)
 SCHEMA: dict[str, Any] = {

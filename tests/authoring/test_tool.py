@@ -5,17 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import warnings
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations.authoring.agent.agent import Agent
 from continuations.authoring.tool.tool import Tool, tool
 from continuations.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def transfer(account: str, cents: int = 0) -> None:

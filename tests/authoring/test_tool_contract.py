@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field
 
 from continuations.authoring.tool.tool import Tool, tool
 from continuations.authoring.tool_contract import compute_contract_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Item(BaseModel):

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.authoring.arguments.arguments import read_tool_signature
-from continuations.authoring.context import ToolContext  # noqa: TC001 - a tool's type
+from continuations.authoring.context import ToolContext
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.tool.tool_parameters import (
     PlainSignature,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -12,12 +12,9 @@ from continuations.authoring.agent.agent import Agent
 from continuations.authoring.context import ToolContext
 from continuations.authoring.manifest import make_manifest
 from continuations.authoring.tool.tool import Tool, tool
-from continuations.authoring.tool.tool_protocol import is_tool
+from continuations.authoring.tool.tool_protocol import ToolProtocol, is_tool
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from continuations.authoring.tool.tool_protocol import ToolProtocol
 
 
 @tool

@@ -9,12 +9,13 @@ import json
 import math
 import re
 from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -33,9 +34,6 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from continuations.authoring.errors import ResultNotSerializable
 from continuations.authoring.tool.tool_results import serialize_result
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 
 class Colour(enum.Enum):

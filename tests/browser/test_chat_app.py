@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
 from tests.browser import chromium
 from tests.browser.chat_server import PASSWORD, ChatServer, run_chat_server
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 HELLO = "Hello, and thank you for your message!"
 SORRY = "I am sorry to hear that. Which order is it? The number looks like A-17."

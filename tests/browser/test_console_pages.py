@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
-from continuations import Deny
+from continuations import Deny, Wait
 from continuations.errors import AlreadyDecided
 from tests.browser import chromium
-from tests.browser.wait_scenes import CALLS, run_console
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from continuations import Wait
-    from tests.browser.wait_scenes import WaitScenes
+from tests.browser.wait_scenes import CALLS, WaitScenes, run_console
 
 
 def _is_open(scenes: WaitScenes, wait: Wait) -> bool:

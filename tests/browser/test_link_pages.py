@@ -6,16 +6,14 @@ light, in dark and on a phone. No page scrolls sideways at 320 px.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
 from continuations import Deny, Finished
 from tests.browser import chromium
 from tests.browser.link_scenes import LinkScenes, run_server
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 if chromium.is_installed():
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from typing import Any
 
 import pytest
 
 from continuations import Deny, Runner
 from tests.browser import chromium
 from tests.browser.console_chat import ConsoleChat, run_console_chat
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 TIMEOUT_MS = 60_000
 

@@ -5,16 +5,14 @@ Each text stands once, in order: with two tabs, after a crash, without script.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.browser import chromium
 from tests.browser.console_chat import ConsoleChat, run_console_chat
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 HOSTILE = "say a\u202eb|<script>document.title='owned'</script>|<b>line 1\nline 2</b>"
 SHOWN = "a\\u202eb<script>document.title='owned'</script><b>line 1\nline 2</b>"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import uvicorn
@@ -16,14 +17,10 @@ from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.attachments import File, Image
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve import console
+from continuations.serve.http.request_response import Request
 from tests.browser import chromium
 from tests.sampling import sample
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from continuations.serve.http.request_response import Request
 
 PICTURE = Path(__file__).parents[2] / "docs/images/console-inbox-phone.png"
 HOSTILE = "\u202e<script>document.title='owned'</script>" + "A" * 200

@@ -6,21 +6,17 @@ light, in dark and on a phone. No page scrolls sideways at 320 px.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from continuations import Deny
+from continuations import Deny, Wait
 from continuations.errors import AlreadyDecided
 from continuations.models.scripted import ToolCall
 from tests.browser import chromium
 from tests.browser.wait_scenes import TRANSFER, WaitScenes, run_console
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from continuations import Wait
 
 ORDER = (
     ".lead .pill",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from continuations import Runner
 from tests.browser import chromium
 from tests.browser.web_demo import run_web_demo
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 if chromium.is_installed():
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+
+import pytest
 
 from continuations import Finished, Runner, run
 from tests import effect_log
+from tests.cli.command_line import CommandLine
 from tests.cli.sample_agents import make_boss
 from tests.interop import snaplogic_files as files
-
-if TYPE_CHECKING:
-    import pytest
-
-    from tests.cli.command_line import CommandLine
 
 DESK = ("--as", "snaplogic", "--app", "tests.interop.snaplogic_files:desk")
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 import json
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Runner
 from tests.cli.chat_agents import EFFECTS, agent
+from tests.cli.command_line import CommandLine, CommandResult
 from tests.cli.test_interruption import INTERRUPTIBLE_PROGRAM
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine, CommandResult
 
 APP = "tests.cli.chat_agents:agent"
 WORDS = ("chat", "support", "--key", "customer 42", "--app", APP)

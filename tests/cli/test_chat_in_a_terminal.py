@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from continuations import Runner
+from continuations.threads import Thread
 from tests.cli.chat_agents import EFFECTS, agent
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations.threads import Thread
-    from tests.cli.command_line import CommandLine
-
+from tests.cli.command_line import CommandLine
 from tests.cli.terminal_process import CTRL_C, CTRL_D, TerminalProcess
 
 APP = "tests.cli.chat_agents:runner"

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import subprocess
 
 import pytest
 
 from continuations import Runner
 from tests import effect_log
-from tests.cli.command_line import RUNNERS, kill_process, wait_ids
+from tests.cli.command_line import RUNNERS, CommandLine, kill_process, wait_ids
 from tests.cli.sample_agents import make_boss, pay
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from tests.cli.command_line import CommandLine
 
 APP = f"{RUNNERS}:boss"
 START_COMMAND = ("start", "go", "--run-id", "j1", "--app", APP)

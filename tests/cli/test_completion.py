@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from typer.main import get_command
 
 from continuations.cli.program import program
-from tests.cli.command_line import RUNNERS
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
+from tests.cli.command_line import RUNNERS, CommandLine
 
 # Completes the words that it gets, and prints one suggestion per line.
 COMPLETE = """

@@ -7,7 +7,6 @@ import pwd
 import re
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,10 +14,8 @@ from continuations import Failed, Finished, Runner, Suspended
 from continuations.cli.formatting import outcome_lines
 from continuations.errors import AlreadyDecided
 from continuations.results import Decision
+from tests.cli.command_line import CommandLine
 from tests.cli.sample_agents import make_boss, pay
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
 
 
 def start_waiting_run(runner: Runner, run_id: str = "j1") -> str:

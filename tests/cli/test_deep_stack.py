@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from continuations import Runner
-from tests.cli.command_line import wait_ids
+from tests.cli.command_line import CommandLine, wait_ids
 from tests.cli.sample_agents import make_nested_agent
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
 
 
 def test_a_thousand_levels_are_drawn(cli: CommandLine) -> None:

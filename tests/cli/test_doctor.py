@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from continuations import Approve, Finished, Runner, Suspended
+from tests.cli.command_line import CommandLine
 from tests.cli.sample_agents import make_boss
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command_line import CommandLine
 
 
 def newest_version_file(cli: CommandLine) -> Path:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.serve.http.api import HttpApi, Request
+from tests.cli.command_line import CommandLine
 from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.cli.command_line import CommandLine
 
 OLD = """
 from continuations import Agent, Runner, tool

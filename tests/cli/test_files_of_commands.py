@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from continuations import Runner
 from continuations.cli.chat_session import ChatFiles, completed_lines, shown_text
 from continuations.cli.options import UsageError, read_file
 from continuations.core import attachment_parts
 from continuations.core.rows import attachments
 from continuations.errors import InvalidInput
+from tests.cli.command_line import CommandLine
 from tests.cli.test_run_options import TELLING
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations import Runner
-    from tests.cli.command_line import CommandLine
 
 
 def test_send_takes_files_and_an_id(

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations import Agent, Runner, Suspended, external, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
+from tests.cli.command_line import CommandLine
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
 
 
 @pytest.fixture

@@ -5,15 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.command_line import ROOT
-
-if TYPE_CHECKING:
-    from continuations import Runner
-    from tests.cli.command_line import CommandLine
+from continuations import Runner
+from tests.cli.command_line import ROOT, CommandLine
 
 
 def in_shell(

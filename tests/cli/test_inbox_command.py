@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations import Approve
 from continuations.wire.fields import readable_time
+from tests.cli.command_line import CommandLine
 from tests.cli.inbox_agents import start_all, start_limited
 from tests.cli.terminal_process import TerminalProcess
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
 
 HOSTILE = "to \u202eevil\x1b[31m\n4 decisions wait for kim \x9b2J [bold]x[/bold]"
 ESCAPE = "\x1b"

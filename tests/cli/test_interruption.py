@@ -5,22 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from typing import TYPE_CHECKING
+import subprocess
 
 import pytest
 
-from continuations import Agent, AsyncRunner, tool
+from continuations import Agent, AsyncRunner, Continuation, tool
 from continuations.cli import interruption
 from continuations.cli.interruption import StopSwitch, advance_until_stopped
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
-from tests.cli.command_line import RUNNERS
-
-if TYPE_CHECKING:
-    import subprocess
-
-    from continuations import Continuation
-    from continuations.models.interface import ModelReply, ModelRequest
-    from tests.cli.command_line import CommandLine
+from tests.cli.command_line import RUNNERS, CommandLine
 
 SIGNALS = pytest.mark.parametrize(
     ("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]

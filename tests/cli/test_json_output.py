@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,11 +11,8 @@ from continuations import Runner
 from continuations.cli.options import resolve_actor
 from continuations.cli.program import program
 from continuations.results import Door
-from tests.cli.command_line import RUNNERS
+from tests.cli.command_line import RUNNERS, CommandLine, CommandResult
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine, CommandResult
 
 APP = f"{RUNNERS}:boss"
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
-from continuations import Finished, WaitSummary
+from continuations import Finished, Runner, WaitSummary
 from continuations.cli import formatting
 from continuations.core.ulid import encode_ulid
+from tests.cli.command_line import CommandLine
 from tests.cli.test_decision_commands import start_waiting_run
-
-if TYPE_CHECKING:
-    from continuations import Runner
-    from tests.cli.command_line import CommandLine
 
 
 def test_paused_run_is_shown_with_its_reason_and_next_command(

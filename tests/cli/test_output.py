@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+
+import pytest
 
 from continuations.cli.output import wrap_text, write_note
-
-if TYPE_CHECKING:
-    import pytest
 
 WAIT_ID = "approval-01m7xzj8asw1ramfcps55vy294@jane-1"
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from continuations import Agent, Approve, Runner, ask_person
+from tests.cli.command_line import CommandLine
 from tests.cli.terminal_process import TerminalProcess
 from tests.cli.test_watch_command import finish_run
 from tests.present.schema_check import assert_matches_schema
 from tests.sample_app import make_pay
 from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
 
 
 def test_history_has_every_version_with_its_changes(

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from continuations import Finished, Runner, Suspended
 from continuations.cli.formatting import outcome_lines
+from tests.cli.command_line import CommandLine
 from tests.engine.agent_builders import make_boss
 from tests.engine.test_publish import ONE, make_price
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
 
 
 def test_publish_names_the_runs_whose_waits_it_ended(

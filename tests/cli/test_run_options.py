@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import RUNNERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations import Runner
-    from tests.cli.command_line import CommandLine
+from continuations import Runner
+from tests.cli.command_line import RUNNERS, CommandLine
 
 TELLING = f"{RUNNERS}:telling"
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
+from continuations import Runner
 from continuations.engine.ports import SystemClock
 from continuations.errors import RunErased
 from continuations_storage import FileStore
+from tests.cli.command_line import CommandLine
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    from continuations import Runner
-    from tests.cli.command_line import CommandLine
 
 
 def test_runs_are_listed_with_title_and_labels(

@@ -6,18 +6,14 @@ import json
 import signal
 import sys
 import urllib.request
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.command_line import RUNNERS
+from continuations import Runner
+from tests.cli.command_line import RUNNERS, CommandLine
 from tests.cli.test_interruption import INTERRUPTIBLE_PROGRAM
 from tests.ports import free_port
 from tests.run_environment import wait_until
-
-if TYPE_CHECKING:
-    from continuations import Runner
-    from tests.cli.command_line import CommandLine
 
 TELLING = f"{RUNNERS}:telling"
 

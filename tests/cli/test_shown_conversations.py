@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from continuations import Agent, Runner
 from continuations.models.scripted import ScriptedModel
 from tests.cli.chat_agents import agent
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
+from tests.cli.command_line import CommandLine
 
 
 def runner_of(cli: CommandLine, root: Agent = agent) -> Runner:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+
+import pytest
 
 from continuations.cli.event_lines import EventPrinter
 from continuations.events import MessageAdded
+from tests.cli.command_line import CommandLine
 from tests.cli.terminal_process import CTRL_C, TerminalProcess
 from tests.cli.test_interruption import INTERRUPTIBLE_PROGRAM
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    import subprocess
-
-    import pytest
-
-    from tests.cli.command_line import CommandLine
 
 APP = "tests.cli.chat_agents:nested"
 OPTIONS = ("--run-id", "j1", "--app", APP, "--stream")

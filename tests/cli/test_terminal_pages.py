@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Runner
+from continuations import Runner, Wait
+from tests.cli.command_line import CommandLine
 from tests.cli.inbox_agents import start_all
 from tests.cli.sample_agents import make_nested_agent
 from tests.cli.terminal_process import TerminalProcess
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from tests.cli.command_line import CommandLine
 
 HOSTILE = "to \u202eevil\x1b[31m\nHow to decide \x9b2J [bold]x[/bold]"
 ESCAPE = "\x1b"

@@ -8,18 +8,15 @@ from __future__ import annotations
 import http.client
 import json
 import signal
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
 import pytest
 
 from continuations import Runner
 from continuations.serve.http.links import Links
+from tests.cli.command_line import CommandLine
 from tests.ports import free_port
 from tests.run_environment import wait_until
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
 
 SECRET = "a secret of at least thirty-two bytes"
 APPLICATION = f'''

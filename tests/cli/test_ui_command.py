@@ -7,20 +7,16 @@ import signal
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.cookiejar import CookieJar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.cli.command_line import RUNNERS
+from continuations import Runner
+from tests.cli.command_line import RUNNERS, CommandLine
 from tests.run_environment import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from continuations import Runner
-    from tests.cli.command_line import CommandLine
 
 PAYING = f"{RUNNERS}:runner"
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from tests import effect_log
-from tests.cli.command_line import RUNNERS
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
+from tests.cli.command_line import RUNNERS, CommandLine
 
 DYING_APP = f"{RUNNERS}:dying"
 

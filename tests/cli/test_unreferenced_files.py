@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +13,7 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.repair.run_files import RunFiles, find_unreferenced
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
+from tests.cli.command_line import CommandLine
 
 PHOTO = Image(b"PNG", "image/png")
 CHART = Image(b"chart", "image/png")

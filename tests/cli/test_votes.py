@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations import Agent, ApprovalPolicy, Runner, Suspended, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
+from tests.cli.command_line import CommandLine
 
 
 @pytest.fixture

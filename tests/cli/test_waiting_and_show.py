@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Agent, Approve, Finished, Runner, ask, external, tool
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.tools import ToolWait
-from tests.cli.command_line import RUNNERS
+from tests.cli.command_line import RUNNERS, CommandLine
 from tests.cli.inbox_agents import start_limited
 from tests.cli.sample_agents import make_boss, pay
 from tests.present.schema_check import assert_matches_schema
-from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
-    from tests.scripts import ScriptedCall
+from tests.scripts import ScriptedCall, call, scripted_model
 
 HOSTILE_TEXT = (
     "to \u202eevil\u200b \x1b[31m\r\n\x9b2J \U000e0041 [bold]x[/bold] \\u0041"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING
 
-from continuations import Approve
+from continuations import Approve, Runner
+from tests.cli.command_line import CommandLine
 from tests.cli.test_interruption import INTERRUPTIBLE_PROGRAM
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    from continuations import Runner
-    from tests.cli.command_line import CommandLine
 
 
 def finish_run(runner: Runner) -> None:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations.core.changes.call_ends import CALL_ENDS, end_in, end_of
 from continuations.core.changes.tool_messages import result_message
-from continuations.core.rows.calls import Errored, Refused, Returned
+from continuations.core.rows.calls import CallState, Errored, Refused, Returned
 from continuations.engine.turns.model_turn import returned_results
 from tests.core.rows import reply_with_calls
 from tests.core.test_tool_messages import call_row
-
-if TYPE_CHECKING:
-    from continuations.core.rows.calls import CallState
 
 BEGUN: dict[str, CallState] = {
     "returned": Returned("DENIED: says the tool itself"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +12,7 @@ from continuations.core.rows.calls import Ready
 from continuations.core.rows.delta import DeltaMismatch, LogDelta, apply_delta, diff
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import MessageLog
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from tests.core.rows import (
     accepted_event,
     apply_events,
@@ -26,9 +25,6 @@ from tests.core.rows import (
     sub_agent_started_event,
     with_runnable_recomputed,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.rows.state import RunState
 
 
 def assert_same_state(expected: RunState, actual: RunState) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +23,7 @@ from continuations.core.rows.delta import DeltaMismatch, apply_delta, diff
 from continuations.core.rows.frame_state import changed_fields, with_patch
 from continuations.core.rows.frames import FrameRow
 from continuations.core.rows.run import Failure
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.wire.rows import delta_fields, read_delta
 from tests.core.rows import (
     accepted_event,
@@ -33,8 +33,6 @@ from tests.core.rows import (
 )
 from tests.sampling import examples
 
-if TYPE_CHECKING:
-    from continuations.core.rows.state import RunState
 PATCHES = st.dictionaries(st.sampled_from("abc"), st.integers(0, 9), max_size=3)
 ENDS: list[Any] = [CallReturned, CallRaised, CallInvalid]
 # Whether each call of a turn declares that it writes, its changes, and its end.

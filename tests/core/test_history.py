@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -27,7 +27,7 @@ from continuations.core.messages import (
     user_message,
 )
 from continuations.core.rows.frames import HistoryRecord, MessageLog
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import find_violation
 from continuations.core.usage import Usage
 from continuations.core.words.summaries import (
@@ -37,9 +37,6 @@ from continuations.core.words.summaries import (
 )
 from continuations.errors import IllegalTransition
 from tests.core.rows import new_state
-
-if TYPE_CHECKING:
-    from continuations.core.rows.state import RunState
 
 
 def round_of(calls: int, number: int) -> list[Message]:

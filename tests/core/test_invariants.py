@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,6 @@ from tests.core.rows import (
     state_with_call_in,
     with_state,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NESTED = state_with_call_in(Nested("f5"))
 WAITING = state_with_call_in(Waiting("w1"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,13 +18,11 @@ from continuations.core.changes.invariants import find_violation
 from continuations.core.changes.judged_texts import WITHHELD_REPLY, input_digest
 from continuations.core.changes.plan import plan
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import Wait
 from continuations.errors import Corrupt, FormatError, IllegalTransition
 from continuations.wire.continuation import Continuation
 from tests.core.rows import apply_events, make_frame_wait, new_state
 from tests.wire.golden.runs import HELD_REPLY, held_input, held_output
-
-if TYPE_CHECKING:
-    from continuations.core.rows.waits import Wait
 
 
 def only_wait(state: RunState) -> Wait:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,10 +40,6 @@ from continuations.wire.continuation import Continuation
 from tests.core.rows import with_runnable_recomputed
 from tests.core.schedules import CHOICES, first_state, run_schedule
 from tests.sampling import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 LAW_SETTINGS = settings(max_examples=examples(60), deadline=None, derandomize=True)
 ALLOWED_STEPS = {(type(None), Proposed)} | {

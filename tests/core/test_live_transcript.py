@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from continuations.core.reading.live_events import (
     CallProgress,
+    LiveEvent,
     ReasoningDelta,
+    RunEvent,
     TextDelta,
 )
 from continuations.core.reading.live_transcript import LiveTranscript, ShownText
@@ -23,13 +25,10 @@ from continuations.core.reading.run_stream import (
     ReplyGiven,
     RunEnded,
     RunRepaired,
+    StreamEvent,
 )
 from tests.core.rows import MOMENT
 from tests.core.test_laws import LAW_SETTINGS
-
-if TYPE_CHECKING:
-    from continuations.core.reading.live_events import LiveEvent, RunEvent
-    from continuations.core.reading.run_stream import StreamEvent
 
 
 def message(

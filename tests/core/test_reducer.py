@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -39,7 +38,7 @@ from continuations.core.messages import (
 )
 from continuations.core.rows.calls import Nested, Proposed, Ready, Returned, Waiting
 from continuations.core.rows.run import ENDED_STATUSES, Failure
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.usage import Usage
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
@@ -58,9 +57,6 @@ from tests.core.rows import (
     sub_agent_started_event,
     tool_request,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.rows.state import RunState
 
 STOP = RunStopped(failure=Failure(code="cancelled", message="by kim"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +16,7 @@ from continuations.core.changes.call_events import (
     CallInvalid,
     SubAgentStarted,
 )
+from continuations.core.changes.events import Event
 from continuations.core.changes.reducer import advance
 from continuations.core.messages import user_message
 from continuations.core.reading import run_stream
@@ -45,9 +46,6 @@ from tests.core.rows import (
 )
 from tests.core.schedules import CHOICES, first_state, run_schedule
 from tests.core.test_laws import LAW_SETTINGS
-
-if TYPE_CHECKING:
-    from continuations.core.changes.events import Event
 
 
 @dataclass

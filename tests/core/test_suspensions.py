@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +18,7 @@ from continuations.core.changes.plan import AskModel, plan
 from continuations.core.messages import user_message
 from continuations.core.rows.run import Failure
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import Wait
 from continuations.core.usage import Usage
 from continuations.errors import IllegalTransition
 from tests.core.rows import (
@@ -31,9 +31,6 @@ from tests.core.rows import (
     reply_with_text,
     sub_agent_started_event,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.rows.waits import Wait
 
 
 def two_sub_agents() -> RunState:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations.core.changes import tool_messages
 from continuations.core.rows.calls import (
     CallRow,
+    CallState,
     Errored,
     Nested,
     Proposed,
@@ -22,9 +22,6 @@ from continuations.core.rows.calls import (
     Waiting,
 )
 from tests.core.rows import make_decision
-
-if TYPE_CHECKING:
-    from continuations.core.rows.calls import CallState
 
 
 def call_row(state: CallState, attempts: int = 1) -> CallRow:

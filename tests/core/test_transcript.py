@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core.messages import system_message, tool_message, user_message
+from continuations.core.messages import (
+    Message,
+    system_message,
+    tool_message,
+    user_message,
+)
 from continuations.core.rows.frames import MessageLog
 from continuations.core.transcript import (
     NOTHING_CHECKED,
@@ -18,9 +22,6 @@ from continuations.core.transcript import (
 )
 from tests.core.rows import assistant_message, tool_request
 from tests.sampling import examples
-
-if TYPE_CHECKING:
-    from continuations.core.messages import Message
 
 HELLO = user_message("hi")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import FrozenInstanceError, is_dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -58,9 +59,6 @@ from tests.core.rows import (
     state_with_call_in,
     sub_agent_started_event,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 CALL = "c3"
 EVENTS: tuple[CallEvent, ...] = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -12,20 +13,16 @@ from continuations import (
     Approve,
     Deny,
     Finished,
+    Outcome,
     Runner,
     Suspended,
     tool,
 )
+from continuations.authoring.tool.tool import Tool
 from continuations.errors import AgentChanged
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.results import Verdict
 from continuations_storage import MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Outcome
-    from continuations.authoring.tool.tool import Tool
-    from continuations.results import Verdict
 
 Change: TypeAlias = "Callable[[], Agent]"
 

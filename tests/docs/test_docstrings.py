@@ -7,7 +7,8 @@ import dataclasses
 import importlib
 import inspect
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import docstring_parser
 
@@ -22,9 +23,6 @@ from continuations_storage import errors as storage_errors
 from continuations_storage.contract import Store
 from tests.docs.replay import ROOT
 from tests.public_names import public_values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 PATHS = re.compile(r"^::: ([\w.]+)\n((?:    .*\n)*)", re.MULTILINE)

@@ -8,18 +8,15 @@ import re
 import runpy
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.docs.replay import ROOT, SNIPPETS, Replay, matches
 from tests.model_server import ModelServer
 from tests.public_names import public_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-    from typing import Any
 
 DOCS = ROOT / "docs"
 PAGES = sorted(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from continuations import (
     Approve,
     Deny,
     Finished,
+    Outcome,
     Runner,
     Suspended,
     ToolContext,
@@ -32,11 +33,8 @@ from tests.engine.agent_builders import (
 )
 from tests.engine.payment_agent import make_pay_tool, single_wait, start_and_get_wait
 from tests.engine.shared_store import SharedStore
+from tests.run_environment import RunEnvironment
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Outcome
-    from tests.run_environment import RunEnvironment
 
 SCRIPT: Any = {"go": [[call("pay", cents=5)], "end"]}
 MONTH = timedelta(days=30).total_seconds()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -27,6 +27,7 @@ from continuations import (
     tool,
 )
 from continuations.core.rows.calls import Ready, Started
+from continuations.core.rows.run import Claim
 from continuations.errors import DecisionRefused, InvalidId, InvalidInput, RunExists
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
@@ -34,9 +35,6 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import tool_results
-
-if TYPE_CHECKING:
-    from continuations.core.rows.run import Claim
 
 
 @tool(approval=ApprovalPolicy(expires_after=timedelta(days=2)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,22 +14,20 @@ from continuations import (
     Approve,
     Deny,
     Finished,
+    Outcome,
     Runner,
     Suspended,
     ask,
     ask_person,
     tool,
 )
+from continuations.authoring.tool_waits import ToolWait
 from continuations.errors import InvalidInput
 from continuations.tools import Tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from continuations import Outcome
-    from continuations.authoring.tool_waits import ToolWait
 
 
 def make_tool(name: str = "pay", **options: Any) -> Tool[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,10 +11,8 @@ from continuations import Agent, AsyncRunner, Budget, Queued, Replied, Runner
 from continuations.errors import InvalidInput, ThreadClosed
 from continuations.models.scripted import ScriptedModel
 from continuations.prices import Prices
+from continuations.threads import Thread
 from continuations_storage import MemoryStore
-
-if TYPE_CHECKING:
-    from continuations.threads import Thread
 
 KEY = "customer 42"
 

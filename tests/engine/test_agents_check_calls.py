@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -24,16 +25,11 @@ from continuations.errors import ModelError
 from continuations.events import GuardrailTripped
 from continuations.guardrails import Guardrail, Guardrails
 from continuations.hooks import CallInfo
-from continuations.models.interface import ModelReply
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations.models.interface import ModelRequest
 
 
 @dataclass

@@ -7,7 +7,8 @@ nothing, whatever ends the wait, and leaves the run to another one.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -35,10 +36,6 @@ from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import make_pay_tool
 from tests.hostile.editable_store import EditableStore
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 LATER = Answer("late")
 MAKE_WAIT: dict[str, Callable[[], ToolWait[Any]]] = {

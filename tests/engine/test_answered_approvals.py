@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.run_environment import RunEnvironment
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.run_environment import RunEnvironment
 
 SCRIPT: Any = {
     "go": [[call("left", input="A")], "end"],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from continuations import (
     Runner,
     Suspended,
     ToolContext,
+    Wait,
     ask,
     external,
     sleep,
@@ -26,11 +28,6 @@ from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Wait
 
 booked: list[object] = []
 # The tool calls these functions with the id of its wait.

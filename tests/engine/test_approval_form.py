@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
@@ -17,6 +18,7 @@ from continuations import (
     Grant,
     Runner,
     ToolContext,
+    Wait,
     resume,
     run,
     tool,
@@ -29,13 +31,8 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.form_agent import Booking, Ticket
 from tests.engine.payment_agent import single_wait
+from tests.run_environment import RunEnvironment
 from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations import Wait
-    from tests.run_environment import RunEnvironment
 
 APP = "tests.engine.form_agent:agents"
 PAY: Any = {"go": [[call("pay", cents=5)], "end"]}

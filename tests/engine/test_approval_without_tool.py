@@ -6,7 +6,7 @@ The approval policy is in the code that is missing, and nothing stored tells it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,6 +19,7 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
+    Wait,
     resume,
     run,
 )
@@ -28,9 +29,6 @@ from tests import effect_log, scripts
 from tests.engine.agent_builders import should_pause_after
 from tests.engine.payment_agent import make_pay_tool, single_wait
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Wait
 
 STOPPING = ApprovalPolicy(
     strict=True, on_denied="stop", valid_for=60, expires_after=60, on_expired="stop"

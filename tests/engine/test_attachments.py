@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from continuations.core.rows import attachments
 from continuations.errors import Corrupt, InvalidInput, RunExists
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.integrity import check_integrity
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore
 from tests import effect_log
@@ -26,13 +27,8 @@ from tests.engine.attachment_agents import (
     seeing_model,
     three_deep,
 )
-from tests.run_environment import run_python
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment, run_python
+from tests.scripts import Script, call
 
 SCRIPT: Script = {
     "go": [[call("draw", what="pie")], [call("publish", what="pie")], "I saw SEEN"],

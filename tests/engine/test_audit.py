@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,6 +21,7 @@ from continuations import (
     Suspended,
     tool,
 )
+from continuations.core.reading.audit import AuditLine
 from continuations.errors import Corrupt, InvalidId, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.arrivals.recorded_decisions import read_decision
@@ -35,9 +36,6 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.test_signals import make_receipt
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations.core.reading.audit import AuditLine
 
 
 def make_pay(**options: Any) -> Tool[..., Any]:

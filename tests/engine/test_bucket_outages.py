@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from continuations import Finished, tool
 from continuations_storage.retry_policy import RetryPolicy
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.scripts import call
+from tests.scripts import Script, call
 from tests.storage import ministack
 from tests.storage.outages import (
     DRIVERS,
@@ -21,9 +19,6 @@ from tests.storage.outages import (
     open_s3,
 )
 from tests.storage.s3_proxy import FakeS3, S3Proxy
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[call("pay")], "end"]}
 

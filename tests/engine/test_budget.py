@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from continuations import (
     Approve,
     AsyncRunner,
     Budget,
+    Continuation,
     Failed,
     Finished,
     Runner,
@@ -26,20 +27,15 @@ from continuations.core.messages import Message
 from continuations.core.transcript import find_violation
 from continuations.errors import AlreadyDecided, Cancelled, InvalidInput
 from continuations.ledger import layout
-from continuations.models.interface import ModelReply
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.prices import Usage
 from continuations_storage import MemoryStore
 from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine import agent_builders
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Continuation
-    from continuations.models.interface import ModelRequest
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call
 
 SCRIPT: Script = {
     "go": [[call("left", input="A"), call("right", input="B")], "end"],

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from continuations import AsyncRunner, Runner
 from continuations.serve.http.api import HttpApi, Request
-from tests.run_environment import run_python
+from tests.run_environment import RunEnvironment, run_python
 from tests.sampling import pairs
-from tests.scripts import call
+from tests.scripts import Script, call
 from tests.serve.http.api_fixture import verify_bearer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
 
 # Beside the cancelled call, the root agent calls the clerk for itself.
 SCRIPT: Script = {

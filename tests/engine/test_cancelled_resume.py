@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations import Agent, Answer, Approve, AsyncRunner, Finished, Suspended, tool
 from continuations.engine import side_task
 from continuations.errors import RunBusy
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.run_environment import wait_until
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelReply, ModelRequest
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": [[call("pay")], "end"]}
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Runner
 from tests.engine import app_variants
 from tests.engine.payment_agent import single_wait
+from tests.run_environment import RunEnvironment
 from tests.sampling import sample
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 APP = "tests.engine.app_variants:versioned_agents"
 

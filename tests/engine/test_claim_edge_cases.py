@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import pytest
 
@@ -31,13 +31,9 @@ from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
 from tests.ledger.interleaving import InterleavingStore
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script
 from tests.stores import StoreWithListingTime
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
 
 SCRIPT: Script = {"go": ["end"]}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,12 +16,8 @@ from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.run_environment import wait_until
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment, wait_until
+from tests.scripts import Script, call
 
 
 def test_claim_is_renewed_while_a_long_tool_runs(environment: RunEnvironment) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from continuations import Finished, run
 from tests.engine.class_agents import SCRIPT, Designer, Plan
+from tests.run_environment import RunEnvironment
 from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.fresh_interpreters
 

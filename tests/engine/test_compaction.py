@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,16 +25,13 @@ from continuations.core.messages import Message
 from continuations.core.transcript import find_violation
 from continuations.errors import CompactionFailed, ModelError
 from continuations.events import Compacted, MessageAdded
-from continuations.models.interface import ModelReply
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.prices import Usage
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.compacted_agents import last_step, step, steps, summary_of, worker
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.usefixtures("environment")
 

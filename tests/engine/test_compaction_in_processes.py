@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Runner
 from continuations.events import Compacted
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.fresh_interpreters
 

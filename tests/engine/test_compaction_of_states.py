@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,24 +13,22 @@ from continuations import (
     Deny,
     Failed,
     Finished,
+    Outcome,
     Replied,
     Runner,
     Suspended,
     tool,
 )
 from continuations.events import Compacted, MessageAdded
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.threads import Thread, Ticket
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.compacted_agents import PADDING, last_step, pay, step, steps, worker
 from tests.engine.test_compaction import empty_summary, short_summary
 from tests.engine.test_thread_cost import CountingStore
-
-if TYPE_CHECKING:
-    from continuations import Outcome
-    from continuations.models.interface import ModelRequest
-    from continuations.threads import Thread, Ticket
 
 pytestmark = pytest.mark.usefixtures("environment")
 

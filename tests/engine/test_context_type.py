@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,10 +23,7 @@ from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, single_wait, start_and_get_wait
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 
 @dataclass(frozen=True)

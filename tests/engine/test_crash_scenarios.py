@@ -13,7 +13,7 @@ of its own for a row, and the rows here have no steps that it could number.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,11 +24,9 @@ from tests.engine import (
     crashes_of_objects,
     crashes_of_runs,
 )
+from tests.engine.crash_scenario import Scenario
+from tests.run_environment import RunEnvironment
 from tests.sampling import sample
-
-if TYPE_CHECKING:
-    from tests.engine.crash_scenario import Scenario
-    from tests.run_environment import RunEnvironment
 
 SCENARIOS: tuple[type[Scenario], ...] = (
     *crashes_of_runs.SCENARIOS,

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from continuations import Agent, Approve, AsyncRunner, Finished, Suspended, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import FileStore, MemoryStore
-from continuations_storage.thread_pool import DaemonThreadPool
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from continuations_storage import Store
-    from continuations_storage.thread_pool import PoolCall
+from continuations_storage import FileStore, MemoryStore, Store
+from continuations_storage.thread_pool import DaemonThreadPool, PoolCall
 
 # A task costs three rounds of the event loop. One commit of a run that takes its claim,
 # one that keeps it, two model calls, one tool and their neighbours need these.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+
+import pytest
 
 from continuations import Finished, Runner, Suspended
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.test_publish import ONE, make_price
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class EditableMarket:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -30,12 +30,8 @@ from tests.engine.payment_agent import (
     single_wait,
     start_and_get_wait,
 )
-from tests.run_environment import wait_until
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment, wait_until
+from tests.scripts import Script, call
 
 # Denial -----------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from continuations import (
     Deny,
     Failed,
     Finished,
+    Outcome,
     Runner,
     Suspended,
     resume,
@@ -25,12 +26,8 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
-from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from continuations import Outcome
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Line
+from tests.run_environment import RunEnvironment
+from tests.scripts import Line, call, scripted_model
 
 PAY = [call("pay", cents=5)]
 

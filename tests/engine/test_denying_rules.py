@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from continuations import (
     Failed,
     Finished,
     Grant,
+    Outcome,
     Runner,
     Suspended,
     Wait,
@@ -38,9 +39,6 @@ from tests.engine.agent_builders import (
 )
 from tests.engine.payment_agent import single_wait
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Outcome
 
 DENIED = "DENIED: a rule refused"
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests import scripts
 from tests.engine import agent_builders, app_variants
 from tests.model_server import ModelServer
+from tests.run_environment import RunEnvironment
 from tests.sampling import sample
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 pytestmark = pytest.mark.fresh_interpreters
 

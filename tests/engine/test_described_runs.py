@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -12,13 +12,10 @@ from continuations.core.rows.run import is_label
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.wire.envelope import decode_object
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
-
-if TYPE_CHECKING:
-    from continuations_storage import Store
-    from tests.scripts import Script
+from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[("pay", {"what": "x"})], "end"], "hello": ["hi"]}
 FINANCE = {"team": "finance", "country": "de"}

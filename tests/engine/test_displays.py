@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -14,12 +14,14 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
+    Wait,
     ask,
     resume,
     run,
     tool,
     wait_for,
 )
+from continuations.core.messages import Detail
 from continuations.core.visible_text import escape_invisible
 from continuations.core.words.evidence import MAX_FINDING_CHARS, MAX_FINDINGS
 from continuations.errors import DecisionRefused
@@ -31,10 +33,6 @@ from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
 from tests.ledger.runs import run_async
 from tests.stores import keys_and_bodies
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from continuations.core.messages import Detail
 
 PIN = "planted-pin-9876"
 ran: list[tuple[str, int, str]] = []

@@ -11,7 +11,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +34,7 @@ from continuations.errors import (
     InvalidInput,
     StoreUnavailable,
 )
+from continuations.results import DriftRow
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, Operation, on, refused
 from tests import effect_log, scripts
@@ -41,11 +43,6 @@ from tests.python_path import python_path
 from tests.run_environment import ROOT, TIMEOUT_SECONDS
 from tests.sampling import RUNS_ALL_CASES, sample
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations.results import DriftRow
 
 # The runs whose waits are decided with the old code, and those that stay open.
 DECIDED = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -14,6 +14,7 @@ from continuations import (
     Approve,
     AsyncRunner,
     Finished,
+    Identity,
     Replied,
     Runner,
     Suspended,
@@ -32,9 +33,6 @@ from tests.sampling import sample
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_rewind_page import form_of, get, post
 from tests.serve.http.api_fixture import verify_bearer
-
-if TYPE_CHECKING:
-    from continuations import Identity
 
 
 @tool

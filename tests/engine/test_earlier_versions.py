@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from continuations import Finished, Frame, Runner
 from continuations.errors import RunNotFound
 from tests import sample_app
-from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call, scripted_model
 
 SCRIPT: Script = {
     "go": [[call("left", input="A"), call("right", input="B")], "all done"],

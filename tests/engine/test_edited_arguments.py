@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, Field
@@ -19,10 +19,7 @@ from tests.engine.payment_agent import (
     single_wait,
     start_and_get_wait,
 )
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 
 def test_edited_arguments_run_and_are_reported_to_the_model() -> None:

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import pytest
 
 from continuations import Agent, Approve, Finished, Runner, Suspended, tool
 from continuations.errors import RunBusy, RunNotFound
-from continuations.events import RunEnded
+from continuations.events import RunEnded, RunEvent
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.clocks import ManualClock
 from tests.sampling import sample
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from continuations.events import RunEvent
-    from continuations_storage import Store
 
 ENDED = {"finished", "failed", "cancelled"}
 

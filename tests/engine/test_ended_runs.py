@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,7 +23,7 @@ from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.objects import Objects
 from continuations_storage import MemoryStore
-from continuations_storage.faults import FaultyStore
+from continuations_storage.faults import FaultyStore, Moment
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import make_boss
@@ -35,11 +35,6 @@ from tests.engine.payment_agent import (
 )
 from tests.ledger.interleaving import InterleavingStore
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations_storage.faults import Moment
 
 
 def cancelled_run_runner(store: MemoryStore) -> Runner:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Finished, Runner, Suspended
 from continuations.errors import RunBusy, RunExists
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
+from continuations_storage.faults import Moment
 from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations_storage import Store
-    from continuations_storage.faults import Moment
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": [[call("act", what="1")], "end"]}
 

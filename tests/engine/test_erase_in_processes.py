@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Runner, open_store
 from continuations.errors import RunErased
 from tests.clocks import OffsetClock
+from tests.run_environment import CommandProcess, RunEnvironment
 from tests.sampling import sample
-from tests.scripts import call
+from tests.scripts import Script, call
 from tests.stores import StoreWithoutTime
-
-if TYPE_CHECKING:
-    from tests.run_environment import CommandProcess, RunEnvironment
-    from tests.scripts import Script
 
 # boss > hr > clerk; the clerk's tools wait for an answer, a price and a job.
 SCRIPT: Script = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -26,18 +27,12 @@ from continuations.ledger import layout
 from continuations.ledger.repair.pruning import ErasedRun
 from continuations.tools import ToolWait
 from continuations.wire.versions import TOMBSTONE
-from continuations_storage import MemoryStore, faults
+from continuations_storage import MemoryStore, Store, faults
 from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
+from tests.scripts import Script
 from tests.stores import ZSTD_MAGIC
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-
-    from continuations_storage import Store
-    from tests.scripts import Script
 
 SCRIPT: Script = {
     "go": [[("pay", {"what": "x"})], "end"],

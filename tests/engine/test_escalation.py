@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -34,10 +34,6 @@ from tests.clocks import ManualClock
 from tests.crash_points import remaining_keys
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 PAY: Any = {"go": [[call("pay", cents=5)], "end"]}
 ASK: Any = {"go": [[call("color")], "end"]}

@@ -6,7 +6,8 @@ import asyncio
 import functools
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -15,13 +16,8 @@ from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call
 
 
 @tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -40,10 +40,7 @@ from tests.engine.priced_agents import (
     make_boss,
     make_fallback,
 )
-from tests.run_environment import run_python
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment, run_python
 
 CENT = Decimal("0.01")
 RESUME = """

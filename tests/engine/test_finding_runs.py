@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -23,20 +24,14 @@ from continuations.ledger.index import run_index
 from continuations.ledger.index.run_index import mend
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import FaultyStore, on, refused
 from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import make_boss
+from tests.scripts import Script
 from tests.stores import StoreWithListingTime
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-
-    from continuations_storage import Store
-    from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[("pay", {"what": "x"})], "end"], "hello": ["hi"]}
 FINANCE = {"team": "finance", "country": "de"}

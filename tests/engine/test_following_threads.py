@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Runner, tool
+from continuations import Agent, AsyncRunner, Runner, ToolContext, tool
+from continuations.core.reading.live_events import RunEvent
 from continuations.core.reading.run_stream import BaseEvent, MessageAdded, ReplyGiven
 from continuations.engine.events import word_hub
 from continuations.engine.events.word_hub import WordHub
@@ -18,12 +20,6 @@ from continuations.errors import InvalidInput
 from continuations.events import CallProgress, LiveTranscript, TextDelta
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from continuations import ToolContext
-    from continuations.core.reading.live_events import RunEvent
 
 KEY = "customer 42"
 REPLY = "It arrives tomorrow at nine."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,6 +20,7 @@ from continuations import (
     Replied,
     Runner,
     Suspended,
+    Wait,
     tool,
 )
 from continuations.errors import (
@@ -42,11 +43,8 @@ from tests.engine.past_agents import (
     three_deep,
     version_with,
 )
+from tests.run_environment import RunEnvironment
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from tests.run_environment import RunEnvironment
 
 PAID = ["mail first", "mail second", "pay rent", "read file"]
 

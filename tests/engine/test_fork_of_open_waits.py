@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from continuations import Agent, ApprovalPolicy, Approve, Runner, Suspended, tool
+from continuations import Agent, ApprovalPolicy, Approve, Runner, Suspended, Wait, tool
 from continuations.core.rows.wait_rules import WAIT_KINDS
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 APP = "tests.engine.waits_of_all_kinds:agents"
 

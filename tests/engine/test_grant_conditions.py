@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import date  # noqa: TC003 - the type of an argument
-from decimal import Decimal  # noqa: TC003 - as above
+from datetime import date
+from decimal import Decimal
 from typing import Annotated, Any, Literal
-from uuid import UUID  # noqa: TC003 - as above
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, Field

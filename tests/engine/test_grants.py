@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from continuations import (
     AsyncRunner,
     Finished,
     Grant,
+    Outcome,
     Runner,
     Suspended,
     resume,
@@ -31,9 +32,6 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import single_wait
 from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from continuations import Outcome
 
 SMALL = {"properties": {"cents": {"maximum": 100}}}
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import (
+    Agent,
     Answer,
     ApprovalPolicy,
     Approve,
@@ -24,9 +25,6 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import single_wait
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Agent
 
 TWICE: Any = {"go": [[call("pay", cents=5)], [call("pay", cents=7)], "end"]}
 BY_KIM = Approve(by="kim", remember=Grant("pay"))

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from continuations import Agent, Finished, Runner, Suspended, tool
-from continuations.models.scripted import ScriptedModel
+from continuations.models.interface import ModelRequest
+from continuations.models.scripted import ScriptedModel, ScriptedReply
 from continuations_storage import MemoryStore
-from continuations_storage.faults import FaultyStore, delayed
+from continuations_storage.faults import Fault, FaultyStore, Operation, delayed
 from tests import effect_log, scripts
 from tests.engine.agent_builders import root_tool_results
+from tests.run_environment import RunEnvironment
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
-    from continuations.models.scripted import ScriptedReply
-    from continuations_storage.faults import Fault, Operation
-    from tests.run_environment import RunEnvironment
 
 CHILDREN = 30
 SCRIPT: scripts.Script = {

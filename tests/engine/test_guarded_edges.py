@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -22,12 +22,9 @@ from continuations import (
 from continuations.errors import ModelError, PriceUnknown
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import CallInfo, Hooks
-from continuations.models.interface import Message, ModelReply
+from continuations.models.interface import Message, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.prices import Price, Prices, Usage
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 
 def large(call: CallInfo) -> Tripped | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -27,15 +27,13 @@ from continuations.models.interface import (
     LostReply,
     Message,
     ModelReply,
+    ModelRequest,
     PendingReply,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.prices import Usage
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 
 def test_run_that_must_fail_fails_after_a_stop_too() -> None:

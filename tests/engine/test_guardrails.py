@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,15 +21,10 @@ from continuations import (
     tool,
 )
 from continuations.errors import HookFailed
-from continuations.events import GuardrailTripped
+from continuations.events import GuardrailTripped, StreamEvent
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import CallInfo, ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from continuations.events import StreamEvent
 
 SECRET = "4111 1111"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -15,6 +15,7 @@ from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.errors import InvalidInput
 from continuations.events import Handoff as HandoffEvent
 from continuations.events import MessageAdded
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import AgentHarness
 from continuations.tools import handoff
@@ -23,9 +24,6 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.core.rows import new_state
 from tests.engine.handoff_agents import look_up
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 Messages: TypeAlias = list[dict[str, Any]]
 

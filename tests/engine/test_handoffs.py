@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -28,15 +28,13 @@ from continuations.errors import AgentChanged, InvalidInput
 from continuations.events import Handoff as HandoffEvent
 from continuations.guardrails import Guardrails, Tripped
 from continuations.hooks import TurnInfo
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import handoff
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.handoff_agents import Shop, boss, last_of, look_up, refund
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 RUN = "r1"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from continuations import (
     Runner,
     Suspended,
     ToolContext,
+    Wait,
     ask,
     external,
     tool,
@@ -29,16 +31,10 @@ from continuations.errors import (
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import root_tool_results
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Wait
-    from continuations_storage import Store
 
 
 class Job:

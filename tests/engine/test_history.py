@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import pytest
 
@@ -11,15 +11,13 @@ from continuations import Agent, Approve, AsyncRunner, Runner, tool
 from continuations.errors import InvalidId, InvalidInput, RunErased, RunNotFound
 from continuations.events import CallEnded, CallStarted, WaitDecided, WaitOpened
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.past import RunVersion
 from continuations.present.json_forms import difference_json, version_json
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.engine import state_agents
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    from continuations.past import RunVersion
 
 PIN = "4711-secret"
 

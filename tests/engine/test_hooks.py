@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -32,10 +32,8 @@ from continuations.hooks import (
     RefuseReply,
     TurnInfo,
 )
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelReply, ModelRequest
 
 SECRET = "sk-live-1234"
 

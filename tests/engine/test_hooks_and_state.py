@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent, Replied, Runner, ToolContext, tool
-from continuations.hooks import ChangeRequest, Hooks
+from continuations.hooks import ChangeRequest, Hooks, TurnInfo
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
-
-if TYPE_CHECKING:
-    from continuations.hooks import TurnInfo
-    from continuations.models.interface import ModelRequest
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -11,12 +11,7 @@ from continuations.errors import DecisionRefused, WaitNotFound
 from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.run_environment import RunEnvironment
-from tests.scripts import call, call_with_id
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from tests.scripts import Script
+from tests.scripts import Script, call, call_with_id
 
 
 def pay_lines(*whats: str, call_id: str = "") -> list[Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,12 +24,8 @@ from continuations.errors import Corrupt, InvalidId, RunExists
 from continuations.ledger import thread_ids
 from continuations.ledger.thread_ids import thread_run_id
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.threads import Thread
 from continuations_storage import MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations.threads import Thread
 
 KEY = "customer 42"
 FIRST = thread_run_id("support", KEY, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,11 +11,8 @@ from continuations import Approve, Deny, Suspended
 from continuations.errors import InvalidInput
 from tests.engine import agent_builders
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call
 
 
 def test_message_to_a_waiting_run_stands_after_the_tool_results(

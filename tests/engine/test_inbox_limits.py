@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,6 @@ from continuations.ledger.arrivals import inbox_limits
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.ledger.damage import overwrite
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @tool(approval=True)

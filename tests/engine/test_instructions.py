@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from continuations import Agent, Approve, Finished, Runner, run, tool
+from continuations import Agent, Approve, Finished, Outcome, Runner, run, tool
 from continuations.authoring.manifest import compare_manifests, make_manifest
 from continuations.errors import InvalidInput, RunNotFound
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import single_wait
-
-if TYPE_CHECKING:
-    from continuations import Outcome
 
 
 def _system_texts(outcome: Outcome) -> list[str]:

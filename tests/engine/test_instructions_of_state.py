@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -22,13 +23,9 @@ from continuations import (
 )
 from continuations.errors import CompactionFailed, HookFailed, InvalidInput
 from continuations.guardrails import Guardrails
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations.models.interface import ModelRequest
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,12 +18,10 @@ from continuations import (
     tool,
 )
 from continuations.errors import InvalidInput
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import should_pause_after
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 KEY = "customer 42"
 

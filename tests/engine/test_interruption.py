@@ -7,8 +7,10 @@ import inspect
 import signal
 import sys
 import threading
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -24,13 +26,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.run_environment import wait_until
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from types import FrameType
-
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": [[call("work")], "end"]}
 

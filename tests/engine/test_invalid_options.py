@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from continuations import Agent, ContinuationsError, Runner, open_store, tool
 from continuations.errors import InvalidInput, ModelError
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations.models.interface import ModelRequest
 
 MODEL = ScriptedModel(["Done."])
 AGENT = Agent("a", model=MODEL)

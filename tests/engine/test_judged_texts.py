@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -29,13 +29,10 @@ from continuations.errors import DecisionRefused, WaitExpired
 from continuations.events import GuardrailTripped, MessageAdded, WaitOpened
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
-from continuations.models.interface import ModelReply
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 
 def fishy(info: TurnInfo | ReplyInfo) -> Tripped | None:

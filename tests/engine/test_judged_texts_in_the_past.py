@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from continuations import Agent, Approve, Runner, Suspended, ask, tool
+from continuations import Agent, Approve, Runner, Suspended, Wait, ask, tool
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
-
-if TYPE_CHECKING:
-    from continuations import Wait
 
 
 def asks(info: TurnInfo | ReplyInfo) -> Tripped | None:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Failed, Finished
+from continuations import Agent, AsyncRunner, Failed, Finished, Outcome
 from continuations.core.messages import Message
 from continuations.core.rows.run import Budget
 from continuations.errors import Corrupt, InvalidInput, StoreError
 from continuations.ledger import layout
-from continuations.models.interface import ModelReply
-from continuations_storage import MemoryStore
-from continuations_storage.errors import Damaged, Denied
+from continuations.models.interface import ModelReply, ModelRequest
+from continuations_storage import MemoryStore, Store
+from continuations_storage.errors import Damaged, Denied, StorageError
 from continuations_storage.faults import FaultyStore, on, refused
 from tests.clocks import ManualClock
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from continuations import Outcome
-    from continuations.models.interface import ModelRequest
-    from continuations_storage import Store
-    from continuations_storage.errors import StorageError
-
-    Interference = Callable[[AsyncRunner], Awaitable[object]]
+Interference = Callable[[AsyncRunner], Awaitable[object]]
 
 
 class Thinker:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from continuations import AsyncRunner, Finished, Runner, ToolContext, tool
+from continuations import AsyncRunner, Finished, Outcome, Runner, ToolContext, tool
 from continuations.aio import run as run_async
 from continuations.authoring import callables
 from continuations.authoring.tool import call_gate
 from continuations.authoring.tool.call_gate import CallGate, CallNotBegun
+from continuations.authoring.tool.tool_options import OnTimeout
 from continuations.engine import side_task
 from continuations.tools import Tool
 from continuations_storage import MemoryStore
@@ -21,12 +22,7 @@ from tests.authoring.test_tool_protocol import OwnTool
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.payment_agent import single_wait
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Outcome
-    from continuations.authoring.tool.tool_options import OnTimeout
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 
 def seconds_left(store: MemoryStore, clock: ManualClock) -> float:

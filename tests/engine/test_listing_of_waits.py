@@ -6,8 +6,10 @@ import asyncio
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,10 +34,6 @@ from continuations_storage.contract import PAGE_SIZE, Page
 from tests.clocks import OffsetClock
 from tests.engine.shared_store import SharedStore
 from tests.stores import StoreWithListingTime
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 class CountingStore(MemoryStore):

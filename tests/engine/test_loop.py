@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -28,15 +29,8 @@ from tests import effect_log, scripts
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.model_server import ModelServer
-from tests.run_environment import wait_until
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
-
+from tests.run_environment import RunEnvironment, wait_until
+from tests.scripts import Script, call
 
 # Order and parallelism ----------------------------------------------------------
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from continuations import (
     Answer,
     Fail,
     Finished,
+    Outcome,
     Runner,
     Suspended,
     ToolContext,
@@ -31,11 +33,6 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.hostile.editable_store import EditableStore
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Outcome
 
 
 def make_runner(

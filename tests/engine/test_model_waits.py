@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
-from continuations import Agent, Failed, Finished, Runner, Suspended, resume, run, tool
+from continuations import (
+    Agent,
+    Failed,
+    Finished,
+    Runner,
+    Suspended,
+    Wait,
+    resume,
+    run,
+    tool,
+)
 from continuations.engine.ports import SystemIdGenerator
 from continuations.errors import ModelError
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair import doctor
-from continuations.models.interface import LostReply, Message, ModelReply, PendingReply
+from continuations.models.interface import (
+    LostReply,
+    Message,
+    ModelReply,
+    ModelRequest,
+    PendingReply,
+)
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.prices import Usage
 from tests.clocks import ManualClock
 from tests.engine.shared_store import SharedStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Wait
-    from continuations.models.interface import ModelRequest
 
 
 class Limited:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,7 +23,7 @@ from continuations import (
     run,
 )
 from continuations.errors import InvalidInput, ModelError, PriceUnknown
-from continuations.models.interface import Message, ModelReply
+from continuations.models.interface import Message, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.prices import Price, Prices, Usage
 from continuations_storage import MemoryStore
@@ -37,11 +37,7 @@ from tests.engine.priced_agents import (
     make_boss,
     pay,
 )
-from tests.run_environment import run_python
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment, run_python
 
 # Each request of `PricedModel` costs one cent.
 CENT = Decimal("0.01")

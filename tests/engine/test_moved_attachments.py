@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,10 +23,7 @@ from continuations_storage.faults import FaultyStore
 from tests import effect_log
 from tests.crash_points import every_crash
 from tests.engine.attachment_agents import PHOTO, three_deep
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 SCRIPT: Script = {
     "go": [

@@ -5,26 +5,29 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
-from continuations import Agent, Approve, AsyncRunner, Deny, Finished, Runner, Suspended
+from continuations import (
+    Agent,
+    Approve,
+    AsyncRunner,
+    Deny,
+    Finished,
+    Runner,
+    Suspended,
+    Wait,
+)
 from continuations.errors import AlreadyDecided, ModelError
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations_storage import MemoryStore
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Wait
-    from continuations.models.interface import ModelReply, ModelRequest
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 
 def recording_notifier(wait_ids: list[str]) -> Callable[[Wait], None]:

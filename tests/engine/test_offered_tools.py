@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,6 @@ from continuations.tools import OfferInfo, Tool
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import single_wait
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def _is_admin(context: Any) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -32,19 +33,13 @@ from continuations import (
 from continuations.errors import AgentChanged, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Tool, ToolWait
-from continuations_storage import MemoryStore
-from continuations_storage.faults import Crash, FaultyStore, crashed
+from continuations_storage import MemoryStore, Store
+from continuations_storage.faults import Crash, Fault, FaultyStore, Operation, crashed
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import root_tool_results
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-    from continuations_storage import Store
-    from continuations_storage.faults import Fault, Operation
-
-    Stop = Callable[[str, ToolContext], Any]
+Stop = Callable[[str, ToolContext], Any]
 
 
 class Jobs:

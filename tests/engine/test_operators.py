@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Coroutine
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -29,17 +30,11 @@ from continuations.errors import (
     DecisionRefused,
     InvalidInput,
 )
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from tests import scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, make_runner, root_tool_results
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
-    from continuations_storage import Store
-    from tests.scripts import NextLine, Script
+from tests.scripts import NextLine, Script, call
 
 
 def operator(store: Store) -> Runner:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,14 +25,11 @@ from continuations import (
     wait_for,
 )
 from continuations.errors import ModelError, NotFinished
-from continuations.models.interface import Message, ModelReply
+from continuations.models.interface import Message, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
 from tests.clocks import ManualClock
 from tests.hostile.editable_store import EditableStore
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 
 @tool(approval=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -20,20 +21,14 @@ from continuations import (
 )
 from continuations.core.messages import Message
 from continuations.errors import ModelError, StoreError
-from continuations.models.interface import ModelReply
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
-from continuations_storage.faults import FaultyStore, refused
+from continuations_storage.faults import Fault, FaultyStore, Operation, refused
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import root_tool_results, should_pause_after
 from tests.model_server import ModelServer
 from tests.models.model_calls import chat_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations.models.interface import ModelRequest
-    from continuations_storage.faults import Fault, Operation
 
 
 class Receipt(BaseModel):

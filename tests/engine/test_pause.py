@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Finished, Runner, Suspended
+from continuations import Agent, Finished, Outcome, Runner, Suspended
 from continuations.ledger import layout
-from continuations_storage import FileStore, MemoryStore
+from continuations_storage import FileStore, MemoryStore, Store
 from continuations_storage.faults import FaultyStore
 from tests import effect_log, sample_app, scripts
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import should_pause_after
+from tests.run_environment import RunEnvironment
 from tests.sampling import sample
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Agent, Outcome
-    from continuations_storage import Store
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 SCRIPT: Script = {
     "go": [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,7 +12,9 @@ from continuations import (
     Approve,
     Finished,
     Grant,
+    Runner,
     Suspended,
+    Wait,
     resume,
     run,
     tool,
@@ -25,9 +27,6 @@ from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait
 from tests.engine.test_grants import make_runner
 from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from continuations import Runner, Wait
 
 SCRIPT: Any = {"go": [[call("pay", to="Jane", cents=5)], "end"]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from continuations import (
     Agent,
     Answer,
     Finished,
+    Outcome,
     Runner,
     Suspended,
     ask,
@@ -34,9 +35,6 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from continuations import Outcome
 
 DAY = 24 * 3600.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,11 +10,9 @@ from continuations import open_store
 from continuations_storage.contract import all_keys
 from tests.engine import process_race
 from tests.engine.test_waiting_tools_in_processes import APP, script_of
+from tests.run_environment import RunEnvironment
 from tests.sampling import sample
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 
 def check_no_event_is_lost(

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
 
 from tests.engine import process_race
-from tests.run_environment import wait_until
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment, wait_until
+from tests.scripts import Script, call
 
 SLOW: Script = {
     "go": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import pytest
 
@@ -14,12 +14,7 @@ from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine.payment_agent import pay
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tests.scripts import Line
+from tests.scripts import Line, call
 
 
 class DecidingStore:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,11 +10,8 @@ from continuations import Agent, Finished, Runner, resume, run
 from continuations.errors import ModelError
 from continuations_storage import MemoryStore
 from tests import scripts
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call
 
 NESTED: Script = {
     "go": [[call("left", input="A")], "end"],

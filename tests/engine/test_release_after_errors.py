@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,11 +12,18 @@ from continuations import (
     Approve,
     AsyncRunner,
     Finished,
+    Model,
     Runner,
+    Wait,
     tool,
 )
 from continuations.errors import ModelError
 from continuations.ledger import layout
+from continuations.models.interface import (
+    ModelReply,
+    ModelRequest,
+    PendingReply,
+)
 from continuations_storage.faults import FaultyStore, on, refused
 from tests import effect_log, scripts
 from tests.clocks import ManualClock
@@ -26,17 +32,8 @@ from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore
 from tests.own_task import cancel_own_task
-from tests.scripts import call
+from tests.scripts import Script, call
 from tests.stores import StoreWithListingTime
-
-if TYPE_CHECKING:
-    from continuations import Model, Wait
-    from continuations.models.interface import (
-        ModelReply,
-        ModelRequest,
-        PendingReply,
-    )
-    from tests.scripts import Script
 
 
 @tool(approval=ApprovalPolicy(expires_after=30 * 86_400))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -24,10 +24,8 @@ from continuations_storage import MemoryStore
 from tests import scripts
 from tests.engine.renamed_agents import RENAMED
 from tests.engine.test_agents_check_calls import Judge, checker
+from tests.run_environment import RunEnvironment
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 APP = "tests.engine.renamed_agents:agents"
 

@@ -7,12 +7,13 @@ import contextlib
 import io
 import json
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Agent, AsyncRunner, Replied, Runner, tool
 from continuations.cli import main
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
@@ -20,9 +21,6 @@ from tests.clocks import ManualClock
 from tests.engine.test_thread_cost import CountingStore
 from tests.serve.aws.test_handler_options import Context
 from tests.serve.http.api_fixture import verify_bearer
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 _MESSAGES = 60
 # A state is rebuilt from at most log2(versions) objects, which are among the requests.

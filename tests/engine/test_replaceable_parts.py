@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -17,14 +18,10 @@ from continuations import (
     tool,
 )
 from continuations.errors import ModelError
+from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.versions import decode_header
 from continuations_storage import MemoryStore
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 
 
 class RecordingStore:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import Answer, Approve, Finished, Runner, Suspended, tool
+from continuations import Answer, Approve, Finished, Outcome, Runner, Suspended, tool
 from continuations.errors import ClockOff
+from continuations_storage import Store
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine import agent_builders
-from tests.scripts import call
+from tests.scripts import Script, call
 from tests.stores import StoreWithListingTime
-
-if TYPE_CHECKING:
-    from continuations import Outcome
-    from continuations_storage import Store
-    from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[call("pay", what="x")], "end"]}
 

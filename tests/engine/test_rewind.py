@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -29,17 +29,14 @@ from continuations.errors import (
 )
 from continuations.events import RunRewound
 from continuations.models.scripted import ScriptedModel
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.past_agents import RUN_ID, SCRIPT, only_wait, three_deep, version_with
+from tests.run_environment import RunEnvironment
 from tests.sampling import RUNS_ALL_CASES
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations_storage import Store
-    from tests.run_environment import RunEnvironment
 
 # Mail, then a payment, then a question: the run is alive at the end.
 TURNS = [

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import pytest
 
@@ -40,18 +41,12 @@ from continuations.ledger.repair.doctor import repair
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import event_json
 from continuations.tools import Secret
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
 from tests.engine import thread_agents
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from continuations_storage import Store
-    from tests.run_environment import RunEnvironment
-
+from tests.run_environment import RunEnvironment
 
 PIN = "4711-secret"
 E = TypeVar("E")

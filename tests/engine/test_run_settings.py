@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -27,11 +27,7 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.priced_agents import SCRIPT, RecordingModel, make_boss
-from tests.run_environment import run_python
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-
+from tests.run_environment import RunEnvironment, run_python
 
 RESUME = """
 import sys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -24,10 +24,7 @@ from tests import effect_log, scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait, start_and_get_wait
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,12 +25,9 @@ from continuations.models.openai_chat import OpenAIChat
 from tests import effect_log, scripts
 from tests.engine.agent_builders import root_tool_results
 from tests.model_server import ModelServer
-from tests.scripts import call
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call
 from tests.stores import keys_and_bodies
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
 
 CLIENT_SECRET = "sk-PLANTEDINTHECLIENT"
 ENVIRONMENT_SECRET = "sk-PLANTEDINTHEENVIRONMENT"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,11 +14,8 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.attachment_agents import CHART, PHOTO, REPORT, three_deep
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": ["I saw SEEN", "Now I saw SEEN"]}
 NEXT: list[str | Image | File] = ["And this?", REPORT, PHOTO]

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from continuations import ApprovalPolicy, Approve, Finished, Runner, Suspended, tool
+from continuations_storage import Store
 from continuations_storage.faults import FaultyStore, on, refused
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.scripts import call
+from tests.scripts import Line, Script, call
 from tests.stores import StoreWithListingTime
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from continuations_storage import Store
-    from tests.scripts import Line, Script
 
 APPROVALS = 10
 SCRIPT: Script = {

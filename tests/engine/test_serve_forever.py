@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,15 +23,10 @@ from continuations.engine.sweep.sweeping import DueRuns, RunReport
 from continuations.errors import InvalidInput, StoreUnavailable
 from continuations.ledger.objects import Objects
 from continuations_storage import MemoryStore
-from continuations_storage.faults import FaultyStore, refused
+from continuations_storage.faults import Fault, FaultyStore, Operation, refused
 from tests.engine import agent_builders
-from tests.run_environment import wait_until
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations_storage.faults import Fault, Operation
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment, wait_until
+from tests.scripts import Script, call
 
 
 def is_finished(runner: Runner, run_id: str) -> bool:

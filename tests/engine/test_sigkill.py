@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from tests.engine import agent_builders
 from tests.run_environment import KILLED, RunEnvironment
-from tests.scripts import call, call_with_id
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from tests.scripts import Script
+from tests.scripts import Script, call, call_with_id
 
 
 def kill_in_tool_and_resume(

@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
 
-from continuations import Answer, Failed, Finished, Runner, Suspended, tool, wait_for
+from continuations import (
+    Agent,
+    Answer,
+    Failed,
+    Finished,
+    Outcome,
+    Runner,
+    Suspended,
+    tool,
+    wait_for,
+)
 from continuations.core.rows import signal_matching
 from continuations.core.rows.decisions import Decision
 from continuations.errors import InvalidInput, RunBusy, RunNotFound
@@ -25,9 +35,6 @@ from tests.crash_points import remaining_keys
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.sampling import sample
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Agent, Outcome
 
 
 def make_receipt(type_: Any = None, **options: Any) -> Tool[..., Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -18,14 +19,8 @@ from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine import agent_builders
 from tests.engine.payment_agent import pay
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
-
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": [[call("pay")], "end"], "other": ["end"]}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field
@@ -25,14 +25,11 @@ from continuations import (
     run,
     tool,
 )
+from continuations.engine.outcomes import Outcome
 from continuations.errors import AgentChanged, InvalidInput
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import make_boss, root_tool_results
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations.engine.outcomes import Outcome
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 
 class Claim(BaseModel):

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from continuations import Runner
+from continuations import Frame, Runner
 from tests.engine.state_agents import replayed
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Frame
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call
 
 pytestmark = pytest.mark.fresh_interpreters
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -26,10 +26,7 @@ from tests.clocks import ManualClock
 from tests.core.rows import new_state
 from tests.crash_points import CrashPoint
 from tests.engine.agent_builders import make_boss, root_tool_results
-from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script, call, scripted_model
 
 
 class Count(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Approve, Runner, Suspended
 from continuations.cli.event_lines import event_line
@@ -14,10 +14,7 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.state_agents import three_deep
 from tests.present.schema_check import assert_matches_schema
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 SCRIPT: Script = {
     "go": [

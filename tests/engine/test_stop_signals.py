@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from continuations import AsyncRunner
 from continuations.engine.sweep.stop_signals import stop_signals_handled
 from continuations.errors import InvalidInput
 from tests.engine import agent_builders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture

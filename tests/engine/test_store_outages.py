@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +13,9 @@ from continuations.ledger import layout
 from continuations_storage import MemoryStore
 from continuations_storage.errors import Denied, Inconclusive, Throttled
 from continuations_storage.faults import (
+    Fault,
     FaultyStore,
+    Operation,
     at,
     lost_reply,
     no_faults,
@@ -24,11 +25,7 @@ from continuations_storage.faults import (
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations_storage.faults import Fault, Operation
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": [[call("pay")], "end"]}
 

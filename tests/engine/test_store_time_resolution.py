@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -15,12 +14,7 @@ from continuations_storage.s3 import S3Store
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": [[call("act", what="x")], "end"]}
 

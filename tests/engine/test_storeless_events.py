@@ -6,8 +6,9 @@ import asyncio
 import logging
 import subprocess
 import sys
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -44,15 +45,11 @@ from continuations.events import (
     TextDelta,
     WaitDecided,
 )
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.streams import resume_stream, run_stream
 from continuations.tools import ToolWait
 from tests.clocks import ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from continuations.models.interface import ModelRequest
 
 THOUGHT = {
     "role": "assistant",

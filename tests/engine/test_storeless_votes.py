@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from continuations import (
+    Agent,
     ApprovalPolicy,
     Approve,
     Deny,
     Finished,
     Identity,
     Suspended,
+    Wait,
     escalate,
     resume,
     run,
@@ -24,11 +26,6 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations import Agent, Wait
 
 DAY = timedelta(days=1)
 

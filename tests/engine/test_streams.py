@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import pytest
 
@@ -33,22 +34,16 @@ from continuations.events import (
     ReplyGiven,
     RunEnded,
     RunEvent,
+    StreamEvent,
     TextDelta,
     WaitDecided,
 )
-from continuations.models.interface import Message, ModelDelta, ModelReply
+from continuations.models.interface import Message, ModelDelta, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
 from tests.run_environment import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from continuations.events import StreamEvent
-    from continuations.models.interface import ModelRequest
-    from continuations_storage import Store
 
 E = TypeVar("E")
 THOUGHT = {

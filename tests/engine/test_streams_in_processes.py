@@ -8,16 +8,17 @@ import pickle
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from continuations import Runner
-from continuations.events import LiveTranscript, MessageAdded, RunEnded, TextDelta
+from continuations.events import (
+    LiveTranscript,
+    MessageAdded,
+    RunEnded,
+    RunEvent,
+    TextDelta,
+)
 from tests.run_environment import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations.events import RunEvent
 
 # Each process writes words of its own, so a mixed text would show. It prints each event
 # before its model writes the next word.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,10 +23,7 @@ from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 FIVE_TURNS: Script = {"go": [[call("act")]] * 4 + ["end"]}
 

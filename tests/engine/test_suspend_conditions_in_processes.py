@@ -5,14 +5,12 @@ The counts of the conditions are stored: no process remembers anything.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.engine.conditioned_agents import EFFECTS, SCRIPT
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.fresh_interpreters
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,11 +13,8 @@ from tests import effect_log
 from tests.engine import agent_builders
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.shared_store import SharedStore
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script, call
 
 
 @tool(approval=ApprovalPolicy(expires_after=3600))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,7 +20,7 @@ from continuations import (
 from continuations.errors import AgentChanged, InvalidInput, NewerFormat
 from continuations.ledger import layout
 from continuations.wire.envelope import object_digest
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import FaultyStore
 from tests import effect_log
 from tests.clocks import ManualClock
@@ -28,11 +28,7 @@ from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import pay, single_wait
 from tests.engine.shared_store import SharedStore
 from tests.own_task import cancel_own_task
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations_storage import Store
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 SCRIPT: Script = {
     "go": [[call("pay")], "end"],

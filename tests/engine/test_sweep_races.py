@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import pytest
 
@@ -22,9 +22,6 @@ from tests.engine.payment_agent import PAY_SCRIPT, make_pay_tool, start_and_get_
 from tests.ledger.fake_clock import make_ulid
 from tests.ledger.interleaving import InterleavingStore
 from tests.stores import StoreWithListingTime
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 class DecisionInProgress:

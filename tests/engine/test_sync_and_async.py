@@ -8,7 +8,8 @@ import inspect
 import pickle
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Generic, cast
+from collections.abc import Callable
+from typing import Any, Generic, cast
 
 import pytest
 
@@ -19,6 +20,7 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
+    Wait,
     resume,
     run,
     tool,
@@ -46,11 +48,6 @@ from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
 from tests.run_environment import ROOT
 from tests.scripts import call
 from tools import sync_stubs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Wait
 
 
 def test_sync_call_inside_a_running_loop_names_the_async_runner() -> None:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from continuations import Agent, AsyncRunner, Replied, tool
 from continuations.core.messages import Message
+from continuations.core.model_protocol import Model, ModelRequest
 from continuations.models.interface import ModelReply
 from continuations.models.scripted import ScriptedModel
-from continuations_storage import FileStore, MemoryStore
+from continuations_storage import FileStore, MemoryStore, Store
 from continuations_storage.contract import all_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from continuations.core.model_protocol import Model, ModelRequest
-    from continuations_storage import Store
 
 _FEW, _MANY, _MAX_GROWTH = 10, 2000, 1.3
 _CALLS, _COUNTED = 16, 4

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from continuations import Agent, Replied, Runner, Suspended, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
 
 _THREADS = 1_000
 

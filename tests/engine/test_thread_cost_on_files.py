@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
 
 from continuations import Agent, Replied, Runner
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel
 from continuations_storage.files import FileStore
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
 
 
 class CountingFiles(FileStore):

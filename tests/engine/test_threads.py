@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -17,29 +18,25 @@ from continuations import (
     Finished,
     Grant,
     Identity,
+    Outcome,
     Queued,
     Replied,
     Runner,
     Suspended,
     tool,
 )
+from continuations.engine.outcomes import SendResult
 from continuations.errors import InvalidInput, NotFinished, StoreError, ThreadClosed
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.threads import Thread
 from continuations_storage import Denied, MemoryStore
 from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import should_pause_after
 from tests.engine.thread_agents import CLERK_ASKS, support
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations import Outcome
-    from continuations.engine.outcomes import SendResult
-    from continuations.models.interface import ModelRequest
-    from continuations.threads import Thread
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 
 def make_runner(**options: Any) -> Runner:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Runner
 from tests.engine.thread_agents import CLERK_ASKS
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 APP = "tests.engine.thread_agents:agents"
 KEY = "customer 42"

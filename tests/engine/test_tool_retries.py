@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from continuations import (
     Deny,
     Failed,
     Finished,
+    Outcome,
     Runner,
     Suspended,
     ToolContext,
@@ -32,15 +34,9 @@ from tests import effect_log
 from tests.effect_log import Effect
 from tests.engine.agent_builders import make_boss, root_tool_results
 from tests.engine.payment_agent import single_wait
-from tests.run_environment import wait_until
+from tests.run_environment import RunEnvironment, wait_until
 from tests.sampling import sample
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Outcome
-    from tests.run_environment import RunEnvironment
 
 SCRIPT: Any = {"go": [[call("push", what="x")], "end"]}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from continuations import (
     tool,
     wait_for,
 )
+from continuations.authoring.tool_waits import DeadlineAction
 from continuations.errors import (
     AgentChanged,
     Cancelled,
@@ -45,11 +47,6 @@ from tests.engine.agent_builders import make_boss, root_tool_results, tool_resul
 from tests.engine.payment_agent import single_wait
 from tests.engine.waiting_tools import Laptop, Size
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations.authoring.tool_waits import DeadlineAction
 
 SCRIPT: Any = {"go": [[call("receipt", trip="Rome")], "end"]}
 HOUR = 3600

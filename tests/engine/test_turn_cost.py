@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Agent, AsyncRunner, Finished, tool
 from continuations.core.messages import Message
+from continuations.core.model_protocol import ModelRequest
 from continuations.models.interface import ModelReply
 from continuations_storage import MemoryStore
-
-if TYPE_CHECKING:
-    from continuations.core.model_protocol import ModelRequest
 
 # Turns before the first counted one, and counted turns. By then, the methods of values
 # that each turn makes are compiled (`value_class`).

@@ -8,24 +8,21 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Agent, Fallback, Finished, Runner, Suspended, run, tool
 from continuations.errors import ModelError
 from continuations.guardrails import Guardrails
+from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.clocks import ManualClock
 from tests.model_server import ModelServer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 
 NO_CREDIT = {"code": "insufficient_quota", "message": "You exceeded your quota."}
 NOT_REPEATED = "No model of this run has replied yet, so the request is not repeated."

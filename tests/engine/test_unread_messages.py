@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,10 +18,7 @@ from continuations_storage import MemoryStore
 from tests.engine import agent_builders
 from tests.engine.agent_builders import make_boss
 from tests.ledger.damage import all_objects, overwrite
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 SCRIPT: Script = {"go": [[call("pay", what="x")], "end"]}
 KEY = layout.version_key("r1", 2)

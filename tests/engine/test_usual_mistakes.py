@@ -7,9 +7,10 @@ import gc
 import logging
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -33,17 +34,12 @@ from continuations import (
 )
 from continuations.aio import run_stream as run_stream_async
 from continuations.authoring.errors import WaitNotReturned
-from continuations.authoring.tool_waits import ToolWait  # noqa: TC001 - a tool's annotation is read at run time
+from continuations.authoring.tool_waits import ToolWait
 from continuations.errors import InvalidInput, ModelError, NotFinished, RunFailed
-from continuations.hooks import Hooks
+from continuations.hooks import Hooks, TurnInfo
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.streams import run_stream
 from continuations.tools import Tool
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations.hooks import TurnInfo
 
 
 @dataclass

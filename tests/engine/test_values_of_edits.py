@@ -7,11 +7,12 @@ another order, a default that the schema shows and the edit leaves out.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import ROUND_HALF_UP, Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 from uuid import UUID
 
 import pytest
@@ -24,9 +25,6 @@ from continuations.errors import DecisionRefused
 from continuations_storage import MemoryStore
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import start_and_get_wait
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @dataclass(frozen=True)

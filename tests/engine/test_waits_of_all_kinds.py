@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Answer, Approve, Runner
 from continuations.core.rows.wait_rules import WAIT_KINDS
+from tests.run_environment import RunEnvironment
 from tests.sampling import sample
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
 
 pytestmark = pytest.mark.fresh_interpreters
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Agent, Approve, Runner, Suspended
 from continuations.errors import ModelError
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from tests import scripts
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import ONE_PAY_SCRIPT, pay
-
-if TYPE_CHECKING:
-    from continuations_storage import Store
 
 FIELDS = ("run_id", "version_from", "version_to", "outcome", "seconds")
 

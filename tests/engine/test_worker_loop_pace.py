@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,9 +26,6 @@ from continuations_storage.faults import FaultyStore
 from tests.sampling import RUNS_ALL_CASES
 from tests.scripts import call, scripted_model
 from tests.simulation.virtual_loop import VirtualLoop
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
 
 LATENCY = 0.01
 START = datetime(2026, 1, 1, tzinfo=UTC)

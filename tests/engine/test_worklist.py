@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,14 +12,11 @@ from continuations import ApprovalPolicy, Approve, Runner, tool
 from continuations.core.ulid import encode_ulid
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
-
-if TYPE_CHECKING:
-    from continuations_storage import Store
-    from tests.scripts import Script
+from tests.scripts import Script
 
 SCRIPT: Script = {
     "soon": [[("pay_soon", {"what": "a"})], "end"],

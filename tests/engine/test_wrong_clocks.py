@@ -7,9 +7,9 @@ counts for deadlines, approvals and markers.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,12 +27,8 @@ from tests.clocks import ShiftedClock
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore, store_with_create_time
 from tests.ledger.fake_clock import make_ulid
+from tests.run_environment import RunEnvironment
 from tests.stores import StoreWithListingTime
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.run_environment import RunEnvironment
 
 YEAR = timedelta(days=365)
 DAY_SECONDS = 86_400.0

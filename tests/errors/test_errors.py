@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, TypeGuard
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeGuard
 
 import pytest
 
@@ -20,16 +22,10 @@ from continuations.present.problems import ProblemType
 from continuations.serve.http import problems
 from continuations_storage import StorageError
 from tests.errors import shape
-from tests.errors.case import follow_advice, observe
+from tests.errors.case import Case, follow_advice, observe
 from tests.errors.catalogue import CASES
 from tests.errors.scene import Scene
 from tests.public_names import error_classes, names_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from tests.errors.case import Case
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

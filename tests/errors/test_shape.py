@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from tests import error_texts
 from tests.errors import shape
 from tests.errors.case import Case, Observation
 from tests.errors.scene import API_KEY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CASE = Case("case", InvalidInput, "code", "advice", names=("lease",))
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from continuations import Runner
 from tests.examples.example_process import example_output
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLE = "approve_a_refund.py"
 

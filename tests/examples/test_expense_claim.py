@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.examples.example_process import example_output
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLE = "expense_claim.py"
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from importlib.util import module_from_spec, spec_from_file_location
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from tests.examples.example_process import EXAMPLES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILE = EXAMPLES / "fastapi_app" / "app.py"
 HOST = "http://localhost:8000"

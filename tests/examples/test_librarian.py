@@ -6,7 +6,7 @@ import doctest
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from continuations import Runner
 from continuations.events import Compacted, MessageAdded
 from tests.examples.example_process import command_line, environment, example_output
 from tests.sampling import sample
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EXAMPLE = "librarian.py"
 ORDER = ["words", "lines", "initials", "vowels"]

@@ -7,7 +7,8 @@ import io
 import re
 import tokenize
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from continuations_storage import MemoryStore
 from examples.ported import agent_inbox, expense, order, subscription
 from tests.clocks import ManualClock
 from tests.examples.example_process import EXAMPLES, example_output
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER = EXAMPLES / "ported"
 PROGRAMS = (

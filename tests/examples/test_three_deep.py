@@ -8,8 +8,9 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,10 +22,6 @@ from tests.examples.example_process import (
     run_example,
 )
 from tests.sampling import sample
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 EXAMPLE = "three_deep.py"
 OUTPUT = (

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from continuations import Runner
 from tests.browser.web_demo import run_web_demo
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_runs_wait_for_all_kinds_of_things_and_survive_ctrl_c(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,10 +24,6 @@ from tests.hostile import sample_store
 from tests.hostile.recorded_app import RUN, SHORT_SCRIPT, RecordedApp
 from tests.hostile.sampling import every_nth
 from tests.stores import StoreWithoutTime
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 # A system call, its error, and the errors that the library may raise.
 FAULTS: list[tuple[str, int, tuple[type[StoreError], ...]]] = [

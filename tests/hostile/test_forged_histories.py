@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,12 +11,10 @@ from continuations import Agent, Approve, Compaction, Runner, Suspended, tool
 from continuations.core.rows.frames import HistoryRecord
 from continuations.core.transcript import find_violation
 from continuations.errors import CompactionFailed, FormatError
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.versions import decode_version, encode_version
 from tests.hostile.editable_store import EditableStore
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 LARGE = 2**63 - 1
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import pytest
 
 from continuations import Agent, ContinuationsError, Runner, Suspended, tool
 from continuations.core.operator_request import OperatorRequest
-from continuations.core.rows.decisions import Decision
+from continuations.core.rows.decisions import Decision, DecisionKind
+from continuations.core.rows.wait_rules import WaitKind
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import event_keys, layout
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
@@ -22,12 +24,6 @@ from tests.clocks import ManualClock
 from tests.hostile.editable_store import EditableStore
 from tests.hostile.market import Market
 from tests.hostile.mutations import seal_with_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations.core.rows.decisions import DecisionKind
-    from continuations.core.rows.wait_rules import WaitKind
 
 Change: TypeAlias = "Callable[[dict[str, Any], dict[str, Any]], object]"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from continuations import (
     Approve,
     Runner,
     Suspended,
+    Wait,
     escalate,
     tool,
 )
@@ -30,9 +31,6 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.arrivals import SLOT
 from continuations.wire.records import DECISION
 from tests.hostile.editable_store import EditableStore
-
-if TYPE_CHECKING:
-    from continuations import Wait
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

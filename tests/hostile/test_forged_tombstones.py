@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.repair.doctor import repair
 from continuations.wire.versions import TOMBSTONE, Tombstone
 from tests.hostile.market import Market
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,10 +19,6 @@ from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
 from tests.hostile.sampling import every_nth
 from tests.sampling import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 PARENT_PATH = "../../../../tmp/outside"
 RUN_IDS: list[str] = [

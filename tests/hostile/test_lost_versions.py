@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from functools import cache
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +16,8 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.repair.doctor import check_integrity, repair
 from continuations.ledger.versions import Versions
 from continuations.wire.fields import to_milliseconds
+from continuations_storage import Store
+from tests.hostile.editable_store import EditableStore
 from tests.hostile.recorded_app import (
     LONG_SCRIPT_EFFECTS,
     RUN,
@@ -25,10 +26,6 @@ from tests.hostile.recorded_app import (
     SnapshottingStore,
 )
 from tests.hostile.sampling import every_nth
-
-if TYPE_CHECKING:
-    from continuations_storage import Store
-    from tests.hostile.editable_store import EditableStore
 
 _ULID_NUMBERS = count(1)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,20 +16,13 @@ from continuations.errors import AlreadyDecided, RunBusy, StaleRun
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.doctor import check_integrity
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import FileStore
+from continuations_storage import FileStore, Store
 from tests import sample_app
+from tests.effect_log import Effect
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
-from tests.scripts import call, scripted_model
+from tests.scripts import Script, call, scripted_model
 from tests.stores import keys_and_bodies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from continuations_storage import Store
-    from tests.effect_log import Effect
-    from tests.scripts import Script
 
 OUTER, INNER = "OUTPUTOFTHEOUTERRUN", "OUTPUTOFTHEINNERRUN"
 

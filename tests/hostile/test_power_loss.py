@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from continuations import Finished, Runner
 from continuations.errors import RunNotFound
 from continuations_storage import FileStore
+from tests.effect_log import Effect
 from tests.hostile.recorded_app import RUN, SHORT_SCRIPT, RecordedApp
 from tests.hostile.sampling import every_nth
 from tests.storage.power_loss import (
@@ -19,11 +20,6 @@ from tests.storage.power_loss import (
     stored_bodies,
 )
 from tests.stores import StoreWithoutTime
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.effect_log import Effect
 
 EFFECTS = ["act 1", "pay 2"]
 

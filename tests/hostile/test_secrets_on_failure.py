@@ -9,7 +9,9 @@ import asyncio
 import json
 import logging
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
@@ -34,10 +36,6 @@ from tests.hostile.editable_store import EditableStore
 from tests.model_server import ModelServer
 from tests.public_names import public_values
 from tests.stores import keys_and_bodies
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 API_KEY = "sk-proj-SECRETOFTHECLIENT0123456789"
 HEADER_SECRET = "SECRETINAHEADEROFTHECLIENT"

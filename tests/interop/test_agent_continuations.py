@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,13 +22,8 @@ from continuations.interop.agent_continuations import (
     tool,
 )
 from tests.interop.travel_application import with_other_imports
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, Script
 from tests.python_path import python_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.model_server import Script
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,9 +18,6 @@ from continuations.interop import snaplogic
 from tests import effect_log
 from tests.interop import snaplogic_files as files
 from tests.sampling import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def places(container: Any) -> Iterator[tuple[Any, Any]]:

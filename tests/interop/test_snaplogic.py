@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,14 +21,10 @@ from continuations import (
 )
 from continuations.errors import DecisionRefused, FormatError, InvalidInput, RunExists
 from continuations.interop import snaplogic
+from continuations.interop.snaplogic import PausedRun
 from tests.engine.agent_builders import tool_results
 from tests.interop import snaplogic_files as files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations.interop.snaplogic import PausedRun
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 
 def adopted(paused: PausedRun, *, approval: bool = True) -> tuple[Runner, Suspended]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations.core import messages as chat_messages
 from continuations.core.rows.decisions import Answer, Approve, Decision, Deny
+from continuations.core.rows.state import RunState
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
 from continuations.ledger.arrivals.arrivals import (
@@ -38,9 +38,6 @@ from tests.ledger.runs import (
     make_wait,
     store_suspended_run,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.rows.state import RunState
 
 
 def make_inbox_message(number: int, text: str = "") -> InboxMessage:

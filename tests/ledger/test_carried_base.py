@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations.core import jsontext
+from continuations.core.rows.run import RunStatus
+from continuations.core.rows.state import RunState
 from continuations.errors import Corrupt
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.doctor import check_integrity
-from continuations.ledger.versions import MAX_CARRIED_BYTES, Versions
-from continuations.wire.versions import decode_header, decode_version, encode_version
+from continuations.ledger.versions import MAX_CARRIED_BYTES, LoadedVersion, Versions
+from continuations.wire.versions import (
+    VersionHeader,
+    decode_header,
+    decode_version,
+    encode_version,
+)
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.damage import damage_object, overwrite
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import RUN, make_objects, make_state, with_message
-
-if TYPE_CHECKING:
-    from continuations.core.rows.run import RunStatus
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.versions import LoadedVersion
-    from continuations.wire.versions import VersionHeader
 
 KEYS = {number: layout.version_key(RUN, number) for number in (1, 2, 3)}
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 import pytest
 
-from continuations.core.rows.run import Claim, Failure, RunStatus
+from continuations.core.rows.run import Claim, Failure, RunRow, RunStatus
 from continuations.errors import ClockOff, RunBusy
 from continuations.ledger.claims import (
     ClockReading,
@@ -22,12 +21,6 @@ from continuations.ledger.claims import (
 from continuations.wire.fields import readable_time
 from tests.ledger.fake_clock import MOMENT, FakeClock, seconds_after_start
 from tests.ledger.runs import RUN, make_state, make_wait
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations.core.rows.run import RunRow
-
 
 WHOLE_SECONDS = timedelta(seconds=1)
 

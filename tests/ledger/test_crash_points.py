@@ -6,9 +6,9 @@ that a sweep finds it.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,7 +26,7 @@ from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Versions
 from continuations.wire.arrivals import CancelRequest, InboxMessage
 from continuations_storage import MemoryStore
-from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from continuations_storage.faults import Crash, FaultyStore, Moment, at, crashed
 from tests.ledger.fake_clock import (
     MOMENT,
     FakeClock,
@@ -42,13 +42,8 @@ from tests.ledger.runs import (
     with_message,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from continuations_storage.faults import Moment
-
-    StoreAction = Callable[[Objects], Awaitable[object]]
-    StoreFactory = Callable[[], Awaitable[MemoryStore]]
+StoreAction = Callable[[Objects], Awaitable[object]]
+StoreFactory = Callable[[], Awaitable[MemoryStore]]
 
 MAX_REQUESTS = 12
 MOMENTS: tuple[Moment, Moment] = ("before", "after")

@@ -6,13 +6,17 @@ import asyncio
 import socket
 import sys
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
 from subprocess import PIPE, Popen, run
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
 from continuations.core.rows.decisions import Answer, Approve, Decision, Deny, Verdict
+from continuations.core.rows.waits import Wait
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -53,13 +57,6 @@ from tests.ledger.runs import (
     run_async,
     store_suspended_run,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-    from pathlib import Path
-
-    from continuations.core.rows.waits import Wait
 
 APPROVE = Approve(by="kim", reason="fine")
 DENY = Deny(by="kim", reason="too much")

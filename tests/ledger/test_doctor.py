@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +15,7 @@ from continuations.core.rows.calls import Ready, Started, Unknown, Waiting
 from continuations.core.rows.decisions import Approve, Deny
 from continuations.core.rows.delta import diff
 from continuations.core.rows.run import Claim
+from continuations.core.rows.state import RunState
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -31,15 +32,17 @@ from continuations.ledger import versions as versions_module
 from continuations.ledger.decisions.decisions import decide
 from continuations.ledger.loaded_version import Tree
 from continuations.ledger.repair.doctor import (
+    IntegrityReport,
     check_integrity,
     repair,
     with_lost_versions,
 )
-from continuations.ledger.versions import Versions
+from continuations.ledger.versions import LoadedVersion, Versions
 from continuations.wire.envelope import object_digest
 from continuations.wire.records import WAIT
 from continuations.wire.versions import VersionHeader, encode_version
 from continuations_storage import Denied, MemoryStore
+from continuations_storage.contract import Store
 from continuations_storage.faults import Crash, FaultyStore, crashed
 from continuations_storage.faults import at as at_operation
 from tests.ledger.damage import DAMAGES, all_objects, damage_object, overwrite
@@ -56,14 +59,6 @@ from tests.ledger.runs import (
     with_message,
 )
 from tests.sampling import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.repair.doctor import IntegrityReport
-    from continuations.ledger.versions import LoadedVersion
-    from continuations_storage.contract import Store
 
 pytestmark = pytest.mark.usefixtures("no_carried_bytes")
 

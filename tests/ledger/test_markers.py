@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import pytest
 
 from continuations.core.rows.run import ENDED_STATUSES, RunStatus
+from continuations.core.rows.state import RunState
 from continuations.ledger import layout, markers
 from continuations.ledger.index.misdated_markers import redate_misdated
 from continuations.ledger.layout import Marker
+from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations_storage import MemoryStore
 from continuations_storage.contract import PAGE_SIZE, Page
@@ -24,12 +26,6 @@ from tests.ledger.runs import (
     make_wait,
     make_wait_id,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.objects import Objects
 
 NONCE = make_ulid(7)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -16,15 +18,8 @@ from continuations.ledger.objects import (
 from continuations_storage import MemoryStore
 from continuations_storage import errors as theirs
 from continuations_storage.contract import PAGE_SIZE
-from continuations_storage.faults import FaultyStore, on, refused
+from continuations_storage.faults import FaultyStore, Operation, Verb, on, refused
 from tests.ledger.runs import all_keys, make_objects, run_async
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from datetime import datetime
-    from typing import Any
-
-    from continuations_storage.faults import Operation, Verb
 
 
 class CustomStoreError(theirs.StorageError):

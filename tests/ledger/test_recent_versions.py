@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from continuations.core.rows.run import RunRow
 from continuations.errors import Corrupt
 from continuations.ledger import layout, versions
-from continuations.ledger.loaded_version import Tree
+from continuations.ledger.loaded_version import LoadedVersion, Tree
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.wire.versions import decode_version
+from continuations.wire.versions import VersionObject, decode_version
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.damage import damage_object, overwrite
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import RUN, make_state, with_message
-
-if TYPE_CHECKING:
-    from continuations.core.rows.run import RunRow
-    from continuations.ledger.loaded_version import LoadedVersion
-    from continuations.wire.versions import VersionObject
 
 LENGTH = 12
 

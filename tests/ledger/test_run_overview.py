@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import pytest
 
@@ -26,9 +26,6 @@ from tests.ledger.runs import (
     store_suspended_run,
 )
 from tests.ledger.test_arrivals import make_cancel_request
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 class TimedListingStore(MemoryStore):

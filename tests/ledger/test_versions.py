@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from math import log2
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 
+from continuations.core.changes.events import Event
 from continuations.core.rows.delta import diff
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.errors import (
     ContinuationsError,
     Corrupt,
@@ -25,7 +26,7 @@ from continuations.ledger import layout
 from continuations.ledger import versions as versions_module
 from continuations.ledger.loaded_version import Tree
 from continuations.ledger.objects import Objects
-from continuations.ledger.versions import Versions
+from continuations.ledger.versions import LoadedVersion, Versions
 from continuations.wire.envelope import decode_object, object_digest
 from continuations.wire.versions import VersionHeader, encode_version
 from continuations_storage import MemoryStore
@@ -44,14 +45,6 @@ from tests.ledger.runs import (
     with_message,
 )
 from tests.sampling import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from continuations.core.changes.events import Event
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.versions import LoadedVersion
-
 
 pytestmark = pytest.mark.usefixtures("no_carried_bytes")
 MARKERS = (layout.Marker(0, "g", "1", "00000001", RUN).key,)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations.core.rows.decisions import Approve, Deny
+from continuations.core.rows.waits import WaitSummary
 from continuations.errors import Corrupt, FormatError, WaitNotFound
 from continuations.ledger import layout
 from continuations.ledger.decisions.decisions import decide
@@ -30,9 +30,6 @@ from tests.ledger.runs import (
     run_async,
     store_suspended_run,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.rows.waits import WaitSummary
 
 
 async def listed_waits(objects: Objects) -> list[WaitSummary]:

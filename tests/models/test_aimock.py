@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -16,9 +17,6 @@ from continuations.models.openai_chat import OpenAIChat
 from continuations.models.openai_responses import OpenAIResponses
 from continuations.models.responses_items import ITEMS_FIELD
 from tests import aimock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Adapter: TypeAlias = type[OpenAIResponses] | type[OpenAIChat]
 

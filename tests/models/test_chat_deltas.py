@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +19,6 @@ from continuations.models.openai_chat import OpenAIChat
 from tests import aimock
 from tests.model_server import ModelServer
 from tests.models.model_calls import KEY, adapter_reply, call_model, chat_model
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-    from pathlib import Path
 
 STALL: bytes | None = None  # sends nothing more, and keeps the connection
 TEXT = "Grüße, 世界 😀"

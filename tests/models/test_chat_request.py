@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
@@ -23,9 +24,6 @@ from continuations.models.interface import ModelRequest, OutputSchema, ToolSpec
 from continuations.models.openai_chat import OpenAIChat
 from tests.model_server import ModelServer
 from tests.models.model_calls import KEY, adapter_error, call_model, chat_model
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class RecordingServer:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from continuations.core.usage import Usage
 from tests import effect_log
 from tests.model_server import ModelServer
 from tests.models.model_calls import adapter_error, adapter_reply, chat_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def stream_of(*events: Any, end: str = "data: [DONE]\n\n") -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,13 +17,8 @@ from continuations.errors import InvalidInput, ModelError
 from continuations.models.dialect import ChatDialect, dialect_of_host
 from continuations.models.interface import ModelRequest, OutputSchema, ToolSpec
 from continuations.models.openai_chat import OpenAIChat
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, Rule
 from tests.models.model_calls import call_model, chat_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.model_server import Rule
 
 CALL: dict[str, Any] = {
     "role": "assistant",

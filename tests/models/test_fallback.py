@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from continuations.errors import InvalidInput, ModelError
 from continuations.models.interface import (
     LostReply,
     Message,
+    Model,
     ModelDelta,
     ModelReply,
     ModelRequest,
@@ -24,9 +25,6 @@ from continuations.models.scripted import LaterReply, ScriptedModel
 from continuations.prices import Price, Prices, Usage
 from tests.model_server import ModelServer
 from tests.models.model_calls import KEY
-
-if TYPE_CHECKING:
-    from continuations.models.interface import Model
 
 REQUEST = ModelRequest(messages=[user_message("hello")], run_id="r1")
 LIMITED = ModelError("limited", status=429, retryable=True, retry_after=7)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from continuations.core.messages import Message
 from continuations.core.usage import Usage
-from continuations.models.interface import ModelReply, ModelRequest
+from continuations.models.interface import Model, ModelReply, ModelRequest
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel
-
-if TYPE_CHECKING:
-    from continuations.models.interface import Model
 
 
 def test_reply_defaults_to_one_request_and_stop() -> None:

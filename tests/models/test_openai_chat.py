@@ -9,9 +9,10 @@ import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from openai import AsyncOpenAI
@@ -29,9 +30,6 @@ from tests.models.model_calls import (
     chat_model,
     without_port,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Errors -----------------------------------------------------------------------
 

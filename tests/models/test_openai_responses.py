@@ -6,8 +6,10 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +32,7 @@ from continuations.models.openai_chat import OpenAIChat
 from continuations.models.openai_responses import OpenAIResponses
 from continuations.models.responses_items import ITEMS_FIELD
 from tests.clocks import ManualClock
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, Script
 from tests.models.response_calls import (
     HELLO,
     error_of,
@@ -47,12 +49,6 @@ from tests.responses_server import (
     response,
     text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tests.model_server import Script
 
 # The request ------------------------------------------------------------------
 

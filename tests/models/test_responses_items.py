@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,9 +28,6 @@ from tests.responses_server import (
     response,
     text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 # One item of each kind that the provider makes on its own, as the API documents them.
 HOSTED_ITEMS: list[dict[str, Any]] = [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,6 @@ from tests.responses_server import (
     response,
     text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _QUEUED = response(status="queued", usage=None)
 _READY = response(reasoning(), text("Done."))

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from continuations import Agent, Finished, Replied, Runner
 from continuations.models.fallback import Fallback
 from continuations.models.openai_responses import OpenAIResponses
 from tests.responses_server import ResponsesServer, call, reasoning, response, text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    import pytest
 
 _PROGRAM = """
 import os, sys

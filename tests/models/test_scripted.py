@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,10 +17,7 @@ from continuations.core.messages import (
 from continuations.core.usage import Usage
 from continuations.errors import ModelError
 from continuations.models.interface import ModelReply, ModelRequest
-from continuations.models.scripted import ScriptedModel, ToolCall
-
-if TYPE_CHECKING:
-    from continuations.models.scripted import ScriptedReply
+from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 
 
 def call_model(model: ScriptedModel, *messages: Message, agent: str = "") -> ModelReply:

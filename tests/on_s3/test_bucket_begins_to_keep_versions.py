@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from continuations import Approve, ContinuationsError, Runner, Suspended
+from continuations.engine.runner.async_runner import AsyncRunner
 from continuations.errors import RunBusy, StoreUnsafe
 from continuations_storage.retry_policy import RetryPolicy
 from tests import effect_log, sample_app
+from tests.effect_log import Effect
 from tests.engine import agent_builders
+from tests.scripts import Script
 from tests.storage import ministack
 from tests.storage.outages import DRIVERS, Driver, open_s3
 from tests.storage.s3_proxy import S3Proxy
 from tests.storage.versioned_s3 import VersionedS3
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations.engine.runner.async_runner import AsyncRunner
-    from tests.effect_log import Effect
-    from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
 RESUMERS = 6

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tests.engine.test_publish_in_processes import check_no_event_is_lost
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 
 def test_no_event_is_lost_in_a_bucket(environment: RunEnvironment) -> None:

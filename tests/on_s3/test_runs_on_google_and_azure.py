@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -11,16 +11,12 @@ from continuations import Approve, Deny, Finished, Runner, Suspended
 from continuations.cli import main
 from continuations.errors import AlreadyDecided
 from tests import effect_log, sample_app
+from tests.effect_log import Effect
 from tests.engine import agent_builders
+from tests.scripts import Script
 from tests.storage import azurite
 from tests.storage.fake_gcs import FakeGcs
 from tests.storage.s3_proxy import S3Proxy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.effect_log import Effect
-    from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[["pay", {"what": "x"}]], "end"]}
 BUCKETS = ["google", "azure"] if azurite.is_installed() else ["google"]

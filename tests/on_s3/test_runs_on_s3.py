@@ -6,28 +6,33 @@ import asyncio
 import json
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 
-from continuations import Answer, Approve, Finished, Runner, Suspended, open_store
+from continuations import (
+    Answer,
+    Approve,
+    Finished,
+    Outcome,
+    Runner,
+    Suspended,
+    open_store,
+)
 from continuations.core import ulid
 from continuations.errors import AlreadyDecided
+from continuations_storage import Store
+from continuations_storage.faults import Moment
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests import effect_log, sample_app
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine import agent_builders
+from tests.run_environment import RunEnvironment
+from tests.scripts import Script
 from tests.storage.s3_proxy import FakeS3, RealServer, S3Proxy, random_faults
 from tests.stores import StoreWithoutTime
-
-if TYPE_CHECKING:
-    from continuations import Outcome
-    from continuations_storage import Store
-    from continuations_storage.faults import Moment
-    from tests.run_environment import RunEnvironment
-    from tests.scripts import Script
 
 SCRIPT: Script = {
     "go": [[["left", {"input": "A"}]], "end"],

@@ -6,10 +6,11 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from continuations import Wait
 from continuations.cli.formatting import title_lines, wait_lines
 from continuations.cli.shown_wait import page_lines
 from continuations.core.jsontext import dump
@@ -27,9 +28,6 @@ from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import make_wait
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.pages.wait_html import wait_html
-
-if TYPE_CHECKING:
-    from continuations import Wait
 
 SCHEMA = {
     "properties": {

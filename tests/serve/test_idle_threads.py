@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from continuations.serve.operation_calls import sweep_response
 from tests import effect_log
 from tests.engine.thread_agents import support
 from tests.serve.http.api_fixture import SECRET, verify_bearer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 THREADS = 1_000
 AGENT = f"{__name__}:runner"

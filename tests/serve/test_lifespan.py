@@ -8,7 +8,8 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,7 @@ from continuations.serve.lifespan import worker_lifespan, worker_loop
 from tests import effect_log, sample_app
 from tests.python_path import python_path
 from tests.run_environment import ROOT, RunEnvironment, wait_until
-from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.scripts import Script
+from tests.scripts import Script, call, scripted_model
 
 SCRIPT: Script = {
     "go": [[call("act", what="1", then="sleep:1")], [call("act", what="2")], "end"]

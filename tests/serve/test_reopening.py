@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from continuations import Agent, Approve, AsyncRunner, Runner, Suspended
+from continuations import Agent, Approve, AsyncRunner, Identity, Runner, Suspended
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws.lambda_events import (
     QueueEvent,
@@ -18,14 +18,11 @@ from continuations.serve.aws.lambda_events import (
 )
 from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
+from continuations.serve.http.request_response import Response
 from continuations_storage import MemoryStore
 from tests.engine.payment_agent import make_pay_tool
 from tests.serve.aws.test_lambda_events import sqs_event
 from tests.serve.console.console_client import ConsoleClient
-
-if TYPE_CHECKING:
-    from continuations import Identity
-    from continuations.serve.http.request_response import Response
 
 RUN = "r1"
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from continuations import AsyncRunner, Identity, Wait
 from continuations.serve.aws_lambda import handler
 from continuations.serve.console.console import PAGES
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
+from continuations.serve.http.request_response import Response
 from continuations.serve.operations import OPERATIONS
 from continuations_storage import MemoryStore
 from tests.sampling import pairs
@@ -22,10 +24,6 @@ from tests.secret_scene import KEY, PHOTO, PIN, RUN, make_agents, open_scene
 from tests.serve.aws.test_handler_options import Context
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.http.single_rights import EXAMPLES, Example
-
-if TYPE_CHECKING:
-    from continuations import AsyncRunner, Identity, Wait
-    from continuations.serve.http.request_response import Response
 
 LINKS = Links("s" * 32, base_url="https://api.example")
 REQUESTS = {

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx
 import pytest
@@ -17,10 +18,6 @@ from continuations.events import LiveTranscript, ReplyGiven, TextDelta
 from tests.python_path import python_path
 from tests.run_environment import ROOT
 from tests.serve.http.sse_client import Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 THREAD = "/threads/writer/k"
 USER = {"x-user": "ann"}

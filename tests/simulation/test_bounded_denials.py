@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,9 +12,6 @@ from tests.simulation.evidence import Evidence
 from tests.simulation.mutants.conditions import models_repeat_denied_calls
 from tests.simulation.mutants.mutant import applied_patches
 from tests.simulation.schedule import Report, run, shrunk_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CHUNKS, SEEDS = 5, 100 if RUNS_ALL_CASES else 50
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.docs.replay import ROOT, matches
 from tests.simulation.families import SEEDS_PER_FAMILY
@@ -12,9 +13,6 @@ from tests.simulation.laws import LAWS
 from tests.simulation.mutants.registry import MUTANTS
 from tests.simulation.mutants.seeds import SEEDS
 from tests.simulation.simulate import main
-
-if TYPE_CHECKING:
-    import pytest
 
 PAGE = ROOT / "tests" / "README.md"
 GUARANTEES = ROOT / "docs" / "guarantees.md"

@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import operator
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
 
 import pytest
 
 from continuations.core.rows import event_matching, signal_matching
+from continuations.core.rows.run import RunRow
 from continuations.engine.journal import publishing
 from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.past import rewinding
@@ -32,6 +35,8 @@ from tests.simulation.mutants.find_seeds import (
 from tests.simulation.mutants.mutant import (
     InvalidMutantError,
     Mutant,
+    Patches,
+    Place,
     gives_back,
     mutant,
     patch,
@@ -42,13 +47,6 @@ from tests.simulation.mutants.mutant import (
 from tests.simulation.mutants.registry import MUTANTS, PROMISED_RULES
 from tests.simulation.mutants.seeds import SEEDS
 from tests.simulation.protocol.laws_of_effects import started_once
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from continuations.core.rows.run import RunRow
-    from tests.simulation.mutants.mutant import Patches, Place
 
 SEARCH_LIMIT = int(os.environ.get("MUTANT_SEEDS", "0"))
 REFRESH = (

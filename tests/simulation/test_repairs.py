@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,13 +22,8 @@ from tests.simulation.schedule import (
     draw_actors,
     sweep_until_idle,
 )
-from tests.simulation.sim_environment import SimEnvironment
+from tests.simulation.sim_environment import Effect, SimEnvironment
 from tests.simulation.virtual_loop import NO_PROCESS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.simulation.sim_environment import Effect
 
 SEEDS = int(os.environ.get("REPAIR_SEEDS", "60"))
 CHUNKS = 10

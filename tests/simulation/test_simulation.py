@@ -9,10 +9,10 @@ The real engine, ledger and wire run against a simulated store, clock and networ
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +21,6 @@ from tests.simulation.families import FAMILIES
 from tests.simulation.laws import LAWS
 from tests.simulation.schedule import run, run_uninterrupted, shrunk_text
 from tests.simulation.simulate import main
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SEEDS = int(os.environ.get("SIMULATE_SEEDS", "5000" if RUNS_ALL_CASES else "100"))
 # The schedules of each family but the general one.

@@ -8,7 +8,7 @@ these schedules have fixed times.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import random
 
 import pytest
 
@@ -18,9 +18,6 @@ from tests.simulation.fault_schedule import FaultSchedule, OperationPlan
 from tests.simulation.laws import broken_laws
 from tests.simulation.schedule import sweep_until_idle
 from tests.simulation.sim_environment import SimEnvironment
-
-if TYPE_CHECKING:
-    import random
 
 CLOCK_OFFSET_SECONDS = -20.0
 SLOW_REPLY_SECONDS = 12.6

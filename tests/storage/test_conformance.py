@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations_storage import AlreadyExists, FileStore, MemoryStore
+from continuations_storage import AlreadyExists, FileStore, MemoryStore, Store
 from continuations_storage.conformance import SharedStoreContract, StoreContract
 from continuations_storage.faults import FaultyStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from continuations_storage import Store
 
 
 class TestMemoryStore(StoreContract):

@@ -7,23 +7,18 @@ the advice that fits its cause. None of them is tried again.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import boto3
 import pytest
 
-from continuations_storage import Denied, StorageError, Unavailable
+from continuations_storage import Denied, StorageError, Store, Unavailable
 from continuations_storage.endpoints import describe_place
 from continuations_storage.s3 import S3Store
 from tests.storage.outages import DRIVERS, Driver, VirtualTime, open_s3
 from tests.storage.s3_proxy import FakeS3, Fault, S3Proxy, error_response
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
-    from typing import Any
-
-    from continuations_storage import Store
 
 pytestmark = pytest.mark.usefixtures("s3_environment")
 

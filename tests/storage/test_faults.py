@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,6 +23,7 @@ from continuations_storage import (
 from continuations_storage.faults import (
     Crash,
     FaultyStore,
+    Moment,
     Operation,
     StaleListing,
     at,
@@ -34,9 +34,6 @@ from continuations_storage.faults import (
     on,
     refused,
 )
-
-if TYPE_CHECKING:
-    from continuations_storage.faults import Moment
 
 KILLED_AT_TWO = """
 import asyncio, sys

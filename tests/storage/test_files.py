@@ -9,7 +9,8 @@ import shutil
 import tempfile
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -26,9 +27,6 @@ from continuations_storage import (
 )
 from continuations_storage.contract import missing_folder
 from continuations_storage.forwarding import ForwardingStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("new_files")
 TEMPORARY_FOLDER = ".tmp+"

@@ -9,7 +9,9 @@ import os
 import stat
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,10 +28,6 @@ from continuations_storage import (
     filesystem,
 )
 from continuations_storage.new_file import NamedFile, UnnamedFile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("new_files")
 TEMPORARY_FOLDER = ".tmp+"

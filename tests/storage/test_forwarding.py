@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from benchmarks.counting_store import CountingStore
-from continuations_storage import AlreadyExists, FileStore, MemoryStore
+from continuations_storage import AlreadyExists, FileStore, MemoryStore, Store
 from continuations_storage.contract import (
     created_at,
     listing_size,
@@ -18,12 +19,6 @@ from continuations_storage.contract import (
 )
 from continuations_storage.faults import FaultyStore
 from continuations_storage.forwarding import ForwardingStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from continuations_storage import Store
 
 WRAPPERS = [ForwardingStore, FaultyStore, CountingStore]
 TIME = datetime(2026, 11, 21, tzinfo=UTC)

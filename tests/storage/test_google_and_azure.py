@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from continuations_storage import (
     Inconclusive,
     NotFound,
     StorageError,
+    Store,
     Throttled,
     Unavailable,
     Unsupported,
@@ -35,11 +37,6 @@ from tests.storage.s3_proxy import (
     lost_request,
     truncated_body,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from continuations_storage import Store
 
 BODY = b"0123456789"
 MANY = 20

@@ -6,8 +6,9 @@ import asyncio
 import os
 import traceback
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from continuations_storage import (
     Inconclusive,
     NotFound,
     StorageError,
+    Store,
     Throttled,
     Unavailable,
     Unsafe,
@@ -44,12 +46,6 @@ from tests.storage.s3_proxy import (
     random_faults,
     truncated_body,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
-    from continuations_storage import Store
 
 pytestmark = pytest.mark.usefixtures("s3_environment")
 

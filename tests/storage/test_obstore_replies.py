@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import obstore.store
 import pytest
@@ -19,17 +20,13 @@ from tests.storage.s3_proxy import (
     FakeS3,
     Fault,
     Reply,
+    Request,
     S3Proxy,
     error_response,
     fault_sequence,
     fixed_body,
     no_fault,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.storage.s3_proxy import Request
 
 pytestmark = pytest.mark.usefixtures("s3_environment")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from tests.storage.power_loss import (
     known_bodies,
     stored_bodies,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SAMPLES = 3
 STORES = 3

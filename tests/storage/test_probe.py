@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import pytest
 
@@ -17,9 +17,6 @@ from continuations_storage import (
 )
 from continuations_storage.faults import FaultyStore, StaleListing, on, refused
 from continuations_storage.probe import PROBE_PASSED_KEY, prove_put_if_absent
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 class OverwritingStore(MemoryStore):

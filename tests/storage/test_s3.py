@@ -8,9 +8,10 @@ import pickle
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from ssl import SSLCertVerificationError
-from typing import TYPE_CHECKING
+from typing import Any
 
 import boto3
 import pytest
@@ -28,6 +29,7 @@ from continuations_storage import (
 )
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
+from continuations_storage.s3client import Checksums
 from tests.run_environment import run_python
 from tests.storage.s3_proxy import (
     FakeS3,
@@ -39,12 +41,6 @@ from tests.storage.s3_proxy import (
     fault_sequence,
     truncated_body,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from continuations_storage.s3client import Checksums
 
 pytestmark = pytest.mark.usefixtures("s3_environment")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations_storage import AlreadyExists, Unsafe, all_keys
+from continuations_storage import AlreadyExists, Store, Unsafe, all_keys
 from continuations_storage.conformance import SharedStoreContract, StoreContract
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
@@ -25,11 +25,6 @@ from tests.storage.s3_proxy import (
     no_fault,
     random_faults,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from continuations_storage import Store
 
 pytestmark = pytest.mark.usefixtures("s3_environment")
 

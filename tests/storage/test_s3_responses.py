@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from continuations_storage import (
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
 from continuations_storage.s3client import ClientSettings, create_client
+from continuations_storage.s3requests import S3Client
 from tests.storage.s3_proxy import (
     FakeS3,
     Fault,
@@ -35,12 +37,6 @@ from tests.storage.s3_proxy import (
     no_fault,
     truncated_body,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
-    from typing import Any
-
-    from continuations_storage.s3requests import S3Client
 
 pytestmark = pytest.mark.usefixtures("s3_environment")
 

@@ -7,15 +7,13 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
 
 from continuations_storage.thread_pool import DaemonThreadPool
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 async def test_run_returns_the_result_or_raises_the_error() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -25,9 +25,6 @@ from tests.storage.s3_proxy import (
     no_fault,
 )
 from tests.storage.versioned_s3 import VersionedS3
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = [
     pytest.mark.usefixtures("s3_environment"),

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from continuations import Agent
-from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.models.scripted import Script, ScriptedModel, ToolCall
 from continuations.testing import AgentHarness, Effects, Transcript
 from tests.testing.sample_agents import make_boss
-
-if TYPE_CHECKING:
-    from continuations.models.scripted import Script
 
 
 def test_effects_are_counted_by_name_and_details() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,6 @@ from tests.testing.sample_agents import (
     make_clerk,
     make_sleeper,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def test_approved_call_runs_once_in_a_nested_agent() -> None:

@@ -6,15 +6,12 @@ import os
 import subprocess
 import sys
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import continuations
 import continuations_storage
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AGENT = """
 from continuations import Agent, tool

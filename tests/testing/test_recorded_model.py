@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
@@ -12,15 +13,10 @@ from pydantic import BaseModel
 from continuations import Agent, Finished, Runner, run
 from continuations.errors import InvalidInput, ModelError
 from continuations.events import TextDelta
-from continuations.models.interface import Message, ModelReply, ModelRequest
+from continuations.models.interface import Message, Model, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import AgentHarness, Effects, RecordedModel
 from tests.testing.sample_agents import make_boss, make_clerk
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations.models.interface import Model
 
 
 def ask(model: Model, text: str, **options: Any) -> ModelReply:

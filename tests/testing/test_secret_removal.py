@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import string
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -19,9 +20,6 @@ from continuations.testing import RecordedModel
 from continuations.testing.recording_file import REMOVED, SecretRemover
 from tests.model_server import ModelServer
 from tests.sampling import examples
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECRET = 'p4ss"w\\ord-ünï/+1'
 

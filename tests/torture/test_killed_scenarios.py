@@ -10,26 +10,27 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from continuations_storage import FileStore
-from continuations_storage.faults import FaultyStore, at, killed, no_faults
+from continuations_storage import FileStore, Store
+from continuations_storage.faults import (
+    FaultPlan,
+    FaultyStore,
+    Moment,
+    at,
+    killed,
+    no_faults,
+)
 from tests import effect_log
+from tests.clocks import ManualClock
+from tests.engine.crash_scenario import Scenario
 from tests.engine.test_crash_scenarios import SCENARIOS
 from tests.run_environment import RunEnvironment
 from tests.sampling import RUNS_ALL_CASES
 from tests.torture.child_processes import KILLED, run_in_child
 from tests.torture.workspace import SharedTimeStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations_storage import Store
-    from continuations_storage.faults import FaultPlan, Moment
-    from tests.clocks import ManualClock
-    from tests.engine.crash_scenario import Scenario
 
 
 def execute(row: type[Scenario], folder: Path, recovery: str, plan: FaultPlan) -> int:

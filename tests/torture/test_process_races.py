@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -26,13 +26,9 @@ from tests.clocks import OffsetClock
 from tests.engine import agent_builders
 from tests.run_environment import RunEnvironment, wait_until
 from tests.sampling import RUNS_ALL_CASES, sample
+from tests.scripts import Script
 from tests.torture.races import RACES
 from tests.torture.run_all import run_modules, summary_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.scripts import Script
 
 COVERED_IN_ENGINE_TESTS = {"4 resumers", "50 deciders"}
 RACE_NAMES = [

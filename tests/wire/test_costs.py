@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from continuations.errors import FormatError
 from continuations.prices import Usage
 from continuations.wire.rows import delta_fields, read_delta
 from tests.core.rows import new_state
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PRICED = Usage(requests=1, input_tokens=4, cost_units=5, priced=5, currency="USD")
 

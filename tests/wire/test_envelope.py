@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import tracemalloc
+from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -37,9 +38,6 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NAME = "runs/jane-1/v/1"
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)

@@ -5,7 +5,8 @@ There is one format so far. The tests add a synthetic format 2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -43,9 +44,6 @@ from continuations.wire.rows import (
 from continuations.wire.versions import VERSION_HEADER, decode_header, decode_version
 from tests.core.rows import RUN as RUN_ID
 from tests.core.rows import make_decision, nested_agents
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 NAME = "runs/r1/v/9999999998"
 DIGEST_BYTES = 16

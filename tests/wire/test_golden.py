@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -17,10 +19,6 @@ from continuations.wire.envelope import (
 from continuations.wire.formats import OBJECTS
 from tests.wire.golden.records import OF_NO_RUN, OF_RUN, decode, encode, golden_objects
 from tests.wire.golden.write_golden import FOLDER, describe, write_missing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 GOLDEN = sorted(path.stem for path in FOLDER.glob("*.bin"))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from continuations.core.messages import (
 )
 from continuations.core.operator_request import OPERATOR_ACTIONS, OperatorRequest
 from continuations.core.rows.decisions import DECISION_KINDS, Decision
+from continuations.core.rows.waits import Wait
 from continuations.errors import Corrupt, FormatError
 from continuations.wire.arrivals import (
     CANCEL_REQUEST,
@@ -49,11 +51,6 @@ from tests.wire.strategies import (
     TIME,
     WAITS,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations.core.rows.waits import Wait
 
 NAME = "some/key"
 SETTINGS = settings(max_examples=examples(60), deadline=None, derandomize=True)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import pytest
 from hypothesis import given, settings
 
+from continuations.core.rows.delta import Delta
 from continuations.errors import FormatError
 from continuations.wire.envelope import decode_object, encode_object
 from continuations.wire.rows import delta_fields, read_delta
 from tests.core.rows import STATES
 from tests.sampling import examples
 from tests.wire.strategies import DELTA, FULL_DELTA, MINIMAL_DELTA, NOT_OBJECTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.delta import Delta
 
 FieldPath: TypeAlias = tuple[str, ...]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from continuations import (
     Deny,
     Flow,
     Replied,
+    Runner,
     Suspended,
     ToolContext,
     ask,
@@ -38,11 +40,6 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from continuations import Runner
 
 
 class Machines:

@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,27 +19,22 @@ from continuations import (
     Approve,
     Finished,
     Flow,
+    Runner,
     Suspended,
+    Wait,
     ask,
     sleep,
     workflow,
 )
 from continuations.errors import AlreadyDecided, RunBusy, RunNotFound
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash, remaining_keys
 from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay
 from tests.python_path import python_path
-from tests.run_environment import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Runner, Wait
-    from continuations.models.interface import ModelRequest
-    from continuations_storage import Store
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import ROOT, RunEnvironment
 
 
 def make_nested() -> Any:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
-from continuations import Answer, Approve, Flow, Suspended, ask, sleep, workflow
+from continuations import Answer, Approve, Flow, Runner, Suspended, ask, sleep, workflow
 from continuations.core import jsontext
 from continuations.core.messages import Message
 from continuations.core.rows.delta import diff
@@ -30,11 +31,6 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import RUN, add, make_runner, pay, the_wait
 from tests.hostile.editable_store import EditableStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations import Runner
 
 Change: TypeAlias = "Callable[[list[Message], FrameRow], FrameRow | None]"
 

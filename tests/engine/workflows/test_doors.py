@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,10 +20,6 @@ from continuations.testing import AgentHarness
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.workflows.flow_tools import add, pay
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @workflow(tools=[add, pay])

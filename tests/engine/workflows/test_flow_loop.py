@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from continuations.authoring.workflow.flow_loop import FlowLoop
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
 
 
 def run_to_end(code: Callable[[], Coroutine[Any, Any, Any]]) -> tuple[Any, list[int]]:

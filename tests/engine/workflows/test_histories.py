@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -35,9 +35,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 
 @workflow(tools=[add])

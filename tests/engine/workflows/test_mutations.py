@@ -11,11 +11,12 @@ import asyncio
 import json
 import os
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,10 @@ from continuations import (
     Deny,
     Failed,
     Flow,
+    Runner,
     Suspended,
     ToolContext,
+    Wait,
     ask,
     sleep,
     tool,
@@ -37,16 +40,11 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.workflows.flow_tools import RUN, make_runner
 from tests.hostile.editable_store import EditableStore
+from tests.run_environment import RunEnvironment
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from continuations import Runner, Wait
-    from tests.run_environment import RunEnvironment
-
-    Block = list["Step"]
-    # A decision of the wait with these facts, or a resume at a time of the clock.
-    Event = tuple[str, ...] | float
+Block = list["Step"]
+# A decision of the wait with these facts, or a resume at a time of the clock.
+Event = tuple[str, ...] | float
 
 ROUNDS = 2
 # The mutations of each of the five programs.

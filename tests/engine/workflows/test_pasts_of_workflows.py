@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,14 +17,18 @@ from continuations import (
     Approve,
     Finished,
     Flow,
+    Runner,
     Suspended,
     ToolContext,
+    Wait,
     ask,
     sleep,
     tool,
     workflow,
 )
+from continuations.core.messages import Message
 from continuations.errors import WorkflowChanged
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests import effect_log
@@ -38,14 +43,7 @@ from tests.engine.workflows.flow_tools import (
     the_wait,
 )
 from tests.hostile.editable_store import EditableStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
-
-    from continuations import Runner, Wait
-    from continuations.core.messages import Message
-    from continuations.models.interface import ModelRequest
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 WAITING, PASSED = (1_000, 100) if os.environ.get("TORTURE") else (300, 30)
 LATER = 120

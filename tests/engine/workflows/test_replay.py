@@ -6,10 +6,11 @@ import asyncio
 import gc
 import os
 import tracemalloc
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -39,12 +40,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.run_environment import RunEnvironment
-
+from tests.run_environment import RunEnvironment
 
 OPEN_FILES = Path("/proc/self/fd")
 MANY = 1_000 if os.environ.get("TORTURE") else 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from continuations import (
     Failed,
     Finished,
     Flow,
+    Runner,
     Suspended,
     ToolContext,
     ask,
@@ -41,10 +42,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
-
-if TYPE_CHECKING:
-    from continuations import Runner
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 
 @workflow(tools=[add, pay])

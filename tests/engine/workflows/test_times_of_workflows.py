@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,6 +13,7 @@ from continuations import (
     Approve,
     Fail,
     Flow,
+    Runner,
     Suspended,
     ask,
     external,
@@ -31,9 +32,6 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
-
-if TYPE_CHECKING:
-    from continuations import Runner
 
 
 def limited(seconds: int) -> Any:

@@ -14,10 +14,12 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -27,14 +29,9 @@ from continuations_storage.s3 import S3Store
 from examples import local_cloud
 from tests import effect_log
 from tests.python_path import python_path
+from tests.scripts import Script
 from tests.serve.aws import expand_sam
 from tests.serve.aws.lambda_cloud import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.scripts import Script
 
 SCRIPT: Script = {
     "go": [[["left", {"input": "A"}]], "all done"],

@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,13 +18,7 @@ from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel
 from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher, WakeFailed
 from continuations.serve.aws.lambda_runner import RunnerOptions, TimeLeft
-from continuations.serve.aws_lambda import handler
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from continuations.serve.aws_lambda import Handler
+from continuations.serve.aws_lambda import Handler, handler
 
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/wakes"
 

@@ -6,7 +6,8 @@ import asyncio
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -16,14 +17,9 @@ from continuations.attachments import File
 from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws.lambda_console import LambdaConsole
-from continuations.serve.aws_lambda import handler
+from continuations.serve.aws_lambda import Handler, handler
 from continuations_storage import MemoryStore
 from tests.serve.aws.test_handler_options import Context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.serve.aws_lambda import Handler
 
 HOST = "abc.lambda-url.eu-central-1.on.aws"
 

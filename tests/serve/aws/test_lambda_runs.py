@@ -7,26 +7,23 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from examples import local_cloud
 from examples.local_cloud import FunctionError, FunctionTimedOut, queue_event, url_event
 from tests.present.schema_check import assert_matches_schema
+from tests.scripts import Script
 from tests.serve.aws.lambda_cloud import (
     REPORTING_HANDLER,
     LambdaTestCloud,
     make_bucket,
     serve_invocation_api,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.scripts import Script
 
 NESTED: Script = {
     "go": [[["left", {"input": "A"}]], "all done"],

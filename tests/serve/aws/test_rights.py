@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,25 +14,20 @@ from continuations import Approve, Deny, Finished, Runner, Suspended
 from continuations.attachments import Image
 from continuations.errors import StoreDenied
 from continuations_storage import Denied as StorageDenied
+from continuations_storage import Store
 from continuations_storage.obstore import ObjectStore
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests import effect_log, sample_app
+from tests.effect_log import Effect
 from tests.engine import agent_builders
+from tests.scripts import Script
 from tests.serve.aws.s3_policy import EnforcedPolicy, resolved
 from tests.serve.aws.test_template import properties
 from tests.storage import ministack
 from tests.storage.outages import DRIVERS, Driver
 from tests.storage.s3_proxy import FakeS3, S3Proxy
 from tests.storage.versioned_s3 import VersionedS3
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from continuations_storage import Store
-    from tests.effect_log import Effect
-    from tests.scripts import Script
 
 BUCKET = "bucket"
 PAYING: Script = {"go": [[["pay", {"what": "x"}]], "end"]}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.examples.example_process import example_output
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_s3_example_prints_every_step(tmp_path: Path) -> None:

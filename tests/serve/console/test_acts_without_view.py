@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import AsyncRunner
+from continuations import AsyncRunner, Identity
 from continuations.ledger.objects import Objects
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_rewind_page import form_of, get, post
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
-
-if TYPE_CHECKING:
-    from continuations import Identity
 
 
 def posted(run: InvoiceRun) -> int:

@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 import re
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx
 import pytest
 
 from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.attachments import File, Image
 from continuations.core.attachment_parts import ATTACHMENT_TYPE
+from continuations.core.rows.attachments import Content
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console.messages_page import size_text
 from continuations_storage import MemoryStore
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_run_pages import show, text_of
-
-if TYPE_CHECKING:
-    import httpx
-
-    from continuations.core.rows.attachments import Content
 
 PHOTO = Image(b"\x89PNG \xff\x00", "image/png", "photo.png")
 DRAWING = Image(b"<svg onload='alert(1)'/>", "image/svg+xml", "drawing.svg")

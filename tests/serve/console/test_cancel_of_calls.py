@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING
 
-from continuations import AsyncRunner
+from continuations import AsyncRunner, Identity
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_rewind_page import form_of, get, post, text_of
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
-
-if TYPE_CHECKING:
-    from continuations import Identity
 
 
 def scene() -> tuple[InvoiceRun, ConsoleClient, str]:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-from continuations import AsyncRunner
+from continuations import AsyncRunner, Runner
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_rewind_page import RUN, get, scene, text_of
-
-if TYPE_CHECKING:
-    from continuations import Runner
 
 
 def damage(runner: Runner, number: int) -> ConsoleClient:

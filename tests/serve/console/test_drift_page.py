@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from continuations import Agent, Approve, AsyncRunner, Runner, tool
+from continuations import Agent, Approve, AsyncRunner, Identity, Runner, tool
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import FaultyStore
 from tests.serve.console.console_client import ConsoleClient, verify_header
 from tests.serve.http.api_fixture import json_body
-
-if TYPE_CHECKING:
-    from continuations import Identity
-    from continuations_storage import Store
 
 
 @tool(approval=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 from continuations import (
@@ -13,6 +13,7 @@ from continuations import (
     Approve,
     AsyncRunner,
     Deny,
+    Identity,
     Runner,
     Suspended,
     errors,
@@ -25,11 +26,6 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_rewind_page import text_of
-
-if TYPE_CHECKING:
-    import httpx
-
-    from continuations import Identity
 
 
 @tool(approval=True, summary="Pay {cents:money/100 EUR}")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from html import unescape
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Deny, Runner, tool
+from continuations import Agent, AsyncRunner, Deny, Identity, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console import (
     grants_page,
@@ -19,9 +18,6 @@ from continuations.serve.console import (
 )
 from continuations_storage import MemoryStore
 from tests.serve.console.console_client import ConsoleClient
-
-if TYPE_CHECKING:
-    from continuations import Identity
 
 RUNS = 14
 

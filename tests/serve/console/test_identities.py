@@ -6,9 +6,10 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jwt
 import pytest
@@ -23,9 +24,6 @@ from continuations.serve.console import local, proxy_header, proxy_jwt
 from continuations.serve.http import asgi
 from continuations.serve.http.request_response import UNIX_SOCKET, Request
 from tests.serve.console.console_client import ConsoleClient
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 LOCAL = "http://127.0.0.1:8321"
 SECRET = "0123456789abcdef" * 2

@@ -6,7 +6,8 @@ import asyncio
 import re
 from datetime import timedelta
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,9 +26,6 @@ from tests.browser.link_scenes import DELETE, LinkScenes
 from tests.ledger.fake_clock import make_ulid
 from tests.ledger.runs import make_wait
 from tests.serve.console.console_client import ConsoleClient
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def make_scenes() -> LinkScenes:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
-from continuations import Agent, AsyncRunner, Runner, tool
+import httpx
+
+from continuations import Agent, AsyncRunner, Identity, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console import console
 from continuations_storage import MemoryStore
 from continuations_storage.faults import Fault, FaultyStore, refused
 from tests.clocks import ManualClock
 from tests.serve.console.console_client import ConsoleClient
-
-if TYPE_CHECKING:
-    import httpx
-
-    from continuations import Identity
 
 BAR = "The store does not answer. This page is as it was at"
 

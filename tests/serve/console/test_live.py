@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,6 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.runs import make_wait
 from tests.serve.console.console_client import ConsoleClient
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
 
 SOON = 30
 

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Agent, AsyncRunner, Identity
 from continuations.core.reading.run_stream import Attempt, MessageAdded
 from continuations.events import TextDelta
+from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 from continuations.models.scripted import ScriptedModel
 from continuations.serve.console import console_app, live_runs
 from continuations.serve.console.live_runs import (
     Changed,
     Gone,
     LiveRuns,
+    RunNews,
     Words,
     WordsPlace,
     Writings,
 )
+from continuations.serve.http.request_response import Request
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.serve.console.console_client import ConsoleClient
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from continuations.models.interface import ModelReply, ModelRequest, PendingReply
-    from continuations.serve.console.live_runs import RunNews
-    from continuations.serve.http.request_response import Request
 
 SOON, NEVER = 30, 3600.0
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from continuations.models.scripted import ScriptedModel
 from continuations.wire.stack_report import stack_json
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.html_forms import main_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RUDE = "You are a fool. <b>"
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from html import unescape
-from typing import TYPE_CHECKING
+
+import httpx
 
 from continuations import (
     Agent,
     Answer,
     AsyncRunner,
+    Identity,
     Runner,
     Suspended,
     ask_person,
@@ -20,11 +22,6 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.console.console_client import ConsoleClient
-
-if TYPE_CHECKING:
-    import httpx
-
-    from continuations import Identity
 
 RUN = "paper-1"
 

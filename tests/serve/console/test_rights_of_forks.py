@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from continuations import Agent, AsyncRunner, Suspended, tool
+from continuations import Agent, AsyncRunner, Identity, Suspended, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.serve.console.console_client import ConsoleClient
-
-if TYPE_CHECKING:
-    from continuations import Identity
 
 
 @tool(approval=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,10 +10,8 @@ from continuations import Agent, AsyncRunner, Replied
 from continuations.models.scripted import ScriptedModel
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi
+from continuations.serve.rights import Can
 from tests.serve.console.console_client import ConsoleClient, verify_header
-
-if TYPE_CHECKING:
-    from continuations.serve.rights import Can
 
 SECRET = "my salary"
 EVENTS = "text/event-stream"

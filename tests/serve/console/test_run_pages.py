@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx
 import pytest
 
 from continuations import Agent, Approve, AsyncRunner, Grant, Identity, Runner, tool
@@ -17,9 +18,6 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
-
-if TYPE_CHECKING:
-    import httpx
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[2J"
 

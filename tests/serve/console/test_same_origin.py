@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
@@ -12,9 +12,6 @@ from continuations.serve.console.console import FormTokens, is_own_post, take_to
 from continuations.serve.http.request_response import Request
 from tests.serve.console.console_client import BASE_URL, ConsoleClient
 from tests.serve.http.api_fixture import ApiFixture
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OTHER = "https://attacker.example"
 FORM = "application/x-www-form-urlencoded"

@@ -6,8 +6,8 @@ import asyncio
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from subprocess import run
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +18,6 @@ from continuations.serve.http.api import HttpApi, Request
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.html_forms import main_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOSTILE = "Ines <b>\u202e"
 

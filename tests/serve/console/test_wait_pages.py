@@ -5,23 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import httpx
 import pytest
 
-from continuations import Approve, AsyncRunner, Deny, Runner
+from continuations import Approve, AsyncRunner, Deny, Identity, Runner, Wait
 from continuations.errors import AlreadyDecided
+from continuations.results import Decision
 from continuations.serve.http.request_response import Request
 from tests.browser.link_scenes import DELETE, LinkScenes
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.http.api_fixture import RecordingDispatcher
 from tests.serve.pages.html_forms import PageForms, main_of, without_navigation
-
-if TYPE_CHECKING:
-    import httpx
-
-    from continuations import Identity, Wait
-    from continuations.results import Decision
 
 
 @dataclass

@@ -7,8 +7,10 @@ import json
 import logging
 import subprocess
 import sys
+from collections.abc import Coroutine
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -27,10 +29,6 @@ from tests.serve.http.api_fixture import (
     problem_slug,
     verify_bearer,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from pathlib import Path
 
 T = TypeVar("T")
 

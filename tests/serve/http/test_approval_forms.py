@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date  # noqa: TC003 - pydantic reads the annotation
+from datetime import date
 from enum import Enum
 from typing import Any
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Scope
 
 from continuations.serve.http import asgi
+from continuations.serve.http.request_response import Request
 from tests.serve.http.api_fixture import BASE_URL, ApiFixture
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, MutableMapping
-    from pathlib import Path
-
-    from starlette.applications import Starlette
-    from starlette.types import ASGIApp, Scope
-
-    from continuations.serve.http.request_response import Request
 
 KIM = {"authorization": "Bearer kim"}
 APPROVE = {"decision": "approve"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,15 +21,13 @@ from continuations import (
 )
 from continuations.serve.http.api import Request
 from continuations.serve.http.links import CallbackInvalid, Links
+from continuations.serve.http.request_response import Response
 from continuations.tools import ToolWait
 from continuations.wire.report import utc_text
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import root_tool_results
 from tests.serve.http.api_fixture import BASE_URL, SECRET, json_body, problem_slug
 from tests.serve.http.scanner import PAGES, Scanner, scan_model
-
-if TYPE_CHECKING:
-    from continuations.serve.http.request_response import Response
 
 
 async def test_result_is_recorded_once_and_ends_the_wait() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
 
 import pytest
 
+from continuations import Identity
 from continuations.serve.http.cursors import Cursors
 from continuations.serve.http.problems import RequestRefused
 from continuations.serve.rights import Rights
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
-
-if TYPE_CHECKING:
-    from continuations import Identity
 
 RUNS = (*(f"hidden-{n}" for n in range(4)), "jane-1", "jane-2")
 

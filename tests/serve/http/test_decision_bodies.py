@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.core.rows.decisions import Answer, Approve, Deny, Fail
+from continuations.core.rows.decisions import Answer, Approve, Deny, Fail, Verdict
 from continuations.serve.http.api import Request
 from continuations.serve.http.decision_bodies import (
     decision_from_form,
@@ -22,9 +22,6 @@ from continuations.serve.http.decision_bodies import (
 from continuations.serve.http.problems import RequestRefused
 from tests.sampling import examples
 from tests.serve.http.api_fixture import ApiFixture
-
-if TYPE_CHECKING:
-    from continuations.core.rows.decisions import Verdict
 
 TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
 JSON = st.recursive(

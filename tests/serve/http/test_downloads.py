@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import httpx
 import pytest
 
+from continuations import Identity
 from continuations.attachments import File, Image
+from continuations.core.rows.attachments import Content
 from continuations.serve.http import asgi
 from tests.serve.http.api_fixture import BASE_URL, ApiFixture, problem_slug
-
-if TYPE_CHECKING:
-    from continuations import Identity
-    from continuations.core.rows.attachments import Content
 
 PHOTO = Image(b"\x89PNG \xff\x00", "image/png", "photo.png")
 PAGE = File(b"<script>alert(1)</script>", "text/html", 'ä";x="<b>.html')

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from tests import effect_log
 from tests.engine.thread_agents import support
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import problem_slug, verify_bearer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 THREAD = "/threads/support/customer%2042/events"
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from continuations import Agent, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.links import Links
 from tests.run_environment import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UNUSED = {"html", "jinja2", "markupsafe", "pydantic", "jsonschema_rs", "starlette"}
 SECRET = "0123456789abcdef" * 2

@@ -6,22 +6,20 @@ import asyncio
 import re
 from datetime import timedelta
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import ApprovalPolicy, Approve, AsyncRunner, Deny
 from continuations.core.rows.decisions import UNNAMED_LINK_HOLDER
+from continuations.core.rows.wait_rules import WaitKind
 from continuations.ledger.index.waits import create
 from continuations.serve.http.api import HttpApi
+from continuations.serve.http.request_response import Response
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.runs import make_objects, make_wait
 from tests.serve.http.api_fixture import ApiFixture, RecordingDispatcher, form_request
-
-if TYPE_CHECKING:
-    from continuations.core.rows.wait_rules import WaitKind
-    from continuations.serve.http.request_response import Response
 
 
 class ParsedPage(HTMLParser):

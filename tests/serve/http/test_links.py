@@ -6,7 +6,7 @@ import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,14 +14,11 @@ from hypothesis import strategies as st
 
 from continuations.core.identity import find_name_problem
 from continuations.errors import InvalidInput
-from continuations.serve.http.links import LinkInvalid, LinkPayload, Links
+from continuations.serve.http.links import LinkInvalid, LinkPayload, Links, VerdictKind
 from tests.clocks import ManualClock
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import make_wait
 from tests.serve.http.api_fixture import BASE_URL, SECRET, ApiFixture, form_request
-
-if TYPE_CHECKING:
-    from continuations.serve.http.links import VerdictKind
 
 OTHER_SECRET = b"\xff" * 32
 WAIT = make_wait()

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from continuations import Agent, AsyncRunner
 from continuations.models.scripted import ScriptedModel
 from continuations.serve.http.api import HttpApi, Request
+from continuations.serve.http.request_response import Response
 from continuations.serve.operations import OPERATIONS, Operation
 from tests.serve.http.api_fixture import problem_slug, verify_bearer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations.serve.http.request_response import Response
 
 JSON = {"content-type": "application/json", "authorization": "Bearer kim"}
 # The routes that read no store, or may be the first to write.

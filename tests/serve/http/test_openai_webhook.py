@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from openai import InvalidWebhookSignatureError, OpenAI
@@ -13,18 +14,14 @@ from standardwebhooks import Webhook
 
 from continuations import Agent, AsyncRunner, Finished, Suspended
 from continuations.errors import InvalidInput
+from continuations.models.openai_responses import OpenAIResponses
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.openai_webhook import openai_webhook
+from continuations.serve.http.request_response import Response
 from continuations_storage import MemoryStore
 from tests.models.response_calls import responses_model
 from tests.responses_server import ResponsesServer, finished_batch, response, text
 from tests.serve.http.api_fixture import RecordingDispatcher, json_body
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from continuations.models.openai_responses import OpenAIResponses
-    from continuations.serve.http.request_response import Response
 
 SECRET = "whsec_RdvaYFYUXuIFuEbvZHwMfYFhUf7aMYjYcmM24+Aj40c="
 _QUEUED = response(status="queued", usage=None)

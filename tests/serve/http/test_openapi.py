@@ -6,8 +6,9 @@ import asyncio
 import json
 import logging
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import jsonschema_rs
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.specs.openapi import checks
 
-from continuations import AsyncRunner
+from continuations import AsyncRunner, Wait
 from continuations.attachments import Image
 from continuations.core.rows.decisions import DECISION_KINDS
 from continuations.core.rows.run import RUN_STATUSES
@@ -33,6 +34,7 @@ from continuations.errors import (
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.openapi import document
+from continuations.serve.http.request_response import Response
 from continuations.serve.operations import OPERATIONS as ROWS
 from continuations_storage import MemoryStore
 from continuations_storage import errors as storage
@@ -50,12 +52,6 @@ from tests.serve.http.api_fixture import (
 from tests.serve.http.scanner import PAGES, Scanner
 from tests.serve.http.single_rights import EXAMPLES, RECORDED, Scene
 from tests.serve.http.test_webhook_receiver import Sender
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations import Wait
-    from continuations.serve.http.request_response import Response
 
 DOCUMENT = document()
 OPERATIONS = [

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 import pytest
 
@@ -27,10 +29,6 @@ from tests.serve.http.api_fixture import (
     problem_slug,
     verify_bearer,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Set as AbstractSet
 
 CALLS = [each for each in OPERATIONS if each.call]
 

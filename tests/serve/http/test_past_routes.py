@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations import Identity
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
-
-if TYPE_CHECKING:
-    from continuations import Identity
 
 
 def test_versions_and_differences() -> None:

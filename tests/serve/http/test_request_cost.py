@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from continuations import Approve, AsyncRunner, open_store
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import FaultyStore
-from continuations_storage.thread_pool import DaemonThreadPool
+from continuations_storage.thread_pool import DaemonThreadPool, PoolCall
 from tests.serve.http.api_fixture import ApiFixture
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from pathlib import Path
-
-    import pytest
-
-    from continuations_storage import Store
-    from continuations_storage.thread_pool import PoolCall
 
 BODY = b'{"decision": "approve"}'
 HEADERS = [

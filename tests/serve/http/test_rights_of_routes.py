@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from continuations import Identity
 from continuations.serve.rights import Rights
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
-
-if TYPE_CHECKING:
-    from continuations import Identity
 
 
 def allow_all(*_: object) -> bool:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
-from continuations import Approve, Deny
+from continuations import Approve, Deny, Identity
 from continuations.errors import AlreadyDecided
+from continuations.serve.http.request_context import RequestContext
+from continuations.serve.http.request_response import Response
 from continuations.serve.http.run_handlers import visible_publication, visible_sweep
 from continuations.serve.operations import OPERATIONS
 from continuations.serve.rights import ACTS
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
 from tests.serve.http.single_rights import EXAMPLES, RECORDED, SECRETS, Scene
-
-if TYPE_CHECKING:
-    from continuations import Identity
-    from continuations.serve.http.request_context import RequestContext
-    from continuations.serve.http.request_response import Response
 
 BY_ROUTE = {(each.method, each.path): each for each in OPERATIONS if not each.is_public}
 # Responses to a sender who may not view the run: nothing else may be in them.

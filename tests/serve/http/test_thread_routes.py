@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -16,6 +17,7 @@ from continuations.ledger.arrivals import inbox_limits
 from continuations.serve.aws.lambda_events import HttpEvent, parse_event
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
+from continuations.serve.http.request_response import Response
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.thread_agents import support
@@ -25,11 +27,6 @@ from tests.serve.http.api_fixture import (
     problem_slug,
     verify_bearer,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from continuations.serve.http.request_response import Response
 
 ODD_KEYS = (
     "a/b",

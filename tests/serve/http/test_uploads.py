@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations.core.rows import attachments
 from continuations.errors import InvalidInput
+from continuations.serve.http.request_response import Response
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
-
-if TYPE_CHECKING:
-    from continuations.serve.http.request_response import Response
 
 PNG = b"\x89PNG \xff\x00"
 PHOTO = {

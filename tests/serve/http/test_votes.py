@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
-from continuations import ApprovalPolicy, Identity, escalate
+from continuations import ApprovalPolicy, Identity, Wait, escalate
+from continuations.serve.http.api import Request
+from continuations.serve.http.links import Links
 from continuations.serve.notify import mail, notifier
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import (
@@ -17,11 +18,6 @@ from tests.serve.http.api_fixture import (
     problem_slug,
 )
 from tests.serve.http.test_link_pages import ParsedPage, bar, heading
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from continuations.serve.http.api import Request
-    from continuations.serve.http.links import Links
 
 APPROVE = {"decision": "approve"}
 TWO = ApprovalPolicy(

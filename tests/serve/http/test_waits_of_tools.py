@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Suspended, ask, external, tool
+from continuations import Agent, AsyncRunner, Suspended, Wait, ask, external, tool
 from continuations.present.wait_words import wait_facts
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
+from continuations.serve.http.request_response import Response
 from continuations.serve.notify import mail
 from continuations.tools import ToolWait
 from tests.scripts import call, scripted_model
 from tests.serve.http.api_fixture import BASE_URL, SECRET, verify_bearer
 from tests.serve.http.test_link_pages import ParsedPage
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from continuations.serve.http.request_response import Response
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 JSON = {"content-type": "application/json", "authorization": "Bearer kim"}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Answer, Approve, AsyncRunner, Finished
+from continuations.core.reading.audit import AuditLine
 from continuations.errors import InvalidInput
 from continuations.serve import standard_webhooks
 from continuations.serve.http.api import HttpApi, Request
+from continuations.serve.http.request_response import Response
 from continuations.serve.http.webhook_receiver import (
     Decide,
     SendSignal,
@@ -20,12 +23,6 @@ from continuations.serve.http.webhook_receiver import (
 )
 from tests.serve.http.api_fixture import json_body, problem_slug
 from tests.serve.http.scanner import Scanner
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations.core.reading.audit import AuditLine
-    from continuations.serve.http.request_response import Response
 
 # The example of the specification's test vectors.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import problem_slug, verify_bearer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 PATH = "/threads/support/42/events"
 REPLY = "It arrives tomorrow at nine."

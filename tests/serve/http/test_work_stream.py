@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from continuations import Agent, AsyncRunner
 from continuations.core.reading.live_events import BaseLiveEvent
 from continuations.events import MessageAdded, ReplyGiven, RunEnded, TextDelta
-from continuations.models.interface import Message, ModelDelta, ModelReply
+from continuations.models.interface import Message, ModelDelta, ModelReply, ModelRequest
 from continuations.serve.http.api import HttpApi, Request, Response
 from tests import effect_log
 from tests.engine.thread_agents import support
@@ -21,12 +23,6 @@ from tests.serve.http.api_fixture import (
     verify_bearer,
 )
 from tests.serve.http.sse_client import Reader
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from pathlib import Path
-
-    from continuations.models.interface import ModelRequest
 
 THREAD = "/threads/support/k"
 MESSAGES = f"{THREAD}/messages"

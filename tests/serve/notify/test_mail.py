@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from email.message import EmailMessage
+from socket import socket
+from typing import Any
 
 import pytest
 
+from continuations.core.rows.waits import Wait
 from continuations.errors import InvalidInput
 from continuations.serve.notify.mail import EmailNotifier, body_text, subject_line
 from continuations.serve.notify.notifier import NotifyFailed
@@ -22,13 +26,6 @@ from tests.serve.notify.receivers import (
     trusting_tls_context,
     unused_port,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from email.message import EmailMessage
-    from socket import socket
-
-    from continuations.core.rows.waits import Wait
 
 SENDER = "agents@example.com"
 KIM = "kim@example.com"

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, cast
+from collections.abc import Generator
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from continuations import Approve, Finished, Runner, Suspended, tool
+from continuations.core.rows.waits import Wait
 from continuations.errors import InvalidInput
 from continuations.serve.notify.mail import EmailNotifier
 from continuations.serve.notify.notifier import Notifier, NotifyAll, NotifyFailed
 from continuations.serve.notify.webhook import WebhookNotifier
 from continuations_storage import MemoryStore
 from tests.engine import agent_builders
+from tests.scripts import Script
 from tests.serve.notify.receivers import (
     PRIVATE_ARGUMENT,
     SECRET,
@@ -26,13 +30,6 @@ from tests.serve.notify.receivers import (
     serve_mail,
     serve_webhook,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
-
-    from continuations.core.rows.waits import Wait
-    from tests.scripts import Script
 
 SCRIPT: Script = {"go": [[["pay", {"to": PRIVATE_ARGUMENT}]], "paid at last"]}
 

@@ -6,14 +6,17 @@ import asyncio
 import json
 import pickle
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any
+from socket import socket
+from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
 
 from continuations.core import jsontext
+from continuations.core.rows.waits import Wait
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.notify.delivery import is_loopback
 from continuations.serve.notify.notifier import NotifyFailed
@@ -34,12 +37,6 @@ from tests.serve.notify.receivers import (
     trusting_tls_context,
     unused_port,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from socket import socket
-
-    from continuations.core.rows.waits import Wait
 
 
 def send_event(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
@@ -13,13 +13,10 @@ from continuations.core import jsontext
 from continuations.serve.http.answer_forms import read_fields, value_from_fields
 from continuations.serve.http.problems import RequestRefused
 from continuations.serve.pages import form_view
-from continuations.serve.pages.form_view import FormFields
+from continuations.serve.pages.form_view import FieldView, FormFields
 from tests.sampling import examples
 from tests.serve.pages.html_forms import PageForms
 from tests.serve.pages.wait_html import fields_html
-
-if TYPE_CHECKING:
-    from continuations.serve.pages.form_view import FieldView
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=12)
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from html import unescape
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from continuations.present import wait_words
 from continuations.present.json_forms import wait_json
 from continuations.serve.notify.mail import body_text, subject_line
 from tests.serve.pages.wait_html import wait_html
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXT = "a <b>fish</b>\u202e"
 

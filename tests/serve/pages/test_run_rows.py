@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations import Agent, Approve, Deny, Runner, tool
+from continuations.core.reading.version_window import VersionWindow
 from continuations.core.rows.calls import Nested
 from continuations.core.ulid import encode_ulid
 from continuations.engine.events.past_reading import read_window
@@ -24,17 +26,11 @@ from continuations.serve.console.run_page import SHOWN_LEVELS, RunRows, Tree, tr
 from continuations.serve.pages.run_log import run_log
 from continuations.serve.pages.run_rows import RowStates
 from continuations.serve.pages.run_view import call_view, run_view
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from tests import scripts
 from tests.clocks import ManualClock
 from tests.sampling import RUNS_ALL_CASES, examples
 from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from continuations.core.reading.version_window import VersionWindow
-    from continuations_storage import Store
 
 
 def read(store: Store, run_id: str = RUN, **options: Any) -> VersionWindow:

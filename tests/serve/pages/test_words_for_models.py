@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from continuations import Agent, Answer, Approve, Deny, Runner, tool
 from continuations.core.changes import tool_messages
@@ -17,9 +19,6 @@ from continuations.serve.pages.run_log import run_log
 from continuations.serve.pages.run_rows import RowStates
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-
-if TYPE_CHECKING:
-    import pytest
 
 
 @tool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +11,7 @@ from hypothesis import strategies as st
 from continuations.core.reading.version_window import VersionEvents, VersionWindow
 from continuations.core.rows.run import Claim, RunRow
 from continuations.present.times import length_text
-from continuations.serve.pages.working_time import AXIS_WIDTH, working_time
-
-if TYPE_CHECKING:
-    from continuations.serve.pages.working_time import WorkingTime
+from continuations.serve.pages.working_time import AXIS_WIDTH, WorkingTime, working_time
 
 BEGIN = datetime(2026, 11, 22, 9, 2, tzinfo=UTC)
 LEASE = timedelta(seconds=30)
