@@ -29,7 +29,7 @@ settings.register_profile(
 )
 settings.load_profile("without_deadline")
 
-# One that waits for ever fails, long before `faulthandler_timeout` ends its process.
+# A coroutine that never ends fails long before `faulthandler_timeout` ends its process.
 SECONDS_OF_A_COROUTINE = 120
 
 # Here and not in tests/storage, because other tests import the module first.

@@ -139,7 +139,7 @@ SAMPLED_TESTS = {
     "tests/serve/test_streams_over_http.py": 3,
     "tests/simulation/test_bounded_denials.py": 4,
     "tests/simulation/test_erased_runs.py": 3,
-    "tests/simulation/test_mutants.py::test_every_mutant_breaks_a_law": 6,
+    "tests/simulation/test_mutants.py::test_every_mutant_breaks_a_law": 4,
     "tests/simulation/test_repairs.py": 6,
     "tests/simulation/test_short_approvals.py": 4,
     "tests/simulation/test_simulation.py::test_no_schedule_of_a_family_breaks_a_law": 3,
