@@ -188,9 +188,7 @@ def test_approval_option_of_another_type_is_rejected(approval: Any) -> None:
         {"on_expired": None},
     ],
 )
-def test_invalid_policy_option_error_names_the_option(
-    options: dict[str, Any],
-) -> None:
+def test_invalid_policy_option_error_names_the_option(options: dict[str, Any]) -> None:
     [option] = options
     with pytest.raises(InvalidInput, match=f"ApprovalPolicy: {option} must be"):
         ApprovalPolicy(**options)

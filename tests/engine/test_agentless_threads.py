@@ -170,9 +170,7 @@ def test_description_and_budget_are_stored(store: MemoryStore) -> None:
     assert 7 == run.budget.requests
 
 
-def test_runner_with_a_context_type_posts_without_a_context(
-    store: MemoryStore,
-) -> None:
+def test_runner_with_a_context_type_posts_without_a_context(store: MemoryStore) -> None:
     runner = Runner([], store=store, context_type=dict)
 
     assert 1 == runner.thread("support", key=KEY).post("Hello").number

@@ -128,9 +128,7 @@ def test_a_run_that_ends_while_it_is_cancelled_has_one_end() -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_sweep_carries_out_a_recorded_cancel_request(
-    moment: Moment,
-) -> None:
+def test_sweep_carries_out_a_recorded_cancel_request(moment: Moment) -> None:
     """The process may die right after recording it; before that, nothing happens."""
     followed = 0
     for point in every_crash(moment, more_than=5):

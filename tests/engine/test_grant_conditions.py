@@ -250,9 +250,7 @@ USEFUL: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize("name", USEFUL)
-def test_condition_that_limits_covers_what_it_names(
-    name: str,
-) -> None:
+def test_condition_that_limits_covers_what_it_names(name: str) -> None:
     condition, changed, is_covered = USEFUL[name]
     runner, wait = start(arguments("100.00") | changed)
 

@@ -33,9 +33,7 @@ def test_arguments_that_a_hook_changed_are_approved_and_run(
     assert len(turns) == len(set(turns))
 
 
-def test_guardrail_opens_a_wait_deep_in_the_stack(
-    environment: RunEnvironment,
-) -> None:
+def test_guardrail_opens_a_wait_deep_in_the_stack(environment: RunEnvironment) -> None:
     """Its reason is the note. Another process approves, a third one sends."""
     suspended = environment.start(SEND, **OPTIONS)
     [wait] = suspended["waits"]

@@ -59,9 +59,7 @@ def run_with_message_of(sender: str | None) -> tuple[Runner, Wait]:
 
 
 @pytest.mark.parametrize("name", ["ann", "bob"])
-def test_sender_of_a_message_may_not_approve_the_call_that_follows(
-    name: str,
-) -> None:
+def test_sender_of_a_message_may_not_approve_the_call_that_follows(name: str) -> None:
     """The starter of a run and the sender of its message asked for the call."""
     runner, wait = run_with_message_of("bob")
 
@@ -107,9 +105,7 @@ def give_grant(runner: Runner, wait: Wait, giver: str) -> None:
 
 
 @pytest.mark.parametrize("giver", ["bob", "kim"])
-def test_grant_does_not_approve_a_call_that_its_giver_asked_for(
-    giver: str,
-) -> None:
+def test_grant_does_not_approve_a_call_that_its_giver_asked_for(giver: str) -> None:
     """Bob grants, and then bob asks: another person decides."""
     runner = Runner(make_agent(), store=MemoryStore())
     first = single_wait(runner.start("Pay", run_id="r1", by="ann"))
@@ -125,9 +121,7 @@ def test_grant_does_not_approve_a_call_that_its_giver_asked_for(
 
 
 @pytest.mark.parametrize("asker", ["bob", "\uff42ob", "eve", None])
-def test_grant_in_a_thread_compares_the_asker_of_each_call(
-    asker: str | None,
-) -> None:
+def test_grant_in_a_thread_compares_the_asker_of_each_call(asker: str | None) -> None:
     """Ann asks first, bob grants; the sender of the next message counts."""
     model = ScriptedModel(
         [

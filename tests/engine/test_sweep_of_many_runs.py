@@ -76,10 +76,7 @@ def poison_policy() -> str:
 
 
 @pytest.mark.parametrize("poisonous", [poison, poison_policy], ids=["tool", "policy"])
-def test_poison_run_does_not_stop_the_others(
-    shared: Services,
-    poisonous: Any,
-) -> None:
+def test_poison_run_does_not_stop_the_others(shared: Services, poisonous: Any) -> None:
     """Code that cancels its own task is reported; the run is tried again, later."""
     runner = shared.runner(poisonous)
     shared.decide(runner, "bad1", "bad2", task="poison")
@@ -257,9 +254,7 @@ def test_foreign_runs_cost_a_service_nothing_between_its_looks(
     assert 20 == len(ghost.sweep().skipped)
 
 
-def test_new_decision_of_a_skipped_run_is_looked_at_at_once(
-    shared: Services,
-) -> None:
+def test_new_decision_of_a_skipped_run_is_looked_at_at_once(shared: Services) -> None:
     """The reason to leave the run alone may be gone."""
     shared.decide(shared.runner(), "r1")
     ghost = shared.ghost()
@@ -269,9 +264,7 @@ def test_new_decision_of_a_skipped_run_is_looked_at_at_once(
     assert ["r1"] == list(ghost.sweep().skipped)
 
 
-def test_foreign_runs_at_the_front_do_not_starve_own_runs(
-    shared: Services,
-) -> None:
+def test_foreign_runs_at_the_front_do_not_starve_own_runs(shared: Services) -> None:
     """Also if each process lives for one short sweep, as a function does."""
     foreign = [f"r{number:02}" for number in range(60)]
     shared.decide(shared.runner(), *foreign)

@@ -87,9 +87,7 @@ def test_a_sweep_lists_the_versions_of_a_thread_once_in_a_process(
         assert listings == sum("/v/" in prefix for prefix in store.listed)
 
 
-def test_a_process_sees_the_versions_that_another_process_wrote(
-    tmp_path: Path,
-) -> None:
+def test_a_process_sees_the_versions_that_another_process_wrote(tmp_path: Path) -> None:
     """Many versions of another process are found, also by a listing."""
     here = make_runner(FileStore(tmp_path / "store"))
     there = make_runner(FileStore(tmp_path / "store"))
@@ -103,9 +101,7 @@ def test_a_process_sees_the_versions_that_another_process_wrote(
     assert ["there 7", "Yes.", "two", "Yes."] == texts[-4:]
 
 
-def test_a_process_sees_that_another_process_erased_the_thread(
-    tmp_path: Path,
-) -> None:
+def test_a_process_sees_that_another_process_erased_the_thread(tmp_path: Path) -> None:
     """The next message opens the next generation."""
     here = make_runner(FileStore(tmp_path / "store"))
     there = make_runner(FileStore(tmp_path / "store"))

@@ -456,10 +456,7 @@ def not_typed(value: Any) -> Any:
         (lambda: wait_for("e", on_deadline=Answer(object())), "cannot be stored"),
     ],
 )
-def test_invalid_wait_is_an_error_for_the_model(
-    wait: Any,
-    problem: str,
-) -> None:
+def test_invalid_wait_is_an_error_for_the_model(wait: Any, problem: str) -> None:
     """The tool ran, so the text says that its effects remain, or that it failed."""
     outcome = make_runner(make_receipt(wait)).start("go")
 

@@ -183,9 +183,7 @@ def test_essay_is_written_once(decision: str, approved: bool, tmp_path: Path) ->
 # With a clock that the test moves -----------------------------------------------------
 
 
-def test_expense_fails_if_no_decision_comes(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_expense_fails_if_no_decision_comes(capsys: pytest.CaptureFixture[str]) -> None:
     shared = SharedStore(expense.expense)
     shared.runner().start(expense.expense.bind("E-8"), run_id="E-8")
 

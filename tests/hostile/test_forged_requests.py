@@ -252,11 +252,7 @@ def test_waiter_of_a_run_that_is_gone_brings_no_run_back(run_id: str) -> None:
 # Waits for models -------------------------------------------------------------------
 
 
-def change_object(
-    store: EditableStore,
-    key: str,
-    change: Change,
-) -> None:
+def change_object(store: EditableStore, key: str, change: Change) -> None:
     """Change an object as a forger would, with the right digest."""
     opened = decode_object(store.bodies[key], key)
     header, body = dict(opened.header), cast("dict[str, Any]", opened.body)

@@ -420,9 +420,7 @@ INVALID_DECISIONS: list[object] = [
 
 
 @pytest.mark.parametrize("verdict", INVALID_DECISIONS)
-async def test_invalid_decision_is_refused_and_not_recorded(
-    verdict: object,
-) -> None:
+async def test_invalid_decision_is_refused_and_not_recorded(verdict: object) -> None:
     """Only a well-typed `Approve` runs a tool."""
     objects = make_objects()
     await store_suspended_run(objects, make_wait())
@@ -535,9 +533,7 @@ def cyclic_mapping() -> dict[str, Any]:
         cyclic_mapping(),
     ],
 )
-async def test_invalid_edit_leaves_the_wait_open(
-    arguments: dict[str, Any],
-) -> None:
+async def test_invalid_edit_leaves_the_wait_open(arguments: dict[str, Any]) -> None:
     """Edited arguments are validated against the stored schema."""
     objects = make_objects()
     await store_suspended_run(objects, make_wait())

@@ -116,9 +116,7 @@ async def test_any_process_can_append_after_any_version(seed: int) -> None:
 
 @settings(max_examples=examples(25), deadline=None, derandomize=True)
 @given(CHOICES)
-def test_state_after_every_event_loads_equal(
-    choices: list[int],
-) -> None:
+def test_state_after_every_event_loads_equal(choices: list[int]) -> None:
     """A version holds a whole state, whatever event came before."""
     tables: list[RunState] = [first_state(choices)]
 

@@ -403,9 +403,7 @@ def test_error_does_not_contain_stored_reasoning() -> None:
 # Streaming --------------------------------------------------------------------
 
 
-async def _streamed(
-    server: ResponsesServer,
-) -> tuple[list[ModelDelta], ModelReply]:
+async def _streamed(server: ResponsesServer) -> tuple[list[ModelDelta], ModelReply]:
     deltas: list[ModelDelta] = []
 
     async def keep(delta: ModelDelta) -> None:

@@ -78,9 +78,7 @@ def test_refused_fails_before_the_effect() -> None:
 
 
 @pytest.mark.parametrize("error", [Inconclusive, Unavailable])
-def test_lost_reply_keeps_the_effect(
-    error: type[Inconclusive | Unavailable],
-) -> None:
+def test_lost_reply_keeps_the_effect(error: type[Inconclusive | Unavailable]) -> None:
     store = FaultyStore(MemoryStore(), on("create", lost_reply(error)))
 
     with pytest.raises(error, match="injected after"):

@@ -132,9 +132,7 @@ def test_forked_child_starts_its_own_threads() -> None:
     subprocess.run([sys.executable, "-c", dedent(script)], check=True, timeout=30)
 
 
-def test_thread_can_store_after_the_main_thread_ended(
-    tmp_path: Path,
-) -> None:
+def test_thread_can_store_after_the_main_thread_ended(tmp_path: Path) -> None:
     """The interpreter waits for the thread, and the store still works."""
     script = """
         import asyncio, sys, threading

@@ -199,9 +199,7 @@ def test_note_says_how_the_proof_was_made(driver: Driver) -> None:
     )
 
 
-def test_note_of_format_1_is_proved_again_only_for_version_ids(
-    driver: Driver,
-) -> None:
+def test_note_of_format_1_is_proved_again_only_for_version_ids(driver: Driver) -> None:
     """An old note says nothing about versions; it stays valid without them."""
     for breaks_condition in (True, False):
         bucket = VersionedS3(breaks_condition=breaks_condition)

@@ -170,9 +170,7 @@ def test_field_of_another_type_is_rejected(path: FieldPath) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=path_id)
-def test_missing_field_is_rejected_if_required(
-    path: FieldPath,
-) -> None:
+def test_missing_field_is_rejected_if_required(path: FieldPath) -> None:
     stored = copy.deepcopy(STORED)
     del mapping_at(stored, path)[path[-1]]
     required = path[-1] in REQUIRED and path not in OPTIONAL_PATHS

@@ -161,9 +161,7 @@ def test_context_variable_is_kept_over_a_suspension() -> None:
 
 
 @pytest.mark.parametrize("stops_at", [None, 2])
-def test_asynchronous_generator_makes_calls(
-    stops_at: int | None,
-) -> None:
+def test_asynchronous_generator_makes_calls(stops_at: int | None) -> None:
     """It is consumed whole, or closed early: its `finally` runs in both cases."""
 
     @workflow(tools=[add, pay, note])
@@ -238,9 +236,7 @@ def test_queue_connects_branches_with_calls() -> None:
 
 
 @pytest.mark.parametrize("shape", ["dict", "set"])
-def test_collections_of_tasks_are_awaited(
-    shape: str,
-) -> None:
+def test_collections_of_tasks_are_awaited(shape: str) -> None:
     """The code makes calls in the order of the set, so each process has the same."""
 
     @workflow(tools=[note, pay])
@@ -328,9 +324,7 @@ def test_new_code_may_give_way_to_other_tasks() -> None:
 
 
 @pytest.mark.parametrize("denied", [0, 1])
-def test_equal_calls_get_their_own_outcomes(
-    denied: int,
-) -> None:
+def test_equal_calls_get_their_own_outcomes(denied: int) -> None:
     @workflow(tools=[pay])
     async def pays(flow: Flow) -> list[str]:
         async def one() -> str:
@@ -408,10 +402,7 @@ def boss_of_naps() -> Agent[str]:
 
 @pytest.mark.parametrize("wakes", ["sweep", "resume"])
 @pytest.mark.parametrize("root", ["agent", "workflow"])
-def test_timers_of_two_frames_are_due_at_once(
-    root: str,
-    wakes: str,
-) -> None:
+def test_timers_of_two_frames_are_due_at_once(root: str, wakes: str) -> None:
     below_agent = root == "agent"
     machines = Machines(boss_of_naps() if below_agent else both_nap)
     waiting = machines.start("go" if below_agent else both_nap.bind())

@@ -336,9 +336,7 @@ def check_refused_everywhere(
 
 
 @pytest.mark.parametrize("what", UNREADABLE)
-def test_entries_that_do_not_fit_together_are_not_read(
-    what: str,
-) -> None:
+def test_entries_that_do_not_fit_together_are_not_read(what: str) -> None:
     change, text = UNREADABLE[what]
     run = DamagedRun(change)
 

@@ -484,9 +484,7 @@ def check_refused(store: MemoryStore, new: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_code_that_stands_elsewhere_is_refused(
-    what: str,
-) -> None:
+def test_code_that_stands_elsewhere_is_refused(what: str) -> None:
     old, new, text = REFUSED[what]
     store = MemoryStore()
     waiting = make_runner(old, store=store).start(old.bind(), run_id=RUN)

@@ -343,9 +343,7 @@ def test_answer_that_comes_after_the_timer_is_late() -> None:
 # Errors and results ------------------------------------------------------------------
 
 
-def test_errors_of_calls_are_exceptions(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_errors_of_calls_are_exceptions(caplog: pytest.LogCaptureFixture) -> None:
     @workflow(tools=[fail, pay, order])
     async def tries(flow: Flow) -> list[str]:
         seen: list[str] = []

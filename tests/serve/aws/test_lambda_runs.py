@@ -125,9 +125,7 @@ def test_cancel_and_scheduled_sweep_events_are_handled(cloud: LambdaTestCloud) -
     assert [] == cloud.effects()
 
 
-def test_start_without_run_id_is_idempotent(
-    cloud: LambdaTestCloud,
-) -> None:
+def test_start_without_run_id_is_idempotent(cloud: LambdaTestCloud) -> None:
     """Lambda retries an asynchronous invocation with the same request id."""
     event = {"start": {"input": "go"}}
     for _ in range(2):
@@ -169,9 +167,7 @@ def test_deciding_imports_neither_openai_nor_the_application(
     assert ["pay x"] == cloud.effects()
 
 
-def test_deciding_on_files_imports_no_client(
-    cloud: LambdaTestCloud,
-) -> None:
+def test_deciding_on_files_imports_no_client(cloud: LambdaTestCloud) -> None:
     folder = cloud.folder / "store"
     folder.mkdir()
     cloud = cloud.with_settings(STORE=f"file:{folder}", AGENTS="nowhere:at_all")

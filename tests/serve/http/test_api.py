@@ -432,9 +432,7 @@ async def test_late_decision_gets_the_recorded_decision() -> None:
     assert ("approve", "kim") == (recorded["kind"], recorded["by"])
 
 
-async def test_one_of_two_hundred_deciders_wins(
-    tmp_path: Path,
-) -> None:
+async def test_one_of_two_hundred_deciders_wins(tmp_path: Path) -> None:
     """One decision is recorded, 199 requests get it, and none gets a 5xx."""
     fixture = ApiFixture(f"file:{tmp_path}")
     wait = await fixture.start_waiting_run()

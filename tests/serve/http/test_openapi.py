@@ -927,9 +927,7 @@ SCENARIOS = (
 )
 
 
-def test_every_documented_status_is_sent(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_every_documented_status_is_sent(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     checker = ResponseChecker()
 

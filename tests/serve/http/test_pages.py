@@ -123,9 +123,7 @@ def test_hostile_wait_text_is_escaped(hostile_text: str) -> None:
         ),
     )
 )
-def test_page_shows_arbitrary_arguments_completely(
-    arguments: dict[str, Any],
-) -> None:
+def test_page_shows_arbitrary_arguments_completely(arguments: dict[str, Any]) -> None:
     wait = replace(make_wait(), arguments_json=dump(arguments))
 
     body = wait_html(wait, ["approve"])

@@ -276,9 +276,7 @@ def deep() -> tuple[VersionWindow, ManualClock]:
     return read(store, "deep"), clock
 
 
-def test_levels_are_folded_below_three(
-    deep: tuple[VersionWindow, ManualClock],
-) -> None:
+def test_levels_are_folded_below_three(deep: tuple[VersionWindow, ManualClock]) -> None:
     window, clock = deep
 
     found = table(window, clock)
