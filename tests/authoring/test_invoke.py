@@ -45,7 +45,7 @@ def test_sync_function_gets_python_values_and_tool_context() -> None:
     assert '"4.4"' == invoke(total, '{"items":[{"price":"2.2"}],"factor":2}')
 
 
-def test_sync_function_runs_in_a_thread_with_the_callers_context() -> None:
+async def test_sync_function_runs_in_a_thread_with_the_callers_context() -> None:
     tenant = contextvars.ContextVar("tenant", default="none")
 
     @tool
@@ -53,13 +53,10 @@ def test_sync_function_runs_in_a_thread_with_the_callers_context() -> None:
         """Return the place where the tool runs."""
         return [tenant.get(), threading.current_thread() is threading.main_thread()]
 
-    async def invoke_as_acme() -> str:
-        tenant.set("acme")
-        result = await where.invoke("{}", CTX)
-        assert isinstance(result, str)
-        return result
-
-    assert '["acme",false]' == asyncio.run(invoke_as_acme())
+    tenant.set("acme")
+    result = await where.invoke("{}", CTX)
+    assert isinstance(result, str)
+    assert '["acme",false]' == result
 
 
 def test_async_function_is_awaited() -> None:

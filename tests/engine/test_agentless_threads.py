@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -103,13 +102,10 @@ def test_posting_process_takes_in_no_message(thread: Thread[Any]) -> None:
     assert 0 == state.run_state.run.last_inbox_number
 
 
-def test_asynchronous_thread_posts_too(store: MemoryStore) -> None:
-    async def post() -> int:
-        thread = AsyncRunner([], store=store).thread("support", key=KEY)
-        assert not thread.can_work
-        return (await thread.post("Hello")).number
-
-    assert 1 == asyncio.run(post())
+async def test_asynchronous_thread_posts_too(store: MemoryStore) -> None:
+    thread = AsyncRunner([], store=store).thread("support", key=KEY)
+    assert not thread.can_work
+    assert 1 == (await thread.post("Hello")).number
 
 
 def test_methods_that_need_the_agent_name_the_remedy(thread: Thread[Any]) -> None:

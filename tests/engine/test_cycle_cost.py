@@ -37,25 +37,21 @@ def _runner(store: Store) -> AsyncRunner:
     return AsyncRunner(Agent("payer", tools=[pay], model=model), store=store)
 
 
-def test_cycle_makes_few_tasks() -> None:
+async def test_cycle_makes_few_tasks() -> None:
     """An operation that has no neighbour runs in the task of its caller."""
 
-    async def scenario() -> list[str]:
-        runner = _runner(MemoryStore())
-        await _one_cycle(runner, "first")
-        made: list[str] = []
+    runner = _runner(MemoryStore())
+    await _one_cycle(runner, "first")
+    made: list[str] = []
 
-        def factory(
-            loop: asyncio.AbstractEventLoop, coro: Any, **more: Any
-        ) -> asyncio.Task[Any]:
-            made.append(coro.__qualname__)
-            return asyncio.Task(coro, loop=loop, **more)
+    def factory(
+        loop: asyncio.AbstractEventLoop, coro: Any, **more: Any
+    ) -> asyncio.Task[Any]:
+        made.append(coro.__qualname__)
+        return asyncio.Task(coro, loop=loop, **more)
 
-        asyncio.get_running_loop().set_task_factory(factory)
-        await _one_cycle(runner, "second")
-        return made
-
-    made = asyncio.run(scenario())
+    asyncio.get_running_loop().set_task_factory(factory)
+    await _one_cycle(runner, "second")
 
     assert len(made) <= _MAX_TASKS, made
 

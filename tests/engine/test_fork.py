@@ -546,13 +546,10 @@ def test_process_without_agents_forks_too() -> None:
     assert sorted([*PAID, "pay rent"]) == sorted(effect_log.names())
 
 
-def test_async_runner_forks() -> None:
-    async def fork() -> str:
-        runner = AsyncRunner(three_deep(), store="memory:")
-        await runner.start("go", run_id=RUN_ID)
-        return await runner.fork(RUN_ID)
-
-    assert RUN_ID != asyncio.run(fork())
+async def test_async_runner_forks() -> None:
+    runner = AsyncRunner(three_deep(), store="memory:")
+    await runner.start("go", run_id=RUN_ID)
+    assert RUN_ID != (await runner.fork(RUN_ID))
 
 
 @pytest.mark.fresh_interpreters

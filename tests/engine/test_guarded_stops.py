@@ -36,7 +36,7 @@ from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 
 
-def test_run_that_must_fail_fails_after_a_stop_too() -> None:
+async def test_run_that_must_fail_fails_after_a_stop_too() -> None:
     """A worker is cancelled after a guardrail tripped, while another agent works."""
     paid: list[str] = []
     works, tripped, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -77,18 +77,15 @@ def test_run_that_must_fail_fails_after_a_stop_too() -> None:
             Agent("root", tools=[first, other], model=model), store=store
         )
 
-    async def main() -> Any:
-        store = MemoryStore()
-        task = asyncio.create_task(make(store).start("go", run_id="r"))
-        await asyncio.wait_for(tripped.wait(), 30)
-        await asyncio.sleep(0.05)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        may_end.set()
-        return await make(store).resume("r")
-
-    outcome = asyncio.run(main())
+    store = MemoryStore()
+    task = asyncio.create_task(make(store).start("go", run_id="r"))
+    await asyncio.wait_for(tripped.wait(), 30)
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    may_end.set()
+    outcome = await make(store).resume("r")
 
     assert isinstance(outcome, Failed)
     assert "guardrail" == outcome.error.code

@@ -209,7 +209,7 @@ def test_invalid_serve_forever_options_are_rejected() -> None:
             runner.serve_forever(interval=every, max_concurrent_runs=at_once)
 
 
-def test_run_in_progress_waits_for_no_second_slot() -> None:
+async def test_run_in_progress_waits_for_no_second_slot() -> None:
     """It is due again while it runs. The loop goes on and looks for other runs."""
 
     class BusySweeper:
@@ -236,11 +236,8 @@ def test_run_in_progress_waits_for_no_second_slot() -> None:
 
     stop = asyncio.Event()
 
-    async def scenario() -> int:
-        sweeper: Any = BusySweeper()
-        async with asyncio.timeout(10):
-            await run_sweep_loop(sweeper, stop, interval=0.001, max_concurrent_runs=1)
-        tries: int = sweeper.tries
-        return tries
-
-    assert 1 == asyncio.run(scenario())
+    sweeper: Any = BusySweeper()
+    async with asyncio.timeout(10):
+        await run_sweep_loop(sweeper, stop, interval=0.001, max_concurrent_runs=1)
+    tries: int = sweeper.tries
+    assert 1 == tries

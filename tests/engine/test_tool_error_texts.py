@@ -220,7 +220,7 @@ def test_result_that_cannot_be_stored_and_other_exceptions_keep_their_texts(
     assert not [each for each in caplog.messages if "on_error" in each]
 
 
-def test_cancelled_worker_is_not_held_up_by_the_function() -> None:
+async def test_cancelled_worker_is_not_held_up_by_the_function() -> None:
     """A cancellation is no error of the function; the outcome is unknown."""
 
     async def explain(error: Exception, call: FailedCall) -> str:
@@ -228,19 +228,16 @@ def test_cancelled_worker_is_not_held_up_by_the_function() -> None:
         await asyncio.Event().wait()
         return "never"
 
-    async def scenario() -> Any:
-        boss = make_boss(SCRIPT, make_pay(on_error=explain, read_only=True))
-        runner = AsyncRunner(boss, store=MemoryStore())
-        starting = asyncio.create_task(runner.start("go", run_id="r1"))
-        await asyncio.to_thread(
-            wait_until, lambda: "explain PermissionError" in effect_log.names()
-        )
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        return (await runner.look("r1")).status
-
-    assert asyncio.run(scenario()) in ("running", "suspended")
+    boss = make_boss(SCRIPT, make_pay(on_error=explain, read_only=True))
+    runner = AsyncRunner(boss, store=MemoryStore())
+    starting = asyncio.create_task(runner.start("go", run_id="r1"))
+    await asyncio.to_thread(
+        wait_until, lambda: "explain PermissionError" in effect_log.names()
+    )
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert (await runner.look("r1")).status in ("running", "suspended")
 
 
 @pytest.mark.usefixtures("environment")

@@ -383,24 +383,20 @@ def test_paused_run_does_not_wait_and_goes_on_after_unpause(
     assert [1, 2] == attempts_of(environment)
 
 
-def test_interrupted_worker_leaves_the_call_to_the_next_one(
+async def test_interrupted_worker_leaves_the_call_to_the_next_one(
     environment: RunEnvironment,
 ) -> None:
     """Ctrl-C ends the waiting at once."""
 
-    async def scenario() -> Finished[Any]:
-        push = make_push(failures=1, retries=slow_retries())
-        runner = AsyncRunner(make_boss(SCRIPT, push), store=MemoryStore())
-        starting = asyncio.create_task(runner.start("go", run_id="r1"))
-        await first_effect(environment)
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        ended = await runner.resume("r1")
-        assert isinstance(ended, Finished)
-        return ended
-
-    ended = asyncio.run(scenario())
+    push = make_push(failures=1, retries=slow_retries())
+    runner = AsyncRunner(make_boss(SCRIPT, push), store=MemoryStore())
+    starting = asyncio.create_task(runner.start("go", run_id="r1"))
+    await first_effect(environment)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    ended = await runner.resume("r1")
+    assert isinstance(ended, Finished)
     assert ["pushed in attempt 2"] == root_tool_results(ended)
     assert [1, 2] == attempts_of(environment)
 

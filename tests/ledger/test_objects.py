@@ -110,17 +110,16 @@ def test_crash_is_not_translated() -> None:
 @pytest.mark.parametrize(
     "count", [0, 1, PAGE_SIZE - 1, PAGE_SIZE, PAGE_SIZE + 1, 2 * PAGE_SIZE]
 )
-def test_all_keys_iterates_over_every_page(count: int) -> None:
+async def test_all_keys_iterates_over_every_page(count: int) -> None:
     """Listings of more than a thousand keys are complete."""
 
-    async def scenario() -> list[str]:
-        store = MemoryStore()
-        for number in range(count):
-            await store.create(f"a/{number:05d}", b"")
-        await store.create("b", b"")
-        return await all_keys(Objects(store), "a/")
-
-    assert [f"a/{number:05d}" for number in range(count)] == run_async(scenario())
+    store = MemoryStore()
+    for number in range(count):
+        await store.create(f"a/{number:05d}", b"")
+    await store.create("b", b"")
+    assert [f"a/{number:05d}" for number in range(count)] == (
+        await all_keys(Objects(store), "a/")
+    )
 
 
 def test_unknown_store_url_raises_invalid_input() -> None:

@@ -166,34 +166,29 @@ def test_parts_and_reply_do_not_depend_on_how_the_bytes_are_cut(
     assert (3, 2) == (reply.usage.input_tokens, reply.usage.output_tokens)
 
 
-def test_each_part_is_handed_on_before_the_next_bytes_are_sent() -> None:
+async def test_each_part_is_handed_on_before_the_next_bytes_are_sent() -> None:
     """The server sends the second part only after the first one was received."""
 
-    async def scenario() -> list[str]:
-        received: list[str] = []
-        first_came = asyncio.Event()
+    received: list[str] = []
+    first_came = asyncio.Event()
 
-        async def serve(
-            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-        ) -> None:
-            await read_request(reader)
-            head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
-            writer.write(f"{head}connection: close\r\n\r\n".encode())
-            writer.write(f"data: {json.dumps(chunk(content='one '))}\n\n".encode())
-            await first_came.wait()
-            writer.write(stream_bytes(events=[chunk("stop", content="two")]))
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+        writer.write(f"{head}connection: close\r\n\r\n".encode())
+        writer.write(f"data: {json.dumps(chunk(content='one '))}\n\n".encode())
+        await first_came.wait()
+        writer.write(stream_bytes(events=[chunk("stop", content="two")]))
 
-        async def hear(delta: ModelDelta) -> None:
-            received.append(delta.text)
-            first_came.set()
+    async def hear(delta: ModelDelta) -> None:
+        received.append(delta.text)
+        first_came.set()
 
-        async with serving(serve) as url:
-            model = OpenAIChat("gpt-5-mini", base_url=url, api_key=KEY, timeout=10)
-            reply = await model.reply(request(hear))
-        assert "one two" == reply.message.content
-        return received
-
-    assert ["one ", "two"] == asyncio.run(scenario())
+    async with serving(serve) as url:
+        model = OpenAIChat("gpt-5-mini", base_url=url, api_key=KEY, timeout=10)
+        reply = await model.reply(request(hear))
+    assert "one two" == reply.message.content
+    assert ["one ", "two"] == received
 
 
 HALF = stream_bytes()[: stream_bytes().index(b"data", 500)]

@@ -95,7 +95,7 @@ def test_lost_reply_hides_an_error_too() -> None:
     assert isinstance(lost.value.__context__, AlreadyExists)
 
 
-def test_plan_selects_verb_prefix_and_calls() -> None:
+async def test_plan_selects_verb_prefix_and_calls() -> None:
     plan = on("create", refused(), prefix="runs/", skip=1, times=2)
     store = FaultyStore(MemoryStore(), plan)
 
@@ -106,11 +106,10 @@ def test_plan_selects_verb_prefix_and_calls() -> None:
             return False
         return True
 
-    async def scenario() -> list[bool]:
-        keys = ("other/1", "runs/1", "other/2", "runs/2", "runs/3", "runs/4")
-        return [await is_stored(key) for key in keys]
-
-    assert [True, True, True, False, False, True] == asyncio.run(scenario())
+    keys = ("other/1", "runs/1", "other/2", "runs/2", "runs/3", "runs/4")
+    assert [True, True, True, False, False, True] == [
+        await is_stored(key) for key in keys
+    ]
 
 
 def test_first_fault_of_several_plans_is_used() -> None:
@@ -148,34 +147,29 @@ def test_crashed_store_does_nothing(moment: Moment, left: list[str]) -> None:
     assert 2 == len(store.operations)
 
 
-def test_crash_also_ends_the_other_tasks() -> None:
+async def test_crash_also_ends_the_other_tasks() -> None:
     plan = first_of(at(1, delayed(0.01)), at(2, crashed("before")))
     store = FaultyStore(MemoryStore(), plan)
 
-    async def scenario() -> list[BaseException | None]:
-        works = [store.delete("1"), store.delete("2")]
-        return await asyncio.gather(*works, return_exceptions=True)
-
-    assert [Crash, Crash] == [type(end) for end in asyncio.run(scenario())]
+    works = [store.delete("1"), store.delete("2")]
+    assert [Crash, Crash] == [
+        type(end) for end in (await asyncio.gather(*works, return_exceptions=True))
+    ]
 
 
 def test_except_exception_does_not_catch_a_crash() -> None:
     assert not issubclass(Crash, Exception)
 
 
-def test_stale_listing_shows_keys_later() -> None:
+async def test_stale_listing_shows_keys_later() -> None:
     stale = [StaleListing(prefix="runs/", operations=2)]
     store = FaultyStore(MemoryStore(), stale_listings=stale)
 
-    async def scenario() -> list[list[str]]:
-        await store.create("runs/1", b"")
-        await store.create("waits/1", b"")
-        await store.create("runs/2", b"")
-        return [await store.keys("", limit=2) for _ in range(3)]
-
-    # Operation 4 does not list the keys of 2 and 3 under runs/, operation 6 does.
+    await store.create("runs/1", b"")
+    await store.create("waits/1", b"")
+    await store.create("runs/2", b"")
     assert [["runs/1", "waits/1"], ["runs/1", "waits/1"], ["runs/1", "runs/2"]] == (
-        asyncio.run(scenario())
+        [await store.keys("", limit=2) for _ in range(3)]
     )
 
 

@@ -299,17 +299,16 @@ def test_create_makes_a_removed_folder_again(
     assert ["runs/a/1"] == asyncio.run(store.keys(""))
 
 
-def test_concurrent_creates_and_deletes_in_one_folder_work(store: FileStore) -> None:
+async def test_concurrent_creates_and_deletes_in_one_folder_work(
+    store: FileStore,
+) -> None:
     async def create_and_delete(name: str) -> None:
         for _ in range(30):
             await store.create(f"runs/a/{name}", b"")
             await store.delete(f"runs/a/{name}")
 
-    async def scenario() -> list[str]:
-        await asyncio.gather(*(create_and_delete(name) for name in "abcd"))
-        return await store.keys("")
-
-    assert [] == asyncio.run(scenario())
+    await asyncio.gather(*(create_and_delete(name) for name in "abcd"))
+    assert [] == (await store.keys(""))
 
 
 # symbolic links

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -89,36 +88,30 @@ def kill_writer(root: Path, name: str, number: int, moment: str, kind: str) -> N
     ("name", "number", "moment", "kind"),
     with_kind(CRASHES_BEFORE_LINK, NAMED_CRASHES_BEFORE_LINK),
 )
-def test_crash_before_the_link_leaves_the_key_absent(
+async def test_crash_before_the_link_leaves_the_key_absent(
     name: str, number: int, moment: str, kind: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
     kill_writer(root, name, number, moment, kind)
     store = FileStore(root)
 
-    async def scenario() -> bytes:
-        assert [] == await store.keys("")
-        await store.create("runs/a/1", b"next")
-        return await store.read("runs/a/1")
-
-    assert b"next" == asyncio.run(scenario())
+    assert [] == await store.keys("")
+    await store.create("runs/a/1", b"next")
+    assert b"next" == (await store.read("runs/a/1"))
 
 
 @pytest.mark.parametrize(
     ("name", "number", "moment", "kind"),
     with_kind(CRASHES_AFTER_LINK, NAMED_CRASHES_AFTER_LINK),
 )
-def test_crash_after_the_link_leaves_the_complete_body(
+async def test_crash_after_the_link_leaves_the_complete_body(
     name: str, number: int, moment: str, kind: str, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
     kill_writer(root, name, number, moment, kind)
     store = FileStore(root)
 
-    async def scenario() -> bytes:
-        assert ["runs/a/1"] == await store.keys("")
-        with pytest.raises(AlreadyExists):
-            await store.create("runs/a/1", b"next")
-        return await store.read("runs/a/1")
-
-    assert BODY == asyncio.run(scenario())
+    assert ["runs/a/1"] == await store.keys("")
+    with pytest.raises(AlreadyExists):
+        await store.create("runs/a/1", b"next")
+    assert BODY == (await store.read("runs/a/1"))

@@ -18,15 +18,12 @@ def test_create_returns_the_time_of_the_clock_or_none() -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [("a/b", "a"), ("a", "a/b/c")])
-def test_key_that_is_a_folder_of_another_key_is_rejected(
+async def test_key_that_is_a_folder_of_another_key_is_rejected(
     first: str, second: str
 ) -> None:
     store = MemoryStore()
 
-    async def scenario() -> list[str]:
-        await store.create(first, b"")
-        with pytest.raises(InvalidKey, match="folder"):
-            await store.create(second, b"")
-        return await store.keys("")
-
-    assert [first] == asyncio.run(scenario())
+    await store.create(first, b"")
+    with pytest.raises(InvalidKey, match="folder"):
+        await store.create(second, b"")
+    assert [first] == (await store.keys(""))

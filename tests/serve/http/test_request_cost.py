@@ -81,7 +81,7 @@ def count_calls(work: Coroutine[Any, Any, None], loop: asyncio.Runner) -> int:
     return calls
 
 
-def test_decision_makes_four_operations_and_at_most_three_thread_hops(
+async def test_decision_makes_four_operations_and_at_most_three_thread_hops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only operations that wait for the disk go through a thread, never the read."""
@@ -93,15 +93,14 @@ def test_decision_makes_four_operations_and_at_most_three_thread_hops(
         hops += self.name == "continuations-file"
         start(self, call)
 
-    async def scenario() -> list[str]:
-        url = f"file:{tmp_path}"
-        (wait_id,) = await waiting_runs(open_store(url), 1)
-        store = FaultyStore(open_store(url))
-        monkeypatch.setattr(DaemonThreadPool, "start", counted)
-        await decide(make_app(store), wait_id)
-        return [operation.verb for operation in store.operations]
-
-    assert ["read", "create", "create", "delete"] == asyncio.run(scenario())
+    url = f"file:{tmp_path}"
+    (wait_id,) = await waiting_runs(open_store(url), 1)
+    store = FaultyStore(open_store(url))
+    monkeypatch.setattr(DaemonThreadPool, "start", counted)
+    await decide(make_app(store), wait_id)
+    assert ["read", "create", "create", "delete"] == [
+        operation.verb for operation in store.operations
+    ]
     assert 2 <= hops <= 3
 
 
