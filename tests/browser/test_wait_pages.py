@@ -17,6 +17,7 @@ from continuations.errors import AlreadyDecided
 from continuations.models.scripted import ToolCall
 from tests.browser import chromium
 from tests.browser.wait_scenes import TRANSFER, WaitScenes, run_console
+from tests.sampling import sample
 
 ORDER = (
     ".lead .pill",
@@ -85,7 +86,7 @@ if chromium.is_installed():
         }
         found: dict[str, list[str]] = {}
         with chromium.open_tab(browser) as tab:
-            for name, path in paths.items():
+            for name, path in sample([*paths.items()], 2):
                 tab.goto(scenes.base_url + path)
                 found[name] = chromium.violations(tab)
             tab.goto(scenes.base_url + paths["edit"])
