@@ -5,32 +5,22 @@ that the API refuses, by the rules in `tests/models/chat_api.py`. In a test:
 
     with ModelServer({"You are hr": [{"content": "Hello."}]}) as server:
         model = OpenAIChat("gpt-5-mini", base_url=server.url, api_key=server.key)
-
-As a process it prints its URL: `python tests/model_server.py --script f.json`.
 """
 
 from __future__ import annotations
 
-import argparse
-import itertools
 import json
-import os
-import signal
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-# If it runs as a file, Python looks for modules only in the folder of the file.
-sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.local_server import LocalHandler, LocalServer
 from tests.models.chat_api import RequestRejected, check_request, parse_body
 
 if TYPE_CHECKING:
-    from types import FrameType, TracebackType
+    from types import TracebackType
     from typing import Self
 
 # A rule gets the messages and the name of the model, and returns a reply: a mapping.
@@ -70,12 +60,12 @@ class ModelServer:
     """The server.
 
     Each request is recorded before its response is sent: index, status, model,
-    messages, and the rest of the body as `settings`. A record is one line of the log.
+    messages, and the rest of the body as `settings`.
 
     Attributes:
         url: The base URL; it ends with `/v1`.
         key: The API key that the server accepts.
-        requests: The records in order; empty with `keep_requests=False`.
+        requests: The records in order.
     """
 
     def __init__(
@@ -83,20 +73,14 @@ class ModelServer:
         script: Script | Rule,
         *,
         key: str = "sk-test",
-        log: Path | None = None,
-        port: int = 0,
-        keep_requests: bool = True,
         settings_rule: SettingsRule | None = None,
     ) -> None:
         self.key = key
         self.requests: list[dict[str, Any]] = []
         self._rule: Rule = script if callable(script) else rule_from_script(script)
         self._settings_rule = settings_rule
-        self._log = log
-        self._keep_requests = keep_requests
         self._recording = threading.Lock()
-        self._index = itertools.count()
-        self._server = _Server(port, self)
+        self._server = _Server(self)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     @property
@@ -170,26 +154,15 @@ class ModelServer:
     def _log_request(self, request: dict[str, Any], status: int) -> None:
         rest = {k: v for k, v in request.items() if k not in ("model", "messages")}
         with self._recording:
-            entry = {
-                "index": next(self._index),
-                "status": status,
-                "model": request.get("model"),
-                "messages": request.get("messages"),
-                "settings": rest,
-            }
-            if self._keep_requests:
-                self.requests.append(entry)
-            if self._log is not None:
-                _append(self._log, json.dumps(entry) + "\n")
-
-
-def _append(path: Path, line: str) -> None:
-    # Writes to a file that was opened with O_APPEND do not mix.
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(file, line.encode())
-    finally:
-        os.close(file)
+            self.requests.append(
+                {
+                    "index": len(self.requests),
+                    "status": status,
+                    "model": request.get("model"),
+                    "messages": request.get("messages"),
+                    "settings": rest,
+                }
+            )
 
 
 # Replies ----------------------------------------------------------------------
@@ -286,8 +259,8 @@ def _usage(prompt: int, completion: int) -> dict[str, Any]:
 
 
 class _Server(LocalServer):
-    def __init__(self, port: int, model: ModelServer) -> None:
-        super().__init__(port, _Handler)
+    def __init__(self, model: ModelServer) -> None:
+        super().__init__(0, _Handler)
         self.model = model
 
 
@@ -312,31 +285,3 @@ class _Handler(LocalHandler, BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name in the base class
         """Print nothing: `ModelServer.requests` has the records."""
-
-
-def main() -> None:
-    """Serve a script file until a signal arrives."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--script", type=Path, required=True)
-    parser.add_argument("--log", type=Path)
-    parser.add_argument("--key", default="sk-test")
-    parser.add_argument("--port", type=int, default=0)
-    options = parser.parse_args()
-    script: Script = json.loads(options.script.read_text("utf-8"))
-    server = ModelServer(
-        script, key=options.key, log=options.log, port=options.port, keep_requests=False
-    )
-    stopped = threading.Event()
-
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        stopped.set()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    with server:
-        print(server.url, flush=True)  # noqa: T201 - the caller reads the URL
-        stopped.wait()
-
-
-if __name__ == "__main__":
-    main()

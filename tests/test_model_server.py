@@ -1,21 +1,15 @@
-"""The model server refuses the requests that the API refuses, and has a script."""
+"""The model server refuses the requests that the API refuses."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import signal
-import subprocess
-import sys
-import threading
-import time
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.model_server import ModelServer, Script
+from tests.model_server import ModelServer
 
 HELLO = {"role": "user", "content": "hello"}
 
@@ -287,171 +281,3 @@ def test_key_path_and_content_type_are_checked_first() -> None:
     assert (401, "invalid_api_key") == (wrong[0], wrong[1]["error"]["code"])
     assert "sk-wrong-and-long" not in wrong[1]["error"]["message"]
     assert [404, 415] == [elsewhere[0], form[0]]
-
-
-# Accepted requests ------------------------------------------------------------
-
-
-def test_valid_conversation_gets_a_reply() -> None:
-    # Given a conversation with unusual but valid messages
-    conversation = [
-        {"role": "developer", "content": "be kind"},
-        {"role": "user", "content": [{"type": "text", "text": "emoji \U0001f600"}]},
-        {"role": "assistant", "content": "", "unknown": {"kept": True}},
-        assistant_with_calls("a", "b"),
-        tool_message("b", [{"type": "text", "text": "in another order"}]),
-        tool_message("a", ""),
-        {"role": "assistant", "refusal": "no", "content": None},
-        HELLO,
-    ]
-    raw = json.dumps({"model": "m", "messages": conversation}).encode()
-
-    with ModelServer({"": [{"content": str(n)} for n in range(5)]}) as server:
-        client = Client(server.url)
-        status, body = client.post(raw)
-        client.close()
-
-    assert 200 == status
-    assert "3" == body["choices"][0]["message"]["content"]
-
-
-def test_script_is_chosen_by_prompt_or_model() -> None:
-    script: Script = {
-        "You are hr": [{"content": "hr"}, {"content": "hr again"}],
-        "m": [{"content": "by model"}],
-    }
-    prompt = {"role": "system", "content": "You are hr, and kind."}
-
-    with ModelServer(script) as server:
-        bodies = [
-            post_messages(server, *messages)[1]
-            for messages in (
-                [prompt, HELLO],
-                [prompt, HELLO, {"role": "assistant", "content": "hr"}, HELLO],
-                [HELLO],
-            )
-        ]
-        ended = post_messages(
-            server, HELLO, {"role": "assistant", "content": "x"}, HELLO
-        )
-
-    assert ["hr", "hr again", "by model"] == [
-        body["choices"][0]["message"]["content"] for body in bodies
-    ]
-    assert (400, "script_error") == (ended[0], ended[1]["error"]["type"])
-
-
-def test_rule_function_chooses_the_reply() -> None:
-    def rule(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
-        return {"content": f"{model} got {messages[-1]['content']}"}
-
-    with ModelServer(rule) as server:
-        body = post_messages(server, HELLO)[1]
-
-    assert "m got hello" == body["choices"][0]["message"]["content"]
-
-
-def test_reply_may_set_status_body_and_fields() -> None:
-    calls = [
-        {"name": "a", "arguments": {"x": 1}},
-        {"name": "b", "arguments": "{", "id": "i"},
-    ]
-    script: Script = {
-        "calls": [{"tool_calls": calls, "reasoning": "hm", "usage": None}],
-        "status": [{"status": 429, "body": {"error": 1}, "headers": {"X-A": "b"}}],
-        "raw": [{"raw": "<html>"}],
-        "cut": [{"content": "a", "finish_reason": "length", "usage": {"x": 1}}],
-    }
-    with ModelServer(script) as server:
-        responses = {name: post_messages(server, HELLO, model=name) for name in script}
-
-    choice = responses["calls"][1]["choices"][0]
-    sent_calls = choice["message"]["tool_calls"]
-    assert [("call_0_0", '{"x": 1}'), ("i", "{")] == [
-        (one["id"], one["function"]["arguments"]) for one in sent_calls
-    ]
-    assert ("tool_calls", "hm") == (
-        choice["finish_reason"],
-        choice["message"]["reasoning"],
-    )
-    assert "usage" not in responses["calls"][1]
-    assert (429, {"error": 1}) == responses["status"]
-    assert "<html>" == responses["raw"][1]
-    assert "length" == responses["cut"][1]["choices"][0]["finish_reason"]
-    assert {"x": 1} == responses["cut"][1]["usage"]
-
-
-def test_delay_ends_with_the_server() -> None:
-    # Given a reply that takes a minute
-    server = ModelServer({"": [{"content": "late", "delay": 60}]})
-    with server:
-        client = Client(server.url)
-        waiting = threading.Thread(target=_until_hung_up, args=(client,))
-        waiting.start()
-        while not server.requests:
-            time.sleep(0.01)
-        began = time.monotonic()
-
-    # When the server is closed, then the client does not wait for the reply
-    waiting.join()
-    assert time.monotonic() - began < 5
-
-
-def _until_hung_up(client: Client) -> None:
-    with pytest.raises(http.client.RemoteDisconnected):
-        client.post({"model": "m", "messages": [HELLO]})
-    client.close()
-
-
-def test_hundred_connections_at_once_are_served(tmp_path: Path) -> None:
-    # Given a hundred clients that start at the same time
-    log = tmp_path / "calls.jsonl"
-    start = threading.Barrier(100)
-    failed: list[object] = []
-
-    def work(url: str) -> None:
-        client = Client(url)
-        start.wait()
-        for _ in range(20):
-            status, body = client.post({"model": "m", "messages": [HELLO]})
-            if status != 200:
-                failed.append(body)
-        client.close()
-
-    with ModelServer({"": [{"content": "ok", "delay": 0.001}]}, log=log) as server:
-        threads = [
-            threading.Thread(target=work, args=(server.url,)) for _ in range(100)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    # Then each request got a reply, and each is one line of the log
-    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
-    assert [] == failed
-    assert list(range(2000)) == [line["index"] for line in lines]
-    assert server.requests == lines
-
-
-def test_server_process_serves_a_script_file(tmp_path: Path) -> None:
-    # Given a script in a file
-    script, log = tmp_path / "script.json", tmp_path / "calls.jsonl"
-    script.write_text(json.dumps({"": [{"content": "hi"}]}), "utf-8")
-    command = [sys.executable, str(Path(__file__).with_name("model_server.py"))]
-    options = ["--script", str(script), "--log", str(log)]
-
-    # When the server runs as a process in another folder
-    with subprocess.Popen(
-        [*command, *options], stdout=subprocess.PIPE, text=True, cwd=tmp_path
-    ) as process:
-        assert process.stdout is not None
-        client = Client(process.stdout.readline().strip())
-        status, body = client.post({"model": "m", "messages": [HELLO]})
-        client.close()
-        process.send_signal(signal.SIGTERM)
-
-    # Then it replies, writes its log, and ends on the signal
-    assert (200, "hi") == (status, body["choices"][0]["message"]["content"])
-    assert [HELLO] == json.loads(log.read_text("utf-8"))["messages"]
-    assert 0 == process.returncode
