@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 from tests.engine import process_race
@@ -86,29 +85,6 @@ def test_same_decision_fifty_times_is_recorded_once(
     # Also after the end
     assert "approve" == environment.approve(wait)["decided"]
     assert "AlreadyDecided" == environment.deny(wait)["raised"]
-
-
-def test_racing_decide_cancel_and_resume_have_one_end(
-    environment: RunEnvironment,
-) -> None:
-    """The call runs only if its approval was recorded."""
-    script: Script = {"go": [[call("pay", what="x")], "end"]}
-    [wait] = environment.start(script)["waits"]
-    verdict = json.dumps({"approve": {"by": "kim"}})
-    spawned = [
-        environment.spawn("decide", wait["id"], verdict, app="none"),
-        environment.spawn("cancel", "r1", app="none"),
-        environment.spawn("resume", "r1", script=script),
-    ]
-    results = [process.wait_for_result() for process in spawned]
-
-    # Then the run has one end, and the effect agrees
-    end = environment.resume(script)
-    decided = "decided" in results[0]
-    assert decided or "Cancelled" == results[0]["raised"]
-    assert end["kind"] in {"Finished", "Failed"}
-    assert (end["kind"] == "Finished") <= (["pay x"] == environment.effect_names())
-    assert len(environment.effect_names()) <= int(decided)
 
 
 def test_run_busy_error_names_the_end_of_the_claim(environment: RunEnvironment) -> None:

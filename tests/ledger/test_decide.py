@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from subprocess import PIPE, Popen, run
+from subprocess import run
 from typing import Any, cast
 
 import pytest
@@ -1165,67 +1165,6 @@ def test_decide_in_a_new_process_imports_no_heavy_modules(
     made = run_async(read_decision(objects, wait.id))
     assert made is not None
     assert ("approve", "kim") == (made.kind, made.by)
-
-
-RACER_SCRIPT = """
-import sys
-from continuations import Approve, Deny, Runner
-from continuations.errors import AlreadyDecided
-
-runner = Runner([], store={store!r})
-print("ready", flush=True)
-sys.stdin.readline()
-say = Approve if {number} % 2 else Deny
-try:
-    made = runner.decide({wait!r}, say(by="person {number}"))
-except AlreadyDecided as error:
-    made = error.decision
-    print("lost", end=" ")
-print(made.id)
-"""
-
-
-def test_exactly_one_of_opposite_decisions_in_processes_is_recorded(
-    tmp_path: Path,
-) -> None:
-    """The processes share only a folder."""
-    # Given six processes that are about to decide
-    wait = make_wait()
-    objects = Objects(FileStore(tmp_path))
-    run_async(store_suspended_run(objects, wait))
-    store = f"file:{tmp_path}"
-    racers = [
-        Popen(
-            [
-                sys.executable,
-                "-c",
-                RACER_SCRIPT.format(store=store, wait=wait.id, number=number),
-            ],
-            stdin=PIPE,
-            stdout=PIPE,
-            text=True,
-        )
-        for number in range(6)
-    ]
-    for racer in racers:
-        assert racer.stdout is not None
-        assert "ready\n" == racer.stdout.readline()
-
-    # When they all decide at once
-    for racer in racers:
-        assert racer.stdin is not None
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    chat_messages = [racer.communicate(timeout=20)[0].split() for racer in racers]
-
-    # Then one decision is recorded, and each process gets it
-    recorded = run_async(read_decision(objects, wait.id))
-    assert recorded is not None
-    assert sorted([[recorded.id], *[["lost", recorded.id]] * 5]) == sorted(
-        chat_messages
-    )
-    assert [recorded.marker] == run_async(all_keys(objects, layout.MARKERS_PREFIX))
-    assert [] == run_async(all_keys(objects, layout.WAITS_PREFIX))
 
 
 RUNNER_SCRIPT = """
