@@ -55,7 +55,7 @@ class CrashPoint:
 
 
 def every_crash(
-    *moments: Moment, more_than: int, step: int = 2
+    *moments: Moment, more_than: int, step: int = 4
 ) -> Iterator[CrashPoint]:
     """Yield a point for each operation of a process, and last one after its end.
 
@@ -64,7 +64,7 @@ def every_crash(
         more_than: The process must make more operations than this.
         step: Crash before every `step`-th operation only, and after the operations in
             the middle between them, unless TORTURE=1. With 2, a process dies with each
-            number of completed operations.
+            number of completed operations; with 4, with every second number.
     """
     numbers = {
         "before": sample(range(1, MAX_OPERATIONS), step),

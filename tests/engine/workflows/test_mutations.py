@@ -711,6 +711,6 @@ def test_changed_program_is_refused_or_goes_on_as_from_its_start(
         (accepted if is_accepted else refused)[kind] += 1
 
     assert 0 == refused["patched"]  # it is how code is changed
-    # So of the mutations of all programs, at least 60 are refused and 60 accepted.
-    assert MUTATIONS * 3 / 10 <= accepted.total()
-    assert MUTATIONS * 3 / 10 <= refused.total()
+    # Of the mutations of each program, a fifth is refused, and a fifth is accepted.
+    assert MUTATIONS / 5 <= accepted.total()
+    assert MUTATIONS / 5 <= refused.total()
