@@ -42,7 +42,6 @@ LONG_TESTS = (
     "tests/engine/test_drift.py::test_prediction_equals_what_resume_does_in_another_process[3]",
     "tests/engine/test_fork.py::test_forks_and_resumes_in_fresh_interpreters_repeat_nothing",
     "tests/engine/test_model_waits_in_processes.py::test_limited_sub_agent_waits_alone_and_goes_on_in_another_process",
-    "tests/engine/test_suspend_conditions_in_processes.py::test_conditions_of_nested_agents_hold_the_run_in_turn",
     "tests/engine/test_suspend_conditions_in_processes.py::test_pause_while_a_condition_holds_an_agent_names_both_reasons",
     "tests/engine/test_sweep.py::test_a_model_that_stays_down_does_not_pile_up_markers",
     "tests/engine/test_sweep.py::test_marker_without_a_run_is_examined_less_and_less_often",

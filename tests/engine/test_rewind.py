@@ -266,7 +266,7 @@ def test_live_claim_is_busy() -> None:
     store = MemoryStore(clock.now)
     runner = asking_run(store=store, clock=clock)
     version = version_with(runner, "pay", "waiting")
-    for point in every_crash("after", more_than=3):
+    for point in every_crash("after", more_than=3, step=2):
         with point.process(store) as dying:
             make_runner(store=dying, clock=clock).rewind(RUN_ID, version)
         if runner.look(RUN_ID).run_state.run.rewind_to:
