@@ -5,7 +5,6 @@ from __future__ import annotations
 from continuations.errors import (
     Corrupt,
     FormatError,
-    InvalidInput,
     NewerFormat,
 )
 from tests.errors.case import Area, Case
@@ -37,14 +36,6 @@ BYTES = Area(
                 newer += object_digest(newer)
             """,
             names=("format 9", "newer release"),
-        ),
-        Case(
-            "bytes-resume-agent-first",
-            InvalidInput,
-            "resume(clerk(), data)",
-            "resume(data, clerk())",
-            setup=_DATA,
-            names=("resume(data, agent)",),
         ),
         *(
             Case(

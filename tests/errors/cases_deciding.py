@@ -43,14 +43,6 @@ DECIDING = Area(
             names=("look('jane-1').waits",),
         ),
         Case(
-            "decide-run-and-wait",
-            InvalidInput,
-            'runner.decide("jane-1", wait.id)',
-            'runner.decide(wait.id, Approve(by="kim"))',
-            setup=_START,
-            names=("decide(wait_id, Approve(by=...))",),
-        ),
-        Case(
             "decide-timer",
             DecisionRefused,
             "runner.decide(wait.id, Answer(1))",

@@ -66,13 +66,6 @@ TOOLS = Area(
             'Agent("clerk", tools=[pay.function])',
             names=("clerk", "tools", "pay(cents, note)"),
         ),
-        Case(
-            "tool-verify",
-            InvalidInput,
-            "tool(verify=True)(pay.function)",
-            "tool(verify=lambda cents: None)(pay.function)",
-            names=("pay", "verify"),
-        ),
     ),
 )
 
@@ -86,61 +79,12 @@ SCHEMA_TOOLS = Area(
     "Tools with a JSON Schema",
     (
         Case(
-            "schema-tool-function",
-            InvalidInput,
-            'Tool.from_schema("find", schema, "find")',
-            _FOUND,
-            setup=_FIND,
-            names=("find", "function"),
-        ),
-        Case(
-            "schema-tool-function-parameters",
-            InvalidInput,
-            'Tool.from_schema("find", schema, lambda room, floor: room)',
-            _FOUND,
-            setup=_FIND,
-            names=("find", "function"),
-        ),
-        Case(
-            "schema-tool-schema-type",
-            InvalidInput,
-            'Tool.from_schema("find", {"type": "array"}, find)',
-            _FOUND,
-            setup=_FIND,
-            names=("find", "schema", "object"),
-        ),
-        Case(
-            "schema-tool-schema-no-json",
-            InvalidInput,
-            'Tool.from_schema("find", {"type": "object", "required": {"room"}}, find)',
-            _FOUND,
-            setup=_FIND,
-            names=("find", "schema"),
-        ),
-        Case(
             "schema-tool-invalid-schema",
             InvalidInput,
             'run(clerk(Tool.from_schema("find", {"type": "object", "required": 5}, find)), TASK)',
             _FOUND,
             setup=_FIND,
             names=("find", "schema"),
-        ),
-        Case(
-            "schema-tool-reference",
-            InvalidInput,
-            'run(clerk(Tool.from_schema("find", {**schema, "$ref": "https://a.example/b"}, find)), TASK)',
-            _FOUND,
-            setup=_FIND,
-            names=("find", "https://a.example/b"),
-        ),
-        Case(
-            "schema-tool-default",
-            InvalidInput,
-            'run(clerk(Tool.from_schema("find", wrong, find)), TASK)',
-            _FOUND,
-            setup=f"""{_FIND}
-    wrong = {{"type": "object", "properties": {{"room": {{"type": "string", "default": 5}}}}}}""",
-            names=("find", "default", "room"),
         ),
     ),
 )

@@ -50,20 +50,6 @@ REQUESTS = Area(
     "HTTP: requests that are refused",
     (
         Case(
-            "http-api-of-a-runner",
-            InvalidInput,
-            "HttpApi(runner)",
-            "HttpApi(runner.async_runner)",
-            names=("runner", "runner.async_runner"),
-        ),
-        Case(
-            "http-api-of-a-text",
-            InvalidInput,
-            'HttpApi("runner")',
-            "HttpApi(runner.async_runner)",
-            names=("runner",),
-        ),
-        Case(
             "http-api-max-body-bytes",
             InvalidInput,
             'HttpApi(runner.async_runner, max_body_bytes="1 MB")',

@@ -70,30 +70,6 @@ PROTOTYPE = Area(
     "Applications of SnapLogic's prototype",
     (
         Case(
-            "prototype-tool",
-            InvalidInput,
-            'Old("You pay", [pay_somebody])',
-            'Old("You pay", [payment])',
-            setup=_PROTOTYPE,
-            names=("tools", "pay_somebody"),
-        ),
-        Case(
-            "prototype-hook",
-            InvalidInput,
-            'type("Mine", (Old,), {"_call_tool": print})',
-            'Agent("mine")',
-            setup=_PROTOTYPE,
-            names=("Mine._call_tool",),
-        ),
-        Case(
-            "prototype-prompt",
-            InvalidInput,
-            'ContinuationAgent("You pay", [payment]).request({})',
-            'ContinuationAgent("You pay", [payment]).request(prompt)',
-            setup=_PROTOTYPE,
-            names=("prompt",),
-        ),
-        Case(
             "prototype-pause",
             InvalidInput,
             'Old("You pay", [payment]).request(prompt)',
