@@ -65,7 +65,7 @@ pictures: .venv/installed
 demo-s3: .venv/installed
 	$(BIN)/python examples/s3_demo.py
 
-# The tests, in about 10 minutes on two cores. It runs a sample of the dear ones and of the
+# The tests, in about 7 minutes on two cores. It runs a sample of the dear ones and of the
 # cases of large matrices (tests/README.md); `make torture` runs all of them.
 NPM_PACKAGES := .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json
 test: .venv/installed $(NPM_PACKAGES)
