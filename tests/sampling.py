@@ -126,7 +126,7 @@ SAMPLED_TESTS = {
     "tests/engine/workflows/test_damaged_histories.py": 3,
     "tests/engine/workflows/test_mutations.py": 3,
     "tests/engine/workflows/test_pasts_of_workflows.py": 2,
-    "tests/errors/test_errors.py": 2,
+    "tests/errors/test_errors.py::test_error_is_raised_and_its_advice_succeeds": 2,
     "tests/examples/test_approve_a_refund.py": 2,
     "tests/examples/test_librarian.py": 4,
     "tests/examples/test_ported.py": 5,

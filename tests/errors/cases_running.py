@@ -15,9 +15,26 @@ from continuations.errors import (
     RunNotFound,
     StaleRun,
     TranscriptInvalid,
+    WorkflowChanged,
 )
 from tests.errors.case import Area, Case
 
+# A workflow that waits, and its code after a change.
+_WORKFLOWS = """
+                from continuations import workflow
+                @workflow(name="trip")
+                async def before(flow): return await ask("Which room?")
+                @workflow(name="trip", tools=[book])
+                async def without_patch(flow):
+                    await flow.call(book, "1")
+                    return await ask("Which room?")
+                @workflow(name="trip", tools=[book])
+                async def with_patch(flow):
+                    if flow.patched("book first"): await flow.call(book, "1")
+                    return await ask("Which room?")
+                old = Runner(before, store=store, clock=clock)
+                old.start(before.bind(), run_id="jane-1")
+"""
 # A call that needs no approval; the worker stops before it begins.
 _ACCEPTED_CALL = """
                 script = [ToolCall("book", {"room": "1"}), "done"]
@@ -269,6 +286,17 @@ RESUMING = Area(
                 def changed(floor: int) -> str: "Book a floor."
             """,
             names=("clerk", "book"),
+        ),
+        Case(
+            "resume-with-changed-workflow",
+            WorkflowChanged,
+            'Runner(without_patch, store=store, clock=clock).resume("jane-1")',
+            """
+                Runner(with_patch, store=store, clock=clock).resume("jane-1")
+                old.resume("jane-1")
+            """,
+            setup=_WORKFLOWS,
+            names=("jane-1", "trip", "book", "flow.patched", "Nothing was written"),
         ),
         Case(
             "resume-without-sub-agent",
