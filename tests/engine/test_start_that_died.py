@@ -52,7 +52,7 @@ def test_repair_of_a_run_without_versions_says_to_start_it_again() -> None:
     Runner([], store=store, clock=clock).publish("receipt", "r-7")
     arrived = asyncio.run(store.keys(layout.arrivals_prefix("r1")))
 
-    with pytest.raises(Corrupt, match="has no version of it, only what arrived"):
+    with pytest.raises(Corrupt, match="has no version of this run, only decisions"):
         repair(store, clock, lambda: "01kdvdna00q7q5nqp61n9f7e3p")
     assert arrived == asyncio.run(store.keys(layout.arrivals_prefix("r1")))
 

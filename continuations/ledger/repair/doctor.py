@@ -331,9 +331,9 @@ def _check_repairable(report: IntegrityReport) -> None:
             raise Corrupt(failure, run_id=run_id)
     if report.newest_number == 0:
         msg = (
-            f"run {run_id} was not repaired: the store has no version of it, only what "
-            "arrived for it. If its start failed, start it again with the same id; "
-            "otherwise restore its versions from a backup."
+            f"run {run_id} was not repaired: the store has no version of this run, "
+            "only decisions or messages. If the start of the run failed, start it "
+            "again with the same id; otherwise restore its versions from a backup."
         )
         raise Corrupt(msg, run_id=run_id)
     if report.last_good_number == 0:
