@@ -67,7 +67,8 @@ def cancelled_call_never_begins(evidence: Evidence) -> str | None:
             version.process == effect.process
         ):
             return f"{effect} began, and its agent was cancelled"
-    for history in evidence.runs.values():
+    # A rewind begins another part, whose agents have other turns.
+    for history in (part for run in evidence.runs.values() for part in run.parts):
         for before, after in pairwise(history.versions):
             for frame in after.state.frames.values():
                 old = before.state.frames.get(frame.id)
