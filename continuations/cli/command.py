@@ -292,7 +292,8 @@ def as_command(
     help_text, section = help_and_words(function.__doc__)
 
     def own_parameters() -> Iterator[Parameter]:
-        words = words_of(f"{SHARED_WORDS}\n{section}")
+        # Without docstrings, shared words could be those of another meaning.
+        words = words_of(f"{SHARED_WORDS}\n{section}") if help_text else {}
         read = inspect.signature(function, eval_str=True).parameters
         for each in list(read.values())[1:]:
             yield described(each, words)

@@ -84,7 +84,7 @@ def test_each_argument_and_option_has_words() -> None:
 
 
 def test_command_works_without_docstrings(cli: CommandLine) -> None:
-    """`python -OO` removes the help, and no option."""
+    """`python -OO` removes the help and no option, and shows no words of another one."""
     optimized = ("-OO", "-m", "continuations")
 
     shown = cli.run_in_process("signal", "j1", "paid", "--id", "s1", program=optimized)
@@ -92,7 +92,11 @@ def test_command_works_without_docstrings(cli: CommandLine) -> None:
         *("post", "support", "hello", "--key", "k", "--id", "m1"), program=optimized
     )
 
+    helped = cli.run_in_process("runs", "--help", program=optimized)
+
     assert "Usage" not in shown.err
+    assert "--agent" in helped.out
+    assert "root agent" not in helped.out
     assert (0, "") == (posted.exit_code, posted.err)
 
 
