@@ -84,7 +84,7 @@ def test_each_argument_and_option_has_words() -> None:
 
 
 def test_command_works_without_docstrings(cli: CommandLine) -> None:
-    """`python -OO` removes the help and no option, and shows no words of another one."""
+    """`python -OO` removes the help, and no option; no words are those of another."""
     optimized = ("-OO", "-m", "continuations")
 
     shown = cli.run_in_process("signal", "j1", "paid", "--id", "s1", program=optimized)
