@@ -215,7 +215,8 @@ def no_grant_survives_its_rewind(evidence: Evidence) -> str | None:
 def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
     """After the claim of a rewind comes the state of its version, before any call.
 
-    A message that interrupts the turn ends calls of that state.
+    A message that interrupts the turn ends calls of that state. An agent that the state
+    has as cancelled ends at once.
     """
     for history in evidence.runs.values():
         run = history.newest_state.run if history.versions else None
@@ -227,6 +228,7 @@ def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
             if (history.run_id, target.number) not in asked:
                 return f"nobody asked to rewind {history.run_id} to {target.number}"
             is_same = _stack(after.state) == _stack(target.state)
+            is_same = is_same or any(c.cancelled for c in target.state.calls.values())
             if not is_same and not is_interrupted_again(claim, after):
                 return f"version {after.number} of {history.run_id} is no rewind"
             for effect in evidence.environment.effects:
