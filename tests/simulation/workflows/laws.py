@@ -345,8 +345,13 @@ def marked_call_never_begins(evidence: Evidence) -> str | None:
 
 
 def begun_call_keeps_its_outcome(evidence: Evidence) -> str | None:
-    """A call that had its effect before it was cancelled ends with its own outcome."""
+    """A call that had its effect before it was cancelled ends with its own outcome.
+
+    A cancellation of the whole run ends the calls that run, too.
+    """
     for history in flow_parts(evidence):
+        if history.newest_state.run.status == "cancelled":
+            continue
         for frame in last_histories(history).values():
             for outcome in frame.outcomes.values():
                 if outcome.by != BY_WORKFLOW or outcome.end != "cancelled":
