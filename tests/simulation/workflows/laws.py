@@ -352,22 +352,29 @@ def begun_call_keeps_its_outcome(evidence: Evidence) -> str | None:
     for history in flow_parts(evidence):
         if history.newest_state.run.status == "cancelled":
             continue
-        for frame in last_histories(history).values():
-            for outcome in frame.outcomes.values():
-                if outcome.by != BY_WORKFLOW or outcome.end != "cancelled":
-                    continue
-                if outcome.content.endswith(EARLIER_ATTEMPT):
-                    continue  # the worker of a call that may be repeated died
-                for effect in evidence.environment.effects:
-                    key = effect.run_id, effect.call_id
-                    if key != (history.run_id, outcome.call_id):
-                        continue
-                    run, sent_at = evidence.runs[effect.run_id], effect.sent_at
-                    if run.part_at(sent_at) is not history:
-                        continue  # a rewind asks about it, or repeats it
-                    if not _was_asked_about(evidence, history, outcome.call_id):
-                        return f"{effect} had begun, and its outcome is cancelled"
+        given_up = _calls_given_up(history)
+        for effect in evidence.environment.effects:
+            if effect.run_id != history.run_id or effect.call_id not in given_up:
+                continue
+            if evidence.runs[effect.run_id].part_at(effect.sent_at) is not history:
+                continue  # a rewind asks about it, or repeats it
+            if not _was_asked_about(evidence, history, effect.call_id):
+                return f"{effect} had begun, and its outcome is cancelled"
     return None
+
+
+def _calls_given_up(history: RunHistory) -> set[str]:
+    """Return the calls with the outcome that their workflow cancelled them.
+
+    The worker of a call that may be repeated may have died: its outcome says so.
+    """
+    return {
+        outcome.call_id
+        for frame in last_histories(history).values()
+        for outcome in frame.outcomes.values()
+        if outcome.by == BY_WORKFLOW and outcome.end == "cancelled"
+        if not outcome.content.endswith(EARLIER_ATTEMPT)
+    }
 
 
 def _was_asked_about(evidence: Evidence, history: RunHistory, call_id: str) -> bool:
