@@ -119,12 +119,12 @@ class FlowWait(ToolWait[Any]):
         """Return a new wait."""
         wait = cls(**fields)
         object.__setattr__(wait, "loop", loop)
-        wait.mark(was_awaited=False)
+        object.__setattr__(wait, "was_awaited", False)
         return wait
 
-    def mark(self, *, was_awaited: bool = True) -> None:
-        """Note that the code has awaited the wait."""
-        object.__setattr__(self, "was_awaited", was_awaited)
+    def note_await(self) -> None:
+        """Note that the code awaits the wait."""
+        object.__setattr__(self, "was_awaited", True)
 
     def __del__(self) -> None:
         """Tell the developer of a wait that the code forgot to await."""

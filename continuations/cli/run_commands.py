@@ -94,15 +94,10 @@ def start(  # noqa: PLR0913 - one parameter for each option
         setting (NAME=JSON): A model setting of the run, for example temperature=0. It
             is stored. Repeat it for more settings.
     """
-    if stream and no_work:
-        raise UsageError(
-            "--stream prints the work on the run, and --no-work leaves it out. Leave "
-            "one of them out."
-        )
+    printer = _printer(command, stream=stream, no_work=no_work)
     runner = command.runner("needed", may_be_first=True)
-    ports = Ports()
     # The id is chosen here, so that every note can name the run.
-    name = run_id if run_id is not None else ports.ids.new_ulid(ports.clock.now())
+    name = _new_run_id() if run_id is None else run_id
     options: dict[str, Any] = {
         "input": _parse_input(text, args, file or []),
         "run_id": name,
@@ -114,15 +109,32 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "title": title,
         "by": requester,
         "settings": parse_settings(setting or []),
-        "on_event": EventPrinter(as_json=command.as_json) if stream else None,
+        "on_event": printer,
     }
-
-    def attempt(should_pause: Any) -> Any:
-        return runner.async_runner.start(should_pause=should_pause, **options)
-
-    given, printer = options["context"], options["on_event"]
-    advance = _Advance(command, runner, name, given, printer)
+    advance = _Advance(command, runner, name, options["context"], printer)
+    attempt = partial(_start_attempt, runner, options)
     advance.run(attempt, wait_if_busy=wait_if_busy, timeout=timeout)
+
+
+def _new_run_id() -> str:
+    ports = Ports()
+    return ports.ids.new_ulid(ports.clock.now())
+
+
+def _start_attempt(runner: Runner, options: dict[str, Any], should_pause: Any) -> Any:
+    return runner.async_runner.start(should_pause=should_pause, **options)
+
+
+def _printer(
+    command: Command, *, stream: bool, no_work: bool = False
+) -> EventPrinter | None:
+    """Return what prints the events of the work, if `--stream` asks for them."""
+    if stream and no_work:
+        raise UsageError(
+            "--stream prints the work on the run, and --no-work leaves it out. Leave "
+            "one of them out."
+        )
+    return EventPrinter(as_json=command.as_json) if stream else None
 
 
 def _parse_input(text: str, args: str | None, files: list[str]) -> Any:
@@ -167,7 +179,7 @@ def resume(
     """
     runner = command.runner("needed")
     given = load_context(context)
-    printer = EventPrinter(as_json=command.as_json) if stream else None
+    printer = _printer(command, stream=stream)
     advance = _Advance(command, runner, run, given, printer, reopen)
     advance.run(advance.resume, wait_if_busy=wait_if_busy, timeout=timeout)
 

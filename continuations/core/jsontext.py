@@ -73,8 +73,6 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _SCALAR_TYPES = frozenset({str, int, float, bool, type(None)})
-
-
 # json.dumps would make an encoder for each value, and json.loads a decoder for each
 # text.
 _ENCODER, _CANONICAL_ENCODER = (

@@ -291,6 +291,8 @@ class AgentHarness(WaitDecider, Generic[Output]):
             Default: a new store in memory.
         ids: The source of ids. Default: a new one.
         context: Your object for the tools, `ctx.context`.
+        replays: Whether each `resume` first replays the workflows of the run in other
+            processes, as `assert_replays` does. It needs a second for each step.
         options: Further options of the `Runner`. `model_retry_time` is 0 by default, so
             that a model that fails is not asked again before the next attempt is due.
 
@@ -310,6 +312,7 @@ class AgentHarness(WaitDecider, Generic[Output]):
         store: Store | None = None,
         ids: NumberedIds | None = None,
         context: Any = None,
+        replays: bool = False,
         **options: Any,
     ) -> None: ...
     @overload
@@ -321,6 +324,7 @@ class AgentHarness(WaitDecider, Generic[Output]):
         store: Store | None = None,
         ids: NumberedIds | None = None,
         context: Any = None,
+        replays: bool = False,
         **options: Any,
     ) -> None: ...
 
@@ -332,6 +336,7 @@ class AgentHarness(WaitDecider, Generic[Output]):
         store: Store | None = None,
         ids: NumberedIds | None = None,
         context: Any = None,
+        replays: bool = False,
         **options: Any,
     ) -> None:
         self._agent = agent
@@ -339,6 +344,9 @@ class AgentHarness(WaitDecider, Generic[Output]):
         self.store: Store = memory_store(self.clock) if store is None else store
         self._ids = ids or NumberedIds()
         self._context = context
+        self._replays = replays
+        # By the id of a run, the last version that was replayed.
+        self._replayed: dict[str, int] = {}
         self._options: dict[str, Any] = {"model_retry_time": 0, **options}
         self._run_ids: list[str] = []  # the last one is the harness's run
         self.runner: Runner[Output]
@@ -399,7 +407,13 @@ class AgentHarness(WaitDecider, Generic[Output]):
 
         Returns:
             `Finished`, `Suspended` or `Failed`. Errors are those of `Runner.resume`.
+
+        Raises:
+            AssertionError: With `replays=True`, a replay in another process differs.
         """
+        __tracebackhide__ = True
+        if self._replays:
+            self._check_replays(self._replayed.get(self.run_id, 0) + 1, (0, 1))
         return self.runner.resume(self.run_id, context=self._context)
 
     def run_to_pause(
@@ -583,12 +597,17 @@ class AgentHarness(WaitDecider, Generic[Output]):
             InvalidInput: Another process cannot import the agent.
         """
         __tracebackhide__ = True
+        self._check_replays(1, hash_seeds)
+
+    def _check_replays(self, first: int, hash_seeds: Sequence[int]) -> None:
+        """Replay the versions from one on; raise `AssertionError` if one differs."""
+        __tracebackhide__ = True
         from continuations.testing import replays  # noqa: PLC0415 - only a few tests replay
 
         newest = self.runner.look(self.run_id)
         looks = (
             self.runner.look(self.run_id, version=n)
-            for n in range(1, newest.version + 1)
+            for n in range(first, newest.version + 1)
         )
         versions = {
             f"{self.run_id}-version-{each.version}": each.to_bytes()
@@ -602,6 +621,7 @@ class AgentHarness(WaitDecider, Generic[Output]):
             if found:
                 text = "\n".join(found)
                 fail(f"With the hash seed {seed}, run {self.run_id} differs:\n{text}")
+        self._replayed[self.run_id] = newest.version
 
     def _make_agent(self) -> Agent[Output]:
         given: Any = self._agent

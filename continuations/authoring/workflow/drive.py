@@ -143,7 +143,7 @@ class FlowCall(Coroutine[Any, Any, Any]):
         """Raise an exception where the call waits, as a coroutine does."""
         if self._steps is None:  # a task that is cancelled before it began
             self._is_given_up = True
-            raise error[-1] if isinstance(error[-1], BaseException) else error[0]
+            raise error[0]
         return self._steps.throw(*error)
 
     def close(self) -> None:
@@ -272,24 +272,26 @@ class FlowDrive:
             case PatchEntry():
                 pass
 
-    def check_start(self, entry: Entry) -> StartEntry:
-        """Return the start of a history; raises `HistoryDiffers` if it does not fit."""
+    def check_start(self, entry: Entry) -> None:
+        """Raise `HistoryDiffers` if the arguments of a start do not fit the code."""
         assert isinstance(entry, StartEntry)  # noqa: S101 - the invariants say so
+        self._called_with(entry.arguments).close()
+
+    def _called_with(self, arguments: str) -> Coroutine[Any, Any, Any]:
+        """Return the coroutine of the function; raises `HistoryDiffers`."""
         try:
-            self.workflow.parameters.values_by_name(entry.arguments)
+            return self.workflow.coroutine(self._flow, arguments)
         except ArgumentsInvalid as error:
             msg = (
                 f"its arguments do not fit: {in_one_line(error)}; a new "
                 "parameter needs a default"
             )
             raise HistoryDiffers(msg) from None
-        return entry
 
     def _start(self, entry: StartEntry) -> None:
-        self.check_start(entry)
         self.seed = entry.seed
         self.loop.set_time(entry.at)
-        coro = self.workflow.coroutine(self._flow, entry.arguments)
+        coro = self._called_with(entry.arguments)
         context = contextvars.Context()
         self._main = self.loop.create_task(coro, context=context)
         self._run()
@@ -587,7 +589,7 @@ class FlowDrive:
         if not is_tool_wait(awaited):
             return awaited
         if isinstance(awaited, FlowWait):
-            awaited.mark()
+            awaited.note_await()
         rules = WAIT_RULES[awaited.kind]
         self._check_running(f"{rules.function}(...)")
         if not rules.has_object:

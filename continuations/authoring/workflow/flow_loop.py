@@ -245,15 +245,13 @@ class FlowLoop(_Base):  # type: ignore[misc]
         **options: Any,
     ) -> asyncio.Task[Any]:
         """Make a task with a number; raises `RuntimeError` for an order by address."""
-        default_name = ""
         if not hasattr(coro, "_number"):  # a call has one, and sets keep its place
             _check_order(coro)
-            default_name = self._next_name(getattr(coro, "__name__", "task"))
         if type(coro) is not CoroutineType and not isinstance(coro, Coroutine):
             coro = self.coroutine_of(coro)
         options.pop("eager_start", None)
         task = FlowTask(
-            *(self.next_number(), coro, self.current_task, default_name),
+            *(self.next_number(), coro, self.current_task, self._next_name(coro)),
             loop=self,
             name=name,
             context=context,
@@ -269,10 +267,18 @@ class FlowLoop(_Base):  # type: ignore[misc]
         task: FlowTask | None = asyncio.current_task(self)  # type: ignore[assignment]
         return task
 
-    def _next_name(self, function: str) -> str:
-        """Return the name of the next task that runs a function: `pay 2`."""
-        self._task_counts[function] += 1
-        return f"{function[:_MAX_NAME_CHARS]} {self._task_counts[function]}"
+    def _next_name(self, coro: Any) -> str:
+        """Return the name of the next task that runs a function: `pay 2`.
+
+        A call has no code, and `gather` wraps a wait in a coroutine of asyncio: their
+        name is empty.
+        """
+        code = getattr(coro, "cr_code", None) or getattr(coro, "gi_code", None)
+        if code is None or code.co_filename == _TASKS_FILE:
+            return ""
+        name = coro.__name__[:_MAX_NAME_CHARS]
+        self._task_counts[name] += 1
+        return f"{name} {self._task_counts[name]}"
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.tasks.pop(task, None)  # type: ignore[call-overload]

@@ -271,7 +271,7 @@ class _VersionDiff:
             values = {"agent": agent, "call": row.parent_call_id}
             self._add(run_stream.FrameStarted, frame=row.id, path=path, **values)
         open_calls = self._old_calls_of.get(row.id, [])
-        if row.step and is_known and self._is_anew(row.id):
+        if row.step and self._is_anew(row.id):
             for each in open_calls:
                 self._end_call(each, path, _result_of_row(each))
         by_tool_call_id = {each.tool_call_id: each for each in (*open_calls, *calls)}

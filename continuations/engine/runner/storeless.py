@@ -24,7 +24,6 @@ from continuations.core.rows.deadline_actions import Escalate
 from continuations.core.rows.decisions import Decision, Verdict
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.slots import Slot, after_slot, objection_to
-from continuations.core.visible_text import shorten
 from continuations.engine import deadlines
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.arrivals.readiness import check_tools, due_decisions
@@ -122,17 +121,7 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
             function raised.
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
-    root: Agent[Any]
-    if not isinstance(agent, Agent) and hasattr(agent, "workflow"):
-        if input:
-            msg = (
-                f"run: {agent.name}.bind(...) has the arguments of the workflow, and "
-                f"the input {shorten(str(input), 40)!r} was given too. Leave it out."
-            )
-            raise InvalidInput(msg)
-        root, input = agent.workflow, agent  # noqa: A001 - as the parameter
-    else:
-        root = cast("Agent[Any]", agent)
+    root, input = _root_and_input(agent, input)  # noqa: A001 - as the parameter
     work = _make_work(root, context, max_depth, prices, clock)
     listening = with_listeners(work.run_options, on_event)
     messages = new_run.first_messages(root, input, work.ports)
@@ -146,6 +135,23 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
     files = {each.digest: each.data for each in contents}
     async with listening as run_options:
         return await replace(work, run_options=run_options).start(state, files)
+
+
+def _root_and_input(agent: Any, given: Input) -> tuple[Agent[Any], Any]:
+    """Return the root agent and its input, which a workflow with its arguments has.
+
+    Raises:
+        InvalidInput: There are both arguments and an input.
+    """
+    if isinstance(agent, Agent) or not hasattr(agent, "workflow"):
+        return cast("Agent[Any]", agent), given
+    if given:
+        msg = (
+            f"run did not start {agent.name}: {agent.name}.bind(...) has its arguments "
+            "already, and an input was given too. Leave the input out."
+        )
+        raise InvalidInput(msg)
+    return agent.workflow, agent
 
 
 async def resume_async(  # noqa: PLR0913 - what a resume may say, all by keyword

@@ -285,7 +285,7 @@ def _event(news: str | RunNews) -> ServerSentEvent:
 async def with_ticks(
     items: AsyncGenerator[T], seconds: float
 ) -> AsyncGenerator[T | None]:
-    """Yield items, and `None` whenever there was none for so many seconds."""
+    """Yield items, and `None` after so many seconds without an item."""
     next_item: asyncio.Task[T] | None = None
     try:
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from asyncio import Semaphore, gather
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
@@ -56,7 +57,7 @@ MAX_WOKEN_RUNS = 100
 _PARALLEL_WAKES = 10
 
 
-class Caller:
+class Caller(ABC):
     """The sender of a request, and what the application allows.
 
     A request of the HTTP API is one, and a page of the console.
@@ -72,9 +73,9 @@ class Caller:
     dispatcher: Dispatcher | None
     cursors: Callable[[], Cursors]
 
+    @abstractmethod
     async def may(self, act: Act, run_id: str | None) -> bool:
         """Return whether the sender may do something with a run."""
-        raise NotImplementedError
 
     async def may_all(self, act: Act, run_ids: Iterable[str | None]) -> bool:
         """Return whether the sender may do something with each of some runs."""

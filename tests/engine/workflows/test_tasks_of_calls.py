@@ -6,7 +6,16 @@ import asyncio
 import json
 from typing import Any
 
-from continuations import Agent, Approve, AsyncRunner, Flow, Runner, Suspended, workflow
+from continuations import (
+    Agent,
+    Approve,
+    AsyncRunner,
+    Flow,
+    Runner,
+    Suspended,
+    ask,
+    workflow,
+)
 from continuations.events import CallProposed
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
@@ -104,6 +113,27 @@ def test_names_are_the_same_in_every_process() -> None:
     assert EXPECTED == tasks_of(runner, "fork")
     runner.rewind(RUN, version)
     assert EXPECTED == tasks_of(runner)
+
+
+def test_task_of_a_wait_is_no_level() -> None:
+    @workflow
+    async def asks(_flow: Flow) -> list[str]:
+        """Ask in a task, in a gather and in a named task of several waits."""
+
+        async def twice() -> str:
+            return await ask("Third?") + await ask("Fourth?")
+
+        first = asyncio.create_task(ask("First?"))
+        second = asyncio.gather(ask("Second?"), asyncio.create_task(twice()))
+        return [await first, *await second]
+
+    runner = make_runner(asks)
+    runner.start(asks.bind(), run_id=RUN)
+
+    calls = runner.look(RUN).root.calls
+    assert {"First?": (), "Second?": (), "Third?": ("twice 1",)} == {
+        call.arguments["question"]: call.tasks for call in calls
+    }
 
 
 def test_long_and_deep_names_are_cut() -> None:

@@ -227,8 +227,7 @@ def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
             asked = evidence.environment.rewinds_asked
             if (history.run_id, target.number) not in asked:
                 return f"nobody asked to rewind {history.run_id} to {target.number}"
-            is_same = _stack(after.state) == _stack(target.state)
-            is_same = is_same or any(c.cancelled for c in target.state.calls.values())
+            is_same = _is_back(target.state, after.state)
             if not is_same and not is_interrupted_again(claim, after):
                 return f"version {after.number} of {history.run_id} is no rewind"
             for effect in evidence.environment.effects:
@@ -239,13 +238,43 @@ def begun_rewinds_are_finished(evidence: Evidence) -> str | None:
     return None
 
 
+def _is_back(target: RunState, after: RunState) -> bool:
+    """Return whether a state is that of a version, but for cancelled agents.
+
+    The calls and agents below a cancelled agent may be gone.
+    """
+    frames, calls, logs = _stack(after)
+    old_frames, old_calls, old_logs = _stack(target)
+    gone = {*(old_calls - calls), *(_parent(target, f) for f in old_frames - frames)}
+    return (
+        frames <= old_frames
+        and calls <= old_calls
+        and logs == {frame: old_logs[frame] for frame in logs}
+        and all(_is_given_up(target, target.calls[each]) for each in gone)
+    )
+
+
+def _parent(state: RunState, frame_id: str) -> str:
+    return state.frames[frame_id].parent_call_id or ""
+
+
+def _is_given_up(state: RunState, call: CallRow) -> bool:
+    """Return whether a call, or one above it, is marked as cancelled."""
+    above: CallRow | None = call
+    while above is not None:
+        if above.cancelled is not None:
+            return True
+        above = state.calls.get(_parent(state, above.frame_id))
+    return False
+
+
 def is_interrupted_again(claim: Version, after: Version) -> bool:
     """Return whether a rewind goes on within a turn that a message interrupts."""
     run = after.state.run
     return not run.rests and claim.state.run.reads_next > run.last_inbox_number
 
 
-def _stack(state: RunState) -> tuple[object, ...]:
+def _stack(state: RunState) -> tuple[set[str], set[str], dict[str, list[str]]]:
     logs = {
         frame_id: [message.text for message in log.messages]
         for frame_id, log in state.logs.items()

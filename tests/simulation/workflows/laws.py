@@ -350,8 +350,6 @@ def begun_call_keeps_its_outcome(evidence: Evidence) -> str | None:
     A cancellation of the whole run ends the calls that run, too.
     """
     for history in flow_parts(evidence):
-        if history.newest_state.run.status == "cancelled":
-            continue
         given_up = _calls_given_up(history)
         for effect in evidence.environment.effects:
             if effect.run_id != history.run_id or effect.call_id not in given_up:
@@ -370,7 +368,9 @@ def _calls_given_up(history: RunHistory) -> set[str]:
     """
     return {
         outcome.call_id
-        for frame in last_histories(history).values()
+        for version in history.versions
+        if version.state.run.status != "cancelled"
+        for frame in flow_frames(version, history.run_id)
         for outcome in frame.outcomes.values()
         if outcome.by == BY_WORKFLOW and outcome.end == "cancelled"
         if not outcome.content.endswith(EARLIER_ATTEMPT)
