@@ -64,6 +64,9 @@ def arguments_of(
         operation: A row with a `call`.
         given: The parameters of the path, and the fields of the body or query.
         sender: The sender, of whom the row says what the method takes.
+
+    Returns:
+        The arguments by position and by name.
     """
     names = dict.fromkeys(positional_names(operation))
     facts: dict[Actor, tuple[str, object]] = {
@@ -159,12 +162,34 @@ async def _report(viewer: Viewer, run_id: str, run: Continuation | None) -> _Rep
 
 
 async def run_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
-    """Return a run as JSON values (`run`)."""
+    """Return a run as JSON values (`run`).
+
+    Args:
+        viewer: The reader, who may lack the right to its texts.
+        run: The run.
+
+    Returns:
+        The form, with the waits that are not decided yet.
+
+    Raises:
+        StoreError: The decisions of the run cannot be read.
+    """
     return json_forms.run_json(run, **await _report(viewer, run.run_id, run))
 
 
 async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome of a start or resume as JSON values (`outcome`)."""
+    """Return the outcome of a start or resume as JSON values (`outcome`).
+
+    Args:
+        viewer: The reader, who may lack the right to its texts.
+        outcome: The outcome.
+
+    Returns:
+        The form, with the waits that are not decided yet.
+
+    Raises:
+        StoreError: The decisions of the run cannot be read.
+    """
     report = await _report(viewer, outcome.run_id, outcome.continuation)
     return json_forms.outcome_json(outcome, **report)
 
@@ -172,14 +197,37 @@ async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
 async def reply_response(
     viewer: Viewer, result: SendResult[Any], number: int
 ) -> dict[str, Any]:
-    """Return the result of a message as JSON values (`thread_reply`)."""
+    """Return the result of a message as JSON values (`thread_reply`).
+
+    Args:
+        viewer: The reader, who may lack the right to its texts.
+        result: The result of the message.
+        number: The number of the message.
+
+    Returns:
+        The form.
+
+    Raises:
+        StoreError: The decisions of the run cannot be read.
+    """
     run: Continuation | None = getattr(result, "continuation", None)
     report = await _report(viewer, result.run_id, run)
     return json_forms.reply_json(result, run_id=result.run_id, number=number, **report)
 
 
 async def thread_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
-    """Return the newest run of a thread as JSON values (`thread`)."""
+    """Return a thread as JSON values (`thread`).
+
+    Args:
+        viewer: The reader, who may lack the right to its texts.
+        run: The newest run of the thread.
+
+    Returns:
+        The form, with the waits that are not decided yet.
+
+    Raises:
+        StoreError: The decisions of the run cannot be read.
+    """
     return json_forms.thread_json(run, **await _report(viewer, run.run_id, run))
 
 
@@ -188,6 +236,12 @@ def sweep_response(result: SweepResult) -> dict[str, Any]:
 
     The form has only the name of each problem. The text of an error may name keys,
     buckets and machines, so it goes to the log.
+
+    Args:
+        result: The result.
+
+    Returns:
+        The form.
     """
     for run_id, error in result.errors.items():
         _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)

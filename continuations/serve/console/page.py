@@ -125,7 +125,16 @@ class Page(Caller):
     def render(
         self, template: str, *, status: int = 200, **context: object
     ) -> Response:
-        """Return a page; its template gets `shell` and the context."""
+        """Return a page; its template gets `shell` and the context.
+
+        Args:
+            template: The name of a template of `serve.pages`.
+            status: The status code.
+            **context: The views that the template names.
+
+        Returns:
+            The response.
+        """
         return html_page(template, {"shell": self.shell, **context}, status=status)
 
     def unchanged(self) -> Response:
@@ -149,6 +158,9 @@ class Page(Caller):
             links: Words by addresses.
             facts: Texts by labels.
             values: JSON texts by headings.
+
+        Returns:
+            The response, with status 200.
         """
         return self.render(
             "message.html",

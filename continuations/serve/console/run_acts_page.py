@@ -79,7 +79,15 @@ class RunAct(NamedTuple):
     async def perform(self, page: Page) -> Response:
         """Call the method, give the run to the dispatcher, and show the next page.
 
-        Raises `RequestRefused` for an invalid form, and the errors of the method.
+        Args:
+            page: The posted form.
+
+        Returns:
+            The next page, or the page that asks again.
+
+        Raises:
+            RequestRefused: The form is invalid.
+            ContinuationsError: The method failed; see `AsyncRunner`.
         """
         operation = _OPERATIONS[self.operation]
         asked = None if self.unconfirmed is None else await self.unconfirmed(page)

@@ -315,6 +315,13 @@ async def answer_by_rights(context: RequestContext, handler: RouteHandler) -> Re
     instead: `waits`, `runs` and `drift` have the rows that the sender may view. A
     sender who may not view the run learns only that the request is recorded.
 
+    Args:
+        context: The request.
+        handler: The handler of its operation.
+
+    Returns:
+        The response of the handler, or only that the request is recorded.
+
     Raises:
         RequestRefused: The sender lacks the right (status 403), or the body is invalid.
         ContinuationsError: The handler failed.
