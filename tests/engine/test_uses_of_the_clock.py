@@ -121,7 +121,7 @@ _REASONS: dict[str, str] = {
         engine/past/forking.py Forker._checked_decisions
     """,
     """Only in an id or a nonce, which no place compares with a clock.""": """
-        cli/run_commands.py start
+        cli/run_commands.py _new_run_id
         engine/runner/async_runner.py AsyncRunner.grants
         engine/runner/async_runner.py AsyncRunner.heartbeat
         engine/journal/journal.py StoreJournal.__init__
