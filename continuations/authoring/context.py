@@ -75,6 +75,9 @@ class ToolContext(Generic[State]):
             follows from the tool's `timeout`. `None`: no limit.
         context: The object that the application passed as `context=` to `start` or
             `resume`. It is never stored.
+        stage: 0 in the tool's function, n in the n-th call of its `on_answer` function.
+        memo: The JSON value that the last wait of the call kept: `ask(..., memo=...)`.
+            `None` if it kept nothing, or if the worker died before the wait was stored.
         make_wait_id: A function that returns `wait_id`.
         make_form: A function that returns `form`.
         make_callback_url: A function that returns `callback_url`.
@@ -89,6 +92,8 @@ class ToolContext(Generic[State]):
     attempt: int
     deadline: datetime | None = None
     context: Any = field(default=None, repr=False)
+    stage: int = 0
+    memo: Any = field(default=None, repr=False, compare=False)
     # Few tools ask for the id of their wait, so it is made on request.
     make_wait_id: Callable[[], str] = field(default=str, repr=False, compare=False)
     make_form: Callable[[], Any] = field(default=_no_form, repr=False, compare=False)

@@ -24,6 +24,7 @@ from typing import (
 
 from continuations.authoring.deadline_options import checked_action, to_seconds
 from continuations.authoring.errors import WaitNotReturned
+from continuations.core import jsontext
 from continuations.core.rows.deadline_actions import Escalate
 from continuations.core.rows.decisions import Answer, Deny, Fail
 from continuations.core.rows.wait_rules import WAIT_RULES
@@ -69,6 +70,7 @@ class ToolWait(_Awaited[T]):
         within: The time until the deadline.
         until: The deadline, if it is a point in time.
         on_deadline: The consequence of the deadline; `None` for the rule of the kind.
+        memo: A JSON value that the `on_answer` function reads as `ctx.memo`.
     """
 
     kind: ToolWaitKind
@@ -79,6 +81,7 @@ class ToolWait(_Awaited[T]):
     within: timedelta | None = None
     until: datetime | None = None
     on_deadline: QuestionDeadline | None = None
+    memo: Any = None
 
     def __eq__(self, other: object) -> bool:
         """Return whether it is the same wait: two equal questions are two waits."""
@@ -212,6 +215,7 @@ def ask(
     *,
     within: Duration | None = None,
     on_deadline: QuestionDeadline | None = None,
+    memo: Any = None,
 ) -> ToolWait[str]: ...
 
 
@@ -222,6 +226,7 @@ def ask(
     *,
     within: Duration | None = None,
     on_deadline: QuestionDeadline | None = None,
+    memo: Any = None,
 ) -> ToolWait[T]: ...
 
 
@@ -232,6 +237,7 @@ def ask(
     *,
     within: Duration | None = None,
     on_deadline: QuestionDeadline | None = None,
+    memo: Any = None,
 ) -> ToolWait[Any]: ...
 
 
@@ -241,6 +247,7 @@ def ask(
     *,
     within: Duration | None = None,
     on_deadline: QuestionDeadline | None = None,
+    memo: Any = None,
 ) -> ToolWait[Any]:
     """Ask a person: return the result from a tool, and the run waits for the answer.
 
@@ -252,6 +259,8 @@ def ask(
         on_deadline: The end of the wait then: `Answer(value)`, `Deny(reason=...)`
             or `Fail(error)`, or `escalate(to=..., within=...)`: other people are
             asked. `None`: the call ends as expired.
+        memo: A JSON value that is stored with the call: the tool's `on_answer` function
+            reads it as `ctx.memo`. Not for the code of a workflow.
 
     Returns:
         The wait. Return it from the tool.
@@ -265,6 +274,7 @@ def ask(
         answer_type=answer_type,
         within=_checked_period("ask: within", within),
         on_deadline=checked_action("ask", on_deadline, (Answer, Deny, Fail, Escalate)),
+        memo=_checked_memo("ask", memo),
     )
 
 
@@ -276,6 +286,7 @@ def wait_for(
     key: str | None = None,
     within: Duration | None = None,
     on_deadline: DeadlineAction | None = None,
+    memo: Any = None,
 ) -> ToolWait[T]: ...
 
 
@@ -287,6 +298,7 @@ def wait_for(
     key: str | None = None,
     within: Duration | None = None,
     on_deadline: DeadlineAction | None = None,
+    memo: Any = None,
 ) -> ToolWait[Any]: ...
 
 
@@ -297,6 +309,7 @@ def wait_for(
     key: str | None = None,
     within: Duration | None = None,
     on_deadline: DeadlineAction | None = None,
+    memo: Any = None,
 ) -> ToolWait[Any]:
     """Wait for an event: return the result from a tool.
 
@@ -307,6 +320,8 @@ def wait_for(
         within: The time to wait, as a `timedelta` or in seconds. `None`: no limit.
         on_deadline: The end of the wait then: `Answer(value)`, `Deny(reason=...)`
             or `Fail(error)`. `None`: the call fails.
+        memo: A JSON value that is stored with the call: the tool's `on_answer` function
+            reads it as `ctx.memo`. Not for the code of a workflow.
 
     Returns:
         The wait. Return it from the tool.
@@ -321,14 +336,17 @@ def wait_for(
         answer_type=answer_type,
         within=_checked_period("wait_for: within", within),
         on_deadline=checked_action("wait_for", on_deadline),
+        memo=_checked_memo("wait_for", memo),
     )
 
 
-def sleep(duration: Duration) -> ToolWait[str]:
+def sleep(duration: Duration, *, memo: Any = None) -> ToolWait[str]:
     """Wait for a time without a running process: return the result from a tool.
 
     Args:
         duration: The time, as a `timedelta` or in seconds.
+        memo: A JSON value that is stored with the call: the tool's `on_answer` function
+            reads it as `ctx.memo`. Not for the code of a workflow.
 
     Returns:
         The wait. Return it from the tool.
@@ -336,14 +354,20 @@ def sleep(duration: Duration) -> ToolWait[str]:
     Raises:
         InvalidInput: `duration` is invalid.
     """
-    return _recorded(kind="timer", within=_checked_period("sleep: duration", duration))
+    return _recorded(
+        kind="timer",
+        within=_checked_period("sleep: duration", duration),
+        memo=_checked_memo("sleep", memo),
+    )
 
 
-def sleep_until(moment: datetime) -> ToolWait[str]:
+def sleep_until(moment: datetime, *, memo: Any = None) -> ToolWait[str]:
     """Wait until a point in time without a running process.
 
     Args:
         moment: The time, with a time zone. If it has passed, the wait ends at once.
+        memo: A JSON value that is stored with the call: the tool's `on_answer` function
+            reads it as `ctx.memo`. Not for the code of a workflow.
 
     Returns:
         The wait. Return it from the tool.
@@ -351,7 +375,11 @@ def sleep_until(moment: datetime) -> ToolWait[str]:
     Raises:
         InvalidInput: `moment` is not a `datetime` with a time zone.
     """
-    return _recorded(kind="timer", until=_checked_moment("sleep_until: moment", moment))
+    return _recorded(
+        kind="timer",
+        until=_checked_moment("sleep_until: moment", moment),
+        memo=_checked_memo("sleep_until", memo),
+    )
 
 
 @overload
@@ -361,6 +389,7 @@ def external(
     *,
     within: Duration | None = None,
     on_deadline: DeadlineAction | None = None,
+    memo: Any = None,
 ) -> ToolWait[T]: ...
 
 
@@ -371,6 +400,7 @@ def external(
     *,
     within: Duration | None = None,
     on_deadline: DeadlineAction | None = None,
+    memo: Any = None,
 ) -> ToolWait[Any]: ...
 
 
@@ -380,6 +410,7 @@ def external(
     *,
     within: Duration | None = None,
     on_deadline: DeadlineAction | None = None,
+    memo: Any = None,
 ) -> ToolWait[Any]:
     """Wait for a job of another system: return the result from a tool.
 
@@ -393,6 +424,8 @@ def external(
         within: The time to wait, as a `timedelta` or in seconds. `None`: no limit.
         on_deadline: The end of the wait then: `Answer(value)`, `Deny(reason=...)`
             or `Fail(error)`. `None`: the call fails.
+        memo: A JSON value that is stored with the call: the tool's `on_answer` function
+            reads it as `ctx.memo`. Not for the code of a workflow.
 
     Returns:
         The wait. Return it from the tool.
@@ -406,7 +439,25 @@ def external(
         answer_type=answer_type,
         within=_checked_period("external: within", within),
         on_deadline=checked_action("external", on_deadline),
+        memo=_checked_memo("external", memo),
     )
+
+
+def _checked_memo(label: str, memo: object) -> object:
+    """Return a copy of a memo; raises `InvalidInput`."""
+    if memo is None:
+        return None
+    if loop_of_workflow() is not None:
+        msg = (
+            f"{label}: memo is only for tools. In a workflow, keep the value in a "
+            "variable: the code goes on after the wait."
+        )
+        raise InvalidInput(msg)
+    try:
+        return jsontext.parse(jsontext.canonical(memo))
+    except jsontext.NotJson as error:
+        msg = f"{label}: memo must be a JSON value: {error}."
+        raise InvalidInput(msg) from None
 
 
 def _checked_text(label: str, value: object) -> str:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from continuations.authoring.context import ToolContext
+from continuations.core import jsontext
 from continuations.ledger import layout
 from continuations.value_class import replace
 
@@ -110,6 +111,8 @@ def make_tool_context(
         make_wait_id=make_wait_id,
         context=context,
         call_state=call_state,
+        stage=call.stage,
+        memo=None if call.memo is None else jsontext.parse(call.memo),
     )
     if policy is not None and form is not None:
         made = replace(made, make_form=partial(policy.typed_form, form))

@@ -315,7 +315,7 @@ _WAIT = value_schema(
     arguments="The effective arguments. If approved, the call runs with exactly these. "
     'Secret values are "[secret]".',
     secrets='The paths of arguments that are "[secret]" here.',
-    stage="1 if the tool's on_answer function was called.",
+    stage="How many times the tool's on_answer function was called before.",
     valid_for={"type": ["integer", "null"]},
     approve_after="Before this time, an approval of an unknown outcome is refused.",
     on_deadline=described(

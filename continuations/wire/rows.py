@@ -473,6 +473,7 @@ CALL = Row(
     patch=JSON_OBJECT,
     stage=COUNT,
     answer=JSON,
+    memo=JSON,
     secrets=TEXTS,
     quorum=row_of(lambda: QUORUM),
     cancelled=TEXT,

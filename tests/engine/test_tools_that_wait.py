@@ -466,21 +466,6 @@ def test_invalid_wait_is_an_error_for_the_model(wait: Any, problem: str) -> None
     assert ["receipt Rome"] == effect_log.names()
 
 
-def test_function_waits_only_once() -> None:
-    receipt = make_receipt(lambda: ask("Which?"))
-
-    @receipt.on_answer
-    def received(answer: str) -> ToolWait[str]:
-        return ask(f"Really {answer}?")
-
-    runner = make_runner(receipt)
-    wait = single_wait(runner.start("go", run_id="r1"))
-    runner.decide(wait.id, Answer("blue"))
-
-    [result] = root_tool_results(runner.resume("r1"))
-    assert "a call waits only once" in result
-
-
 def takes_a_reply(reply: str) -> str:
     """Return the reply."""
     return reply

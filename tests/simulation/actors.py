@@ -41,9 +41,13 @@ from tests.simulation.policy.tools import draw_grant
 from tests.simulation.seams.tools import names_after
 from tests.simulation.sim_environment import DecideResult, Notification
 from tests.simulation.store_client import StoreClient
-from tests.simulation.tools import result_of
 from tests.simulation.votes.tools import VOTERS
-from tests.simulation.waits.tools import WAITING_TOOLS, draw_answer, final_result
+from tests.simulation.waits.tools import (
+    WAITING_TOOLS,
+    draw_answer,
+    final_result,
+    result_of,
+)
 from tests.simulation.workflows.trees import FLOW_ANSWER, FLOW_TREES
 
 if TYPE_CHECKING:

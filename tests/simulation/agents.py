@@ -507,6 +507,24 @@ WAITING_TREES: dict[str, Tree] = {
 }
 
 
+# Trees whose tools wait again and again.
+STAGED_TREES: dict[str, Tree] = {
+    "ask_thrice": Tree(
+        "ask_thrice", {"go": [[("ask_thrice", "1"), ("act", "2")], "end"]}, {}
+    ),
+    "poll": Tree("poll", {"go": [[("poll", "1")], [("act", "2")], "end"]}, {}),
+    "stages": Tree(
+        "stages",
+        {
+            "go": [[("left", "A"), ("right", "B")], "end"],
+            "A": [[("poll", "2"), ("ask_and_nap", "3")], "A end"],
+            "B": [[("ask_thrice", "1")], [("act", "2")], "B end"],
+        },
+        {"left": {}, "right": {}},
+    ),
+}
+
+
 # Trees whose models repeat the same calls, also after a denial.
 REPEATING_TREES: dict[str, Tree] = {
     "stubborn": Tree("stubborn", {"go": [*[[("pay", "1")]] * 6, "end"]}, {}),
@@ -969,6 +987,7 @@ _BY_NAME: dict[str, Tree | FlowTree] = {
     **JUDGED_TREES,
     **FILE_TREES,
     **HANDOFF_TREES,
+    **STAGED_TREES,
     **FLOW_TREES,
 }
 

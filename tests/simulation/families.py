@@ -19,6 +19,7 @@ from tests.simulation.agents import (
     POLICY_TREES,
     SEAM_TREES,
     SHORTENED_TREES,
+    STAGED_TREES,
     STATE_TREES,
     VOTING_TREES,
 )
@@ -176,6 +177,9 @@ PASTS_OF_WORKFLOWS = Family(
     number=19, trees=tuple(FLOW_TREES), roles=draw_rewinders, deployment_rate=0.0
 )
 
+# Tools wait again and again. The deployments change other tools.
+STAGES = Family(number=20, trees=tuple(STAGED_TREES), roles=_no_roles)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -199,6 +203,7 @@ FAMILIES: dict[str, Family] = {
     "workflows": WORKFLOWS,
     "handoffs": HANDOFFS,
     "pasts of workflows": PASTS_OF_WORKFLOWS,
+    "stages": STAGES,
 }
 
 

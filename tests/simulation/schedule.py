@@ -19,6 +19,7 @@ from tests.simulation.agents import (
     JOB_TREES,
     POISON_TREES,
     SEAM_TREES,
+    STAGED_TREES,
     TIMEOUT_TREES,
     WAITING_TREES,
     names_of_trees,
@@ -198,7 +199,7 @@ def draw_actors(environment: SimEnvironment, rng: random.Random) -> list[str]:
         environment.tree_of_run["r0"] = waits.choice(list(WAITING_TREES))
     extra_roles = family_of(environment.seed).draw(environment)
     environment.tools_wait = any(
-        tree in WAITING_TREES | JOB_TREES or tree in FLOW_TREES
+        tree in WAITING_TREES | STAGED_TREES | JOB_TREES or tree in FLOW_TREES
         for tree in environment.tree_of_run.values()
     )
     roles: list[tuple[str, Role]] = [("starter", actors.act_as_starter)]
@@ -273,7 +274,7 @@ def run_uninterrupted(tree: str) -> Evidence:
     environment.tree_of_run["r0"] = tree
     environment.requesters["r0"] = PEOPLE[0]
     environment.tools_wait = tree in (
-        WAITING_TREES | EVENT_TREES | JOB_TREES | SEAM_TREES
+        WAITING_TREES | STAGED_TREES | EVENT_TREES | JOB_TREES | SEAM_TREES
     ) or (tree in FLOW_TREES)
     environment.allow_denials, environment.decide_at_end = False, True
     environment.faults.stopped = True

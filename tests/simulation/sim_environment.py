@@ -54,7 +54,7 @@ class Effect:
         clock_sample: The clock reading on which its process relied.
         sent_at: The true time at which its process sent the call.
         began_at: The true time of the effect.
-        stage: 0 for the tool's function, 1 for its `on_answer` function.
+        stage: 0 for the tool's function, n for the n-th call of `on_answer`.
         answer: The answer that the `on_answer` function got, as canonical JSON.
     """
 
@@ -224,7 +224,7 @@ class SimEnvironment:
         max_attempts: The limit of attempts of every runner.
         listings_tell_time: Whether listings tell the store's time; creates always do.
         tools_wait: Whether the tools of a run wait.
-        jobs: The call (run id, call id) of each wait id that another system got.
+        jobs: The call (run id, call id, stage) of each wait id that another system got.
         stops: The wait id and the true time of each call of an `on_cancel` function.
         provider: The provider of slow models, or `None` for models that always reply.
         thread_tree: The tree of the agents of the thread, or `None` without a thread.
@@ -282,7 +282,9 @@ class SimEnvironment:
     max_attempts: int = 5
     listings_tell_time: bool = False
     tools_wait: bool = False
-    jobs: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    jobs: dict[str, tuple[str, str, int]] = field(
+        default_factory=dict[str, tuple[str, str, int]]
+    )
     stops: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     provider: SlowProvider | None = None
     screen: Screen | None = None

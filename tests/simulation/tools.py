@@ -28,6 +28,7 @@ from tests.simulation.waits.tools import (
     WAITING_TOOLS,
     final_result,
     make_waiting_tool,
+    result_of,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class SimCall:
         what: The argument of the tool.
         arguments: The effective arguments as canonical JSON.
         ctx: The context of the call.
-        stage: 0 for the tool's function, 1 for its `on_answer` function.
+        stage: 0 for the tool's function, n for the n-th call of `on_answer`.
         answer: The answer that the function got, as canonical JSON.
         on_sent: Called when the first byte of the call was sent.
     """
@@ -66,11 +67,6 @@ class SimCall:
 
 
 Body: TypeAlias = Callable[[SimCall], Coroutine[Any, Any, str]]
-
-
-def result_of(name: str, what: str) -> str:
-    """Return the result of a tool."""
-    return f"{name} {what} done"
 
 
 # Functions of tools -----------------------------------------------------------------

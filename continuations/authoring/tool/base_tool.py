@@ -291,7 +291,7 @@ class BaseTool(ABC):
 
     async def receive_answer(
         self, arguments_json: str, answer_json: str, ctx: ToolContext
-    ) -> str | ResultWithFiles:
+    ) -> str | ResultWithFiles | ToolWait[Any]:
         """Raise `TypeError`: only `Tool` has an `on_answer` function."""
         del arguments_json, answer_json, ctx
         msg = f"tool {self.name} has no on_answer function"

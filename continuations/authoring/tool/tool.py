@@ -24,7 +24,6 @@ from typing import (
 
 from continuations.authoring import callables
 from continuations.authoring.arguments import answer_types
-from continuations.authoring.errors import ResultNotSerializable
 from continuations.authoring.keyword_options import (
     check_option_names,
     signature_with_options,
@@ -373,8 +372,9 @@ class Tool(BaseTool, Generic[P, R]):
         Args:
             function: A plain or async function of `answer`. It may also take arguments
                 of the tool by their names, and the `ToolContext` as `ctx`. The
-                annotation of `answer` is the type of the answer. The function must
-                not return a wait.
+                annotation of `answer` is the type of the answer. The function may
+                return a wait again: its answer comes to the same function. `ctx.memo`
+                is what the last wait kept.
 
         Returns:
             The function.
@@ -455,18 +455,15 @@ class Tool(BaseTool, Generic[P, R]):
 
     async def receive_answer(
         self, arguments_json: str, answer_json: str, ctx: ToolContext
-    ) -> str | ResultWithFiles:
+    ) -> str | ResultWithFiles | ToolWait[Any]:
         """Call the `on_answer` function; see `ToolProtocol.receive_answer`."""
         receiver = self._functions.answer
         if receiver is None:
             return await super().receive_answer(arguments_json, answer_json, ctx)
         values = self._of_function.values_by_name(arguments_json)
         arguments = receiver.arguments(answer_json, values, ctx)
-        result = await begin_call(receiver.function, **arguments)
-        if isinstance(result, ToolWait):
-            msg = "the on_answer function returned a wait, and a call waits only once"
-            raise ResultNotSerializable(msg)
-        return _load_result_serializer()(result)
+        result: object = await begin_call(receiver.function, **arguments)
+        return result if is_tool_wait(result) else _load_result_serializer()(result)
 
 
 def _load_result_serializer() -> Callable[[object], str | ResultWithFiles]:

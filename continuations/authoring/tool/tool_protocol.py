@@ -255,7 +255,7 @@ class ToolProtocol(Protocol):
 
     async def receive_answer(
         self, arguments_json: str, answer_json: str, ctx: ToolContext
-    ) -> str | ResultWithFiles:
+    ) -> str | ResultWithFiles | ToolWait[Any]:
         """Call the `on_answer` function. An exception of its code propagates.
 
         Args:
@@ -264,13 +264,13 @@ class ToolProtocol(Protocol):
             ctx: The context of the call.
 
         Returns:
-            The result as the text that the model reads.
+            The result as the text that the model reads, or the next wait.
 
         Raises:
             ArgumentsInvalid: The arguments or the answer do not fit in this process.
                 The function did not run.
             ResultNotSerializable: The function ran and returned a value without a JSON
-                form, or a wait.
+                form.
         """
         ...
 

@@ -131,12 +131,14 @@ class CallRaised:
 class CallParked:
     """The tool ran, and returned a wait instead of a result.
 
-    `patch` is as in `CallReturned`. It counts once the call returns.
+    `patch` is as in `CallReturned`. It counts once the call returns. `memo` is what
+    the tool keeps for its `on_answer` function, as JSON text.
     """
 
     call_id: str
     wait: Wait
     patch: str | None = None
+    memo: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

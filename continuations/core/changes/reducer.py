@@ -516,7 +516,7 @@ def check_attempts(row: CallRow, event: CallEvent) -> None:
         case Started(), Reopened():
             wrong = begun > 1
         case _:
-            wrong = isinstance(event, CallParked) and row.stage > 0
+            wrong = False
     if wrong:
         raise illegal_transition(f"call {row.id} may have run", event)
 
@@ -557,7 +557,10 @@ def with_event_data(  # noqa: PLR0911, PLR0912, C901 - one return for each kind 
         case CallReturned(parts_json=str()):
             row = replace(row, parts_json=event.parts_json)
             return row if event.patch is None else _with_patch(row, event.patch)
-        case CallReturned() | CallParked() | Answered() if event.patch is not None:
+        case CallParked():
+            row = replace(row, memo=event.memo)
+            return row if event.patch is None else _with_patch(row, event.patch)
+        case CallReturned() | Answered() if event.patch is not None:
             return _with_patch(row, event.patch)
         case AnswerReceived():
             # The approval, if any, was for the first stage, which has run.

@@ -188,8 +188,11 @@ class CallRow:
         repeatable: Whether the call may run again after a crash.
         verifiable: Whether the tool has a `verify` function.
         attempts: How often the call was started, at its present stage.
-        stage: 0 for the tool's function, 1 for its `on_answer` function.
+        stage: 0 for the tool's function, n for the n-th call of its `on_answer`
+            function.
         answer: Value that the `on_answer` function gets, as JSON text.
+        memo: The value that the tool keeps with its wait for its `on_answer` function,
+            as JSON text, or `None`.
         secrets: Paths of the arguments that people must not read.
         quorum: The rule who may decide the approval of the call, or `None`. A wait
             about its unknown outcome has the same rule.
@@ -226,6 +229,7 @@ class CallRow:
     attempts: int = 0
     stage: int = 0
     answer: str | None = None
+    memo: str | None = None
     secrets: tuple[str, ...] = ()
     quorum: Quorum | None = None
     cancelled: str | None = None

@@ -193,4 +193,4 @@ def early_wait_ulids(state: RunState) -> Mapping[str, CallRow]:
 def _may_be_answered_early(state: RunState, call: CallRow) -> bool:
     # After a loss of versions, an answer may belong to a stage that was lost.
     is_unknown = isinstance(call.state, Unknown) and not state.run.history_lost
-    return not call.stage and (is_unknown or isinstance(call.state, Started))
+    return is_unknown or isinstance(call.state, Started)

@@ -72,7 +72,8 @@ class Wait:
             `None` if the value is the text of a result.
         event: Name of the event that the call waits for.
         event_key: Key of the event, or `None`.
-        stage: 0 for a wait that the tool opened.
+        stage: 0 for a wait that the tool opened, n for one that the n-th call of its
+            `on_answer` function opened.
         on_deadline_json: The consequence of the deadline, as JSON text; see
             `on_deadline`.
         continues: Whether a function of the tool gets the answer (`on_answer`).

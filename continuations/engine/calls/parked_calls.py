@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from continuations.engine.stack.stack_binding import StackBinding
 
 _log = logging.getLogger("continuations")
+# A tool that waits again and again without an end is a mistake.
+MAX_STAGES = 10_000
 
 
 def park(
@@ -59,6 +61,9 @@ def park(
     patch: str | None = None,
 ) -> CallParked | CallRaised:
     """Return the event of a tool that ran and returned a wait."""
+    if call.stage >= MAX_STAGES:
+        text = f"ERROR: the tool has waited {MAX_STAGES:,} times. Its effects remain."
+        return CallRaised(call_id=call.id, code="result", content=text)
     try:
         wait = parked_wait(state, call, tool, asked, now=now, ulid=ulid, agent=agent)
     except InvalidInput as error:
@@ -74,7 +79,8 @@ def park(
             error,
         )
         return CallRaised(call_id=call.id, code="result", content=text)
-    return CallParked(call_id=call.id, wait=wait, patch=patch)
+    memo = None if asked.memo is None else jsontext.canonical(asked.memo)
+    return CallParked(call_id=call.id, wait=wait, patch=patch, memo=memo)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def ended_by_its_decision(evidence: Evidence) -> str | None:
 
 def _has_a_result_of_its_job(evidence: Evidence, wait: Wait) -> bool:
     """Return whether the result of a job ends the unknown wait of its call."""
-    call = (wait.run_id, wait.call_id)
+    call = (wait.run_id, wait.call_id, wait.stage)
     return wait.kind == "unknown" and any(
         of_call == call and job in evidence.decisions
         for job, of_call in evidence.environment.jobs.items()

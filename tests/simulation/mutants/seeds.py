@@ -129,6 +129,8 @@ SEEDS: dict[str, tuple[int, str]] = {
     "an_answer_runs_the_tool_again": (0, "tool_before_a_wait_never_runs_again"),
     "an_answer_is_received_again_after_a_crash": (270, "started_once"),
     "both_stages_have_one_key": (0, "idempotency_key_stable"),
+    "memos_are_forgotten": (20000006, "same_end_as_uninterrupted"),
+    "later_jobs_have_the_first_wait_id": (20000000, "no_foreign_errors"),
     "a_reopened_wait_keeps_its_id": (179, "no_run_stranded"),
     "a_refusal_has_the_value_of_the_deadline": (6, "answered_by_its_wait_only"),
     "an_error_is_an_answer": (12, "answered_by_its_wait_only"),

@@ -19,6 +19,7 @@ from tests.simulation.agents import (
     POLICY_TREES,
     SEAM_TREES,
     SHORTENED_TREES,
+    STAGED_TREES,
     TIMEOUT_TREES,
     TREES,
     VOTING_TREES,
@@ -248,6 +249,7 @@ def cache_uninterrupted_ends() -> None:
         *JUDGED_TREES,
         *FILE_TREES,
         *FLOW_TREES,
+        *STAGED_TREES,
     ):
         uninterrupted_end(tree)
 

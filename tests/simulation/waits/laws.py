@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 
 def tool_before_a_wait_never_runs_again(evidence: Evidence) -> str | None:
-    """The function of a tool has no effect after its wait is stored.
+    """No function of a tool has an effect after the wait that it returned is stored.
 
-    That holds for idempotent tools too, and whatever the decision is. A rewind may go
-    back to a version before the wait.
+    That holds for idempotent tools too, for each call of `on_answer`, and whatever the
+    decision is. A rewind may go back to a version before the wait.
     """
     for effect in evidence.environment.effects:
-        if effect.stage:
-            continue
         began_at = effect.clock_sample.true_time
         part = evidence.runs[effect.run_id].part_at(began_at)
-        parked_at = _parked_at(part, effect.call_id)
+        parked_at = _parked_at(part, effect.call_id, effect.stage)
         if parked_at is not None and parked_at < began_at:
             return f"{effect} ran after its tool had returned a wait"
     return None
 
 
-def _parked_at(history: RunHistory, call_id: str) -> float | None:
-    """Return when the wait of a call was first stored, or its answer, or `None`."""
+def _parked_at(history: RunHistory, call_id: str, stage: int) -> float | None:
+    """Return when the wait of a stage was first stored, or its answer, or `None`."""
     for version in history.versions:
         call = version.state.calls.get(call_id)
-        if call is not None and (isinstance(call.state, Parked) or call.stage):
+        if call is None or call.stage < stage:
+            continue
+        if call.stage > stage or isinstance(call.state, Parked):
             return version.at
     return None
 
@@ -80,13 +80,13 @@ def answered_by_its_wait_only(evidence: Evidence) -> str | None:
 def _consequences_before(
     evidence: Evidence, effect: Effect
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield the consequences of the decided waits of a call, in their order."""
+    """Yield the ends of the decided waits of the stage before, in their order."""
     records = sorted(
         (
             record
             for record in evidence.waits.values()
-            if (record.wait.run_id, record.wait.call_id)
-            == (effect.run_id, effect.call_id)
+            if (record.wait.run_id, record.wait.call_id, record.wait.stage)
+            == (effect.run_id, effect.call_id, effect.stage - 1)
             and record.wait.rules.call_state == "parked"
         ),
         key=lambda record: record.opened_at,
@@ -95,7 +95,7 @@ def _consequences_before(
     for wait_id, call in evidence.environment.jobs.items():
         # An answer may come before any version has the wait.
         decision, at = evidence.decisions.get(wait_id, (None, 0.0))
-        is_of_call = call == (effect.run_id, effect.call_id)
+        is_of_call = call == (effect.run_id, effect.call_id, effect.stage - 1)
         is_early = decision is not None and wait_id not in evidence.waits
         if is_of_call and is_early and at < began_at:
             yield _consequence(None, decision)
@@ -191,7 +191,8 @@ def _is_consequence(call: CallRow, wait: Wait, kind: str, value: str | None) -> 
         ended = _END_OF_CONSEQUENCE[kind]
         return isinstance(call.state, ended) or _was_cancelled(call)
     if wait.continues:
-        return (call.stage, call.answer) == (1, value) or _was_cancelled(call)
+        received = (call.stage, call.answer) == (wait.stage + 1, value)
+        return received or _was_cancelled(call)
     if isinstance(call.state, Returned) and call.state.is_json:  # of a workflow
         return call.state.content == value
     content = jsontext.parse(value or "null")
@@ -209,14 +210,14 @@ def early_answer_counts_as_start(evidence: Evidence) -> str | None:
 
     A worker that looked at the run before the answer came may do either.
     """
-    for wait_id, (run_id, call_id) in evidence.environment.jobs.items():
+    for wait_id, (run_id, call_id, stage) in evidence.environment.jobs.items():
         decision, answered_at = evidence.decisions.get(wait_id, (None, 0.0))
         if decision is None or decision.kind not in ("answer", "fail"):
             continue
         history = evidence.runs[run_id]
         for before, after in pairwise(history.versions):
             old, new = (each.state.calls.get(call_id) for each in (before, after))
-            if new is None or new.stage or old is None:
+            if new is None or new.stage != stage or old is None:
                 continue
             asked = after.state.waits.keys() - before.state.waits.keys()
             is_asked = any(
@@ -224,7 +225,8 @@ def early_answer_counts_as_start(evidence: Evidence) -> str | None:
                 and after.state.waits[each].rules.may_have_run
                 for each in asked
             )
-            started_again = old.attempts and new.attempts > old.attempts
+            is_repeat = old.stage == stage and old.attempts
+            started_again = is_repeat and new.attempts > old.attempts
             if not is_asked and not started_again:
                 continue
             if answered_at < _looked_at(evidence, after, run_id):

@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.core.changes import reducer
-from continuations.core.changes.call_events import AnswerReceived, RepeatAllowed
+from continuations.core.changes.call_events import (
+    AnswerReceived,
+    CallParked,
+    RepeatAllowed,
+)
 from continuations.core.changes.reducer import advance
 from continuations.core.rows import waits
 from continuations.core.rows.calls import Started
@@ -23,13 +27,17 @@ from continuations.engine.calls import parked_calls
 from continuations.ledger import markers
 from continuations.ledger.arrivals import early_answers
 from tests.simulation.decisions.laws import not_expired_early
+from tests.simulation.families import STAGES
 from tests.simulation.mutants.conditions import tools_wait
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
 from tests.simulation.protocol.laws_of_effects import (
     idempotency_key_stable,
     started_once,
 )
-from tests.simulation.protocol.laws_of_endings import no_run_stranded
+from tests.simulation.protocol.laws_of_endings import (
+    no_run_stranded,
+    same_end_as_uninterrupted,
+)
 from tests.simulation.protocol.laws_of_runs import no_foreign_errors
 from tests.simulation.waits.laws import (
     answered_by_its_wait_only,
@@ -106,6 +114,36 @@ def both_stages_have_one_key() -> Patches:
         return original(run, replace(call, stage=0))
 
     yield patch(tool_contexts.idempotency_key, idempotency_key)
+
+
+@mutant(
+    "What a tool keeps with its wait is forgotten.",
+    breaks=(same_end_as_uninterrupted,),
+    family=STAGES,
+)
+def memos_are_forgotten() -> Patches:
+    original = reducer.with_event_data
+
+    def with_event_data(row: CallRow, event: CallEvent) -> CallRow:
+        if isinstance(event, CallParked):
+            event = replace(event, memo=None)
+        return original(row, event)
+
+    yield patch(original, with_event_data)
+
+
+@mutant(
+    "All jobs of a call have the wait id of the first one.",
+    breaks=(answered_by_its_wait_only, no_foreign_errors, no_run_stranded),
+    family=STAGES,
+)
+def later_jobs_have_the_first_wait_id() -> Patches:
+    original = waits.known_wait_ulid
+
+    def known_wait_ulid(run: RunRow, call: CallRow) -> str:
+        return original(run, replace(call, stage=0))
+
+    yield patch(original, known_wait_ulid)
 
 
 @mutant(

@@ -54,6 +54,9 @@ class WaitingTool:
         starts_job: Whether the tool gives another system the id of its wait.
         stops_job: Whether the tool has an `on_cancel` function.
         options: Options of the tool.
+        stages: How often the `on_answer` function is called. Each call but the last
+            one returns the next wait, which `again` makes.
+        again: Returns the wait for an argument and the number of its stage.
     """
 
     wait: Callable[[str], ToolWait[Any]]
@@ -61,6 +64,8 @@ class WaitingTool:
     starts_job: bool = False
     stops_job: bool = False
     options: Mapping[str, Any] | None = None
+    stages: int = 1
+    again: Callable[[str, int], ToolWait[Any]] | None = None
 
 
 WAITING_TOOLS: dict[str, WaitingTool] = {
@@ -103,6 +108,29 @@ WAITING_TOOLS: dict[str, WaitingTool] = {
         options={"idempotent": True},
     ),
     "post": WaitingTool(lambda _: wait_for(EVENT_NAME, str)),
+    # The memo is the number of the call of `on_answer` that gets the answer.
+    "ask_thrice": WaitingTool(
+        lambda what: ask(f"{what}?", memo=1),
+        answer_type=str,
+        stages=3,
+        again=lambda what, stage: ask(f"{what} ({stage})?", memo=stage),
+    ),
+    "ask_and_nap": WaitingTool(
+        lambda what: ask(f"{what}?", within=60, on_deadline=Answer("on"), memo=1),
+        answer_type=str,
+        stages=3,
+        again=lambda _, stage: sleep(15, memo=stage),
+        options={"idempotent": True},
+    ),
+    "poll": WaitingTool(
+        lambda what: external(what, within=15, on_deadline=Answer("poll"), memo=1),
+        answer_type=str,
+        starts_job=True,
+        stages=4,
+        again=lambda what, stage: external(
+            what, within=10 * stage, on_deadline=Answer("poll"), memo=stage
+        ),
+    ),
 }
 
 
@@ -130,22 +158,29 @@ def make_waiting_tool(
     """Return a tool that waits; `perform` records an effect and takes some time."""
 
     async def work(what: str, ctx: ToolContext) -> Any:
-        arguments = jsontext.canonical({"what": what})
-        if declaration.starts_job:
-            start = partial(start_job, current_process().environment, name, what, ctx)
-            await perform(
-                new_call(made, what, arguments, ctx, on_sent=start), _WORK_SECONDS
-            )
-        else:
-            await perform(new_call(made, what, arguments, ctx), 0.5)
+        await act(what, ctx, 0, None)
         return declaration.wait(what)
 
-    async def received(answer: Any, what: str, ctx: ToolContext) -> str:
+    async def act(what: str, ctx: ToolContext, stage: int, answer: str | None) -> None:
         arguments = jsontext.canonical({"what": what})
-        answer_json = jsontext.canonical(answer)
-        call = new_call(made, what, arguments, ctx, stage=1, answer=answer_json)
-        await perform(call, 0.5)
-        return final_result(name, call.result)
+        starts = declaration.starts_job and stage < declaration.stages
+        environment = current_process().environment
+        start = partial(start_job, environment, name, what, ctx, stage)
+        options: Any = {"on_sent": start} if starts else {}
+        call = new_call(
+            made, what, arguments, ctx, stage=stage, answer=answer, **options
+        )
+        await perform(call, _WORK_SECONDS if starts else 0.5)
+
+    async def received(answer: Any, what: str, ctx: ToolContext) -> Any:
+        stage = ctx.stage
+        await act(what, ctx, stage, jsontext.canonical(answer))
+        if declaration.again is not None and not declaration.starts_job:
+            # A job may answer before the wait is stored, and with it the memo.
+            assert ctx.memo == stage
+        if declaration.again is not None and stage < declaration.stages:
+            return declaration.again(what, stage + 1)
+        return final_result(name, result_of(name, what))
 
     options: Any = declaration.options or {}
     made: Tool[Any, Any] = tool(work, name=name, description="Wait.", **options)
@@ -167,14 +202,18 @@ def make_waiting_tool(
 # The other system -------------------------------------------------------------------
 
 
+def result_of(name: str, what: str) -> str:
+    """Return the result of a tool."""
+    return f"{name} {what} done"
+
+
 def start_job(
-    environment: SimEnvironment, name: str, what: str, ctx: ToolContext
+    environment: SimEnvironment, name: str, what: str, ctx: ToolContext, stage: int
 ) -> None:
     """Let another system end a wait: before the tool returns, later, late, or twice."""
     from tests.simulation.actors import Actor  # noqa: PLC0415 - it imports the tools
-    from tests.simulation.tools import result_of  # noqa: PLC0415
 
-    environment.jobs.setdefault(ctx.wait_id, (ctx.run_id, ctx.call_id))
+    environment.jobs.setdefault(ctx.wait_id, (ctx.run_id, ctx.call_id, stage))
     actor = Actor(environment, f"system{len(environment.processes)}")
     actor.process.run(_answer(actor, ctx.wait_id, result_of(name, what)))
 

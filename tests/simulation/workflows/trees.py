@@ -24,7 +24,8 @@ from continuations import (
 )
 from continuations.errors import CallError
 from tests.simulation.events.actors import EVENT_KEY, EVENT_NAME
-from tests.simulation.tools import TOOLS, result_of
+from tests.simulation.tools import TOOLS
+from tests.simulation.waits.tools import result_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence

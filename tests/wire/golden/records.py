@@ -382,6 +382,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         runs.busy_thread,
         runs.run_with_file,
         runs.answer_used,
+        runs.waiting_again,
         runs.workflow,
         runs.workflow_with_tasks,
         runs.handoff,

@@ -575,6 +575,16 @@ def answer_used() -> RunState:
     return replace(state, calls=calls)
 
 
+def waiting_again() -> RunState:
+    """Return a run with a call that waits again, and keeps a value with its wait."""
+    state = apply_events(new_state(), reply_with_calls("free"))
+    calls = {
+        key: replace(call, stage=2, answer='"yes"', memo='{"job":7}')
+        for key, call in state.calls.items()
+    }
+    return replace(state, calls=calls)
+
+
 # Handoffs -----------------------------------------------------------------------
 
 
