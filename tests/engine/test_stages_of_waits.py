@@ -14,6 +14,7 @@ from continuations import (
     Approve,
     Finished,
     Flow,
+    Outcome,
     Runner,
     Suspended,
     ToolContext,
@@ -240,8 +241,9 @@ def test_tool_that_waits_without_end_fails(monkeypatch: pytest.MonkeyPatch) -> N
         outcome = runner.resume("r1")
 
     assert isinstance(outcome, Finished)
+    ended: Outcome = outcome
     text = "ERROR: the tool has waited 3 times. Its effects remain."
-    assert [text] == root_tool_results(outcome)
+    assert [text] == root_tool_results(ended)
 
 
 MAKERS: list[Callable[[Any], ToolWait[Any]]] = [
