@@ -13,12 +13,15 @@ The last process comes to its end without a crash. The checks hold for it, too.
 
 from __future__ import annotations
 
+import threading
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from continuations.authoring.callables import waiting_threads
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.sampling import sample
 
@@ -52,6 +55,22 @@ class CrashPoint:
         with suppress(Crash):
             yield dying
         self.has_crashed = dying.has_crashed
+        if self.has_crashed:
+            _let_tools_end()
+
+
+def _let_tools_end() -> None:
+    """Wait until the threads of tools that had begun are idle, two seconds at most.
+
+    The death of a real process ends them. Here they go on, and an effect could follow
+    after a person looked at the effects.
+    """
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        tools = [each.name == "continuations-tool" for each in threading.enumerate()]
+        if sum(tools) <= len(waiting_threads):
+            return
+        time.sleep(0.001)
 
 
 def every_crash(
