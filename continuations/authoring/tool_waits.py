@@ -24,7 +24,6 @@ from typing import (
 
 from continuations.authoring.deadline_options import checked_action, to_seconds
 from continuations.authoring.errors import WaitNotReturned
-from continuations.core import jsontext
 from continuations.core.rows.deadline_actions import Escalate
 from continuations.core.rows.decisions import Answer, Deny, Fail
 from continuations.core.rows.wait_rules import WAIT_RULES
@@ -160,6 +159,13 @@ _made: ContextVar[list[ToolWait[Any]] | None] = ContextVar("made_waits", default
 def _recorded(**fields: Any) -> ToolWait[Any]:
     loop = loop_of_workflow()
     if loop is not None:
+        if fields["memo"] is not None:
+            msg = (
+                f"{_function_name(ToolWait(**fields))}: memo is only for tools. In a "
+                "workflow, keep the value in a variable: the code goes on after the "
+                "wait."
+            )
+            raise InvalidInput(msg)
         return FlowWait.of(loop, fields)
     wait: ToolWait[Any] = ToolWait(**fields)
     made = _made.get()
@@ -274,7 +280,7 @@ def ask(
         answer_type=answer_type,
         within=_checked_period("ask: within", within),
         on_deadline=checked_action("ask", on_deadline, (Answer, Deny, Fail, Escalate)),
-        memo=_checked_memo("ask", memo),
+        memo=memo,
     )
 
 
@@ -336,7 +342,7 @@ def wait_for(
         answer_type=answer_type,
         within=_checked_period("wait_for: within", within),
         on_deadline=checked_action("wait_for", on_deadline),
-        memo=_checked_memo("wait_for", memo),
+        memo=memo,
     )
 
 
@@ -357,7 +363,7 @@ def sleep(duration: Duration, *, memo: Any = None) -> ToolWait[str]:
     return _recorded(
         kind="timer",
         within=_checked_period("sleep: duration", duration),
-        memo=_checked_memo("sleep", memo),
+        memo=memo,
     )
 
 
@@ -378,7 +384,7 @@ def sleep_until(moment: datetime, *, memo: Any = None) -> ToolWait[str]:
     return _recorded(
         kind="timer",
         until=_checked_moment("sleep_until: moment", moment),
-        memo=_checked_memo("sleep_until", memo),
+        memo=memo,
     )
 
 
@@ -439,25 +445,8 @@ def external(
         answer_type=answer_type,
         within=_checked_period("external: within", within),
         on_deadline=checked_action("external", on_deadline),
-        memo=_checked_memo("external", memo),
+        memo=memo,
     )
-
-
-def _checked_memo(label: str, memo: object) -> object:
-    """Return a copy of a memo; raises `InvalidInput`."""
-    if memo is None:
-        return None
-    if loop_of_workflow() is not None:
-        msg = (
-            f"{label}: memo is only for tools. In a workflow, keep the value in a "
-            "variable: the code goes on after the wait."
-        )
-        raise InvalidInput(msg)
-    try:
-        return jsontext.parse(jsontext.canonical(memo))
-    except jsontext.NotJson as error:
-        msg = f"{label}: memo must be a JSON value: {error}."
-        raise InvalidInput(msg) from None
 
 
 def _checked_text(label: str, value: object) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -14,25 +16,37 @@ from continuations import (
     Approve,
     Finished,
     Flow,
+    Identity,
+    Outcome,
     Runner,
     Suspended,
     ToolContext,
+    Wait,
     ask,
     external,
     resume,
     run,
     sleep,
+    sleep_until,
     tool,
     wait_for,
     workflow,
 )
 from continuations.engine.calls import parked_calls
-from continuations.errors import InvalidInput, RunFailed, WaitExpired
+from continuations.errors import (
+    AlreadyDecided,
+    Cancelled,
+    RunFailed,
+    RunNotFound,
+    WaitExpired,
+)
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.serve.http.api import HttpApi, Request
 from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import Crash, Fault, FaultyStore, Operation, crashed
 from tests.clocks import ManualClock
+from tests.crash_points import every_crash
 from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import single_wait
 
@@ -154,8 +168,196 @@ def test_answer_before_the_wait_of_a_later_stage_is_stored_is_kept() -> None:
     wait = single_wait(runner.start("go", run_id="r1"))
     runner.decide(wait.id, Answer("yes"))
 
-    assert isinstance(runner.resume("r1"), Finished)
+    ended = runner.resume("r1")
+    assert isinstance(ended, Finished)
+    assert ["result early"] == root_tool_results(ended)
     assert 1 == len(started)
+
+
+# Other features -----------------------------------------------------------------
+
+
+class Machines:
+    """New processes that share a store, with the tool that waits three times."""
+
+    def __init__(self, **options: Any) -> None:
+        self.seen: Seen = []
+        self.store, self.clock = MemoryStore(), ManualClock()
+        self._options = options
+
+    def runner(self, store: Store | None = None) -> Runner:
+        """Return the runner of a new process."""
+        agent = agent_of(make_tool(self.seen, **self._options))
+        return Runner(agent, store=store or self.store, clock=self.clock)
+
+    def wait_of(self, run_id: str = "r1") -> Wait:
+        """Return the open wait of a run."""
+        [wait] = self.runner().look(run_id).waits
+        return wait
+
+    def answer(self, value: str, run_id: str = "r1") -> Outcome[Any]:
+        """Answer the open wait of a run, and let a new process go on."""
+        self.runner().decide(self.wait_of(run_id).id, Answer(value))
+        return self.runner().resume(run_id)
+
+    def start_job(self) -> int:
+        """Let the run wait for its job; return the version that waits."""
+        self.runner().start("go", run_id="r1")
+        self.answer("3")
+        assert "external" == self.wait_of().kind
+        return self.runner().look("r1").version
+
+    @property
+    def stages(self) -> list[int]:
+        """The stages that had an effect, in their order."""
+        return [each[0] for each in self.seen]
+
+
+@pytest.mark.parametrize("how", ["rewind", "fork"])
+def test_person_is_asked_before_a_stage_runs_again_after_a_rewind_or_a_fork(
+    how: str,
+) -> None:
+    machines = Machines()
+    waiting = machines.start_job()
+    old = machines.wait_of()
+    machines.answer("sent")
+    assert [0, 1, 2] == machines.stages
+
+    run_id = "r1"
+    if how == "rewind":
+        machines.runner().rewind("r1", waiting)
+    else:
+        run_id = machines.runner().fork("r1", waiting, run_id="f1")
+    renewed = machines.wait_of(run_id)
+    assert (1, "external") == (renewed.stage, renewed.kind)
+    assert renewed.id != old.id
+    machines.answer("sent again", run_id)
+
+    assert [0, 1, 2] == machines.stages
+    unknown = machines.wait_of(run_id)
+    assert ("unknown", 2) == (unknown.kind, unknown.stage)
+    machines.runner().decide(unknown.id, Approve())
+    machines.runner().resume(run_id)
+    assert (2, "sent again", "job") == machines.seen[-1][:3]
+
+
+def test_adopted_run_waits_on_with_its_memo() -> None:
+    machines = Machines()
+    machines.start_job()
+    data = machines.runner().look("r1").to_bytes()
+    machines.store = MemoryStore()
+
+    machines.runner().adopt(data, run_id="a1")
+    machines.answer("sent", "a1")
+
+    assert (2, "sent", "job") == machines.seen[-1][:3]
+
+
+def test_on_cancel_reads_the_memo_of_the_last_wait() -> None:
+    told: list[tuple[int, Any, str]] = []
+
+    @tool
+    def job(what: str) -> ToolWait[str]:
+        """Start a job."""
+        return ask(f"{what}?")
+
+    @job.on_answer
+    def go(answer: str) -> ToolWait[str]:
+        return external("job", str, memo={"job": answer})
+
+    @job.on_cancel
+    def stop(ctx: ToolContext) -> None:
+        told.append((ctx.stage, ctx.memo, ctx.wait_id))
+
+    runner = Runner(agent_of(job), store="memory:")
+    runner.decide(single_wait(runner.start("go", run_id="r1")).id, Answer("j7"))
+    wait = single_wait(runner.resume("r1"))
+    runner.cancel("r1")
+
+    with suppress(Cancelled):
+        runner.resume("r1")
+    assert [(1, {"job": "j7"}, wait.id)] == told
+
+
+def test_heartbeat_extends_the_job_of_a_later_stage() -> None:
+    machines = Machines()
+    machines.start_job()
+    wait = machines.wait_of()
+
+    machines.runner().heartbeat(wait.id, extend=3600)
+    machines.clock.seconds += 600
+    machines.runner().sweep()
+    assert [0, 1] == machines.stages
+    machines.answer("sent")
+
+    assert (2, "sent") == machines.seen[-1][:2]
+
+
+def test_memo_is_in_no_form_for_people() -> None:
+    """A tool may keep the id of a job there, which is nobody's business."""
+    machines = Machines()
+    machines.start_job()
+    runner = machines.runner()
+    api = HttpApi(runner.async_runner, verify=lambda _: Identity("kim"))
+    texts = [
+        repr(runner.look("r1")),
+        str(list(runner.events("r1"))),
+        *(
+            asyncio.run(api.handle(Request(method="GET", path=path))).body
+            for path in (
+                "/runs/r1",
+                "/runs/r1/events",
+                "/waits/" + machines.wait_of().id,
+            )
+        ),
+    ]
+
+    assert not [text for text in texts if '"job"' in text or "asked" in text]
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_crash_at_any_operation_repeats_no_stage(moment: Any) -> None:
+    """A person tells the truth about a stage that may have run."""
+    for point in every_crash(moment, more_than=10, step=6):
+        machines = Machines()
+        with point.process(machines.store) as dying:
+            runner = machines.runner(dying)
+            runner.start("go", run_id="r1")
+            for value in ("3", "sent", "yes"):
+                [wait] = runner.look("r1").waits
+                runner.decide(wait.id, Answer(value))
+                runner.resume("r1")
+        ended = finish(machines)
+
+        assert isinstance(ended, Finished), point
+        assert machines.stages == sorted({*machines.stages}), point
+        assert len(machines.seen) == len({each[3] for each in machines.seen}), point
+        assert ["pens: yes"] == root_tool_results(ended), point
+
+
+def finish(machines: Machines) -> Outcome[Any]:
+    """Let new processes end a run, whatever it waits for."""
+    values = {0: "3", 1: "sent", 2: "yes"}
+    for _ in range(20):
+        machines.clock.seconds += 120
+        try:
+            outcome = machines.runner().resume("r1")
+        except RunNotFound:
+            outcome = machines.runner().start("go", run_id="r1")
+        if not isinstance(outcome, Suspended):
+            return outcome
+        wait = single_wait(outcome)
+        verdict: Answer | Approve = Answer(values[wait.stage % 3])
+        if wait.kind == "unknown":
+            # The result of the call, if its stage has run.
+            ran = wait.stage in machines.stages
+            verdict = Answer("pens: yes") if ran else Approve()
+        with suppress(AlreadyDecided):
+            machines.runner().decide(wait.id, verdict)
+    pytest.fail("the run does not end")
+
+
+# Crashes ------------------------------------------------------------------------
 
 
 class DyingStore(FaultyStore):
@@ -245,22 +447,28 @@ def test_tool_that_waits_without_end_fails(monkeypatch: pytest.MonkeyPatch) -> N
     assert text == messages[-2]["content"]
 
 
-MAKERS: list[Callable[[Any], ToolWait[Any]]] = [
-    lambda memo: ask("Which?", memo=memo),
-    lambda memo: wait_for("mail", memo=memo),
-    lambda memo: external("job", memo=memo),
-    lambda memo: sleep(1, memo=memo),
+MAKERS: list[Callable[[], ToolWait[Any]]] = [
+    lambda: ask("Which?", memo={1}),
+    lambda: wait_for("mail", memo={1}),
+    lambda: external("job", memo={1}),
+    lambda: sleep(1, memo={1}),
+    lambda: sleep_until(datetime.now(UTC), memo={1}),
 ]
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_memo_must_be_json(make: Callable[[Any], ToolWait[Any]]) -> None:
-    with pytest.raises(InvalidInput, match="memo must be a JSON value"):
-        make({1, 2})
-    memo = {"list": [1]}
-    made = make(memo)
-    memo["list"].append(2)
-    assert {"list": [1]} == made.memo
+def test_call_fails_if_its_memo_is_not_json(make: Callable[[], ToolWait[Any]]) -> None:
+    @tool
+    def waits(what: str) -> ToolWait[Any]:
+        """Wait."""
+        del what
+        return make()
+
+    ended = Runner(agent_of(waits), store="memory:").start("go", run_id="r1")
+
+    assert isinstance(ended, Finished)
+    [text] = root_tool_results(ended)
+    assert "memo must be a JSON value: " in text
 
 
 def test_memo_in_a_workflow_is_refused() -> None:

@@ -56,6 +56,26 @@ def test_timer_in_a_sub_agent_is_ended_by_a_sweep(environment: RunEnvironment) -
     assert ["nap 0.5"] == environment.effect_names()
 
 
+def test_tool_of_a_sub_agent_waits_again_in_other_processes(
+    environment: RunEnvironment,
+) -> None:
+    script = script_of(call("train", model="m"))
+    [wait] = environment.start(script, app=APP)["waits"]
+
+    environment.decide(wait, {"answer": {"value": "3"}})
+    [job] = environment.resume(script, app=APP)["waits"]
+    assert ("external", 1) == (job["kind"], job["stage"])
+    environment.decide(job, {"answer": {"value": "ended"}})
+    ended = environment.resume(script, app=APP)
+
+    assert ("Finished", "end") == (ended["kind"], ended["output"])
+    assert [
+        "train m",
+        "stage 1 3 {'model': 'm'}",
+        "stage 2 ended {'hours': '3', 'model': 'm'}",
+    ] == environment.effect_names()
+
+
 @pytest.mark.parametrize("document", ["early", "early crash"])
 def test_answer_that_comes_before_the_tool_returns_is_kept(
     environment: RunEnvironment, document: str

@@ -8,22 +8,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from continuations import ApprovalPolicy, Approve, Finished, Grant, Suspended, Wait
+from continuations import (
+    Agent,
+    Answer,
+    ApprovalPolicy,
+    Approve,
+    Finished,
+    Grant,
+    Suspended,
+    Wait,
+    external,
+    tool,
+)
 from continuations.attachments import File
 from continuations.errors import ClockOff, RunBusy, WaitExpired
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair import doctor
 from continuations.ledger.versions import Versions
+from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import ToolWait
 from continuations_storage.errors import Denied
 from continuations_storage.faults import Crash, FaultyStore, crashed, on, refused
 from tests import effect_log
 from tests.clocks import ShiftedClock
+from tests.engine.agent_builders import root_tool_results
 from tests.engine.payment_agent import single_wait
 from tests.engine.shared_store import SharedStore, store_with_create_time
 from tests.ledger.fake_clock import make_ulid
@@ -482,6 +498,37 @@ def test_grant_that_may_have_ended_is_listed_without_the_right_to_write(
     denied = FaultyStore(shared.store, on("create", refused(Denied)))
 
     assert 1 == len(shared.machine(YEAR, store=denied).grants("r1"))
+
+
+@_wrong
+def test_job_that_is_waited_for_again_does_not_expire_by_a_wrong_clock(
+    shared: SharedStore, offset: timedelta
+) -> None:
+    """The id of the next wait follows from the first one, in each process."""
+
+    @tool
+    def scan() -> ToolWait[Any]:
+        """Scan."""
+        return external("scan", within=60)
+
+    @scan.on_answer
+    def scanned(answer: str) -> str:
+        return answer
+
+    model = ScriptedModel([ToolCall("scan"), "end"])
+    boss = Agent("boss", tools=[scan], model=model)
+    first = single_wait(shared.machine(agents=boss).start("go", run_id="r1"))
+    shared.machine(agents=[]).decide(first.id, Answer(9))
+
+    with suppress(ClockOff):
+        shared.machine(offset, agents=boss).resume("r1")
+    again = single_wait(shared.machine(agents=boss).resume("r1"))
+
+    assert "external" == again.kind
+    shared.machine(agents=[]).decide(again.id, Answer("7 pages"))
+    ended = shared.machine(agents=boss).resume("r1")
+    assert isinstance(ended, Finished)
+    assert ["7 pages"] == root_tool_results(ended)
 
 
 # Doctors ------------------------------------------------------------------------------

@@ -108,9 +108,26 @@ def pay(what: str, ctx: ToolContext) -> str:
     return f"paid {what}"
 
 
+@tool
+def train(model: str, ctx: ToolContext) -> ToolWait[str]:
+    """Ask a person how long, start a job, and look until it has ended."""
+    effect_log.record(Effect.of("train", model, ctx))
+    return ask("How many hours?", memo={"model": model})
+
+
+@train.on_answer
+def next_step(answer: str, ctx: ToolContext) -> ToolWait[str] | str:
+    """Start the job, or tell that it has ended."""
+    effect_log.record(Effect.of(f"stage {ctx.stage}", f"{answer} {ctx.memo}", ctx))
+    if ctx.stage > 1:
+        return f"trained {ctx.memo['model']} for {ctx.memo['hours']} hours"
+    return external("job", str, memo={**ctx.memo, "hours": answer})
+
+
 def agents() -> list[Agent]:
     """Return boss > hr > clerk, and boss > clerk, with the tools that wait."""
     model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
-    clerk = Agent("clerk", tools=[laptop, question, nap, scan, price, pay], model=model)
+    tools = [laptop, question, nap, scan, price, pay, train]
+    clerk = Agent("clerk", tools=tools, model=model)
     hr = Agent("hr", tools=[clerk], model=model)
     return [Agent("boss", tools=[hr, clerk], model=model)]

@@ -65,6 +65,7 @@ def park(
         text = f"ERROR: the tool has waited {MAX_STAGES:,} times. Its effects remain."
         return CallRaised(call_id=call.id, code="result", content=text)
     try:
+        memo = _memo_text(asked)
         wait = parked_wait(state, call, tool, asked, now=now, ulid=ulid, agent=agent)
     except InvalidInput as error:
         text = (
@@ -79,8 +80,16 @@ def park(
             error,
         )
         return CallRaised(call_id=call.id, code="result", content=text)
-    memo = None if asked.memo is None else jsontext.canonical(asked.memo)
     return CallParked(call_id=call.id, wait=wait, patch=patch, memo=memo)
+
+
+def _memo_text(asked: ToolWait[Any]) -> str | None:
+    """Return the memo of a wait as JSON text; raises `InvalidInput`."""
+    try:
+        return None if asked.memo is None else jsontext.canonical(asked.memo)
+    except jsontext.NotJson as error:
+        msg = f"memo must be a JSON value: {error}."
+        raise InvalidInput(msg) from None
 
 
 @dataclass(frozen=True, slots=True)

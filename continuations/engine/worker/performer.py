@@ -463,7 +463,9 @@ class Performer:
         if isinstance(verdict, ToolWait):
             # The job began before the worker died.
             patch = _patch_of(context)
-            if call.stage:  # an `on_answer` function opens no wait
+            # Most `verify` functions know only the job of the first stage. Its wait has
+            # ended, and would never end again.
+            if call.stage:
                 return Unverified(call_id=call.id)
             parked = self._parked(state, call, tool, verdict, patch)
             is_parked = isinstance(parked, CallParked)

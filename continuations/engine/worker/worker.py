@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.attachments import Content
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
     from continuations.engine.events.event_feeds import RunFeed
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.outcomes import Outcome
@@ -352,7 +353,7 @@ class Worker:
         before, after = taken_in.interrupted, taken_in.state
         cancels = before.waits.keys() - taken_in.operated.waits.keys()
         now = self._store_clock.now()
-        open_waits = [arrived.current(wait) for wait in after.waits.values()]
+        open_waits = [arrived.current(wait) for wait in _stored(after, state)]
         due = readiness.due_decisions(after, open_waits, now)
         readiness.check_tools(after, due, stack_binding, reopens=True)
         ended, moved = await deadlines.pass_slot_deadlines(
@@ -360,7 +361,7 @@ class Worker:
         )
         await self._publisher.announce_moved(after, moved)
         after = reducer.with_decisions(after, ended)
-        late = deadlines.late_waits(after.waits.values(), now)
+        late = deadlines.late_waits(_stored(after, state), now)
         late = [wait for wait in late if not wait.has_slots]
         if after is state and not late and not awaited_signals(after):
             return state
@@ -557,6 +558,14 @@ def log_work(
         last,
         extra=fields,
     )
+
+
+def _stored(state: RunState, loaded: RunState) -> list[Wait]:
+    """Return the open waits of a run that a version has.
+
+    The times of the others come from the clock of this machine, which may be wrong.
+    """
+    return [wait for wait in state.waits.values() if wait.id in loaded.waits]
 
 
 def outcome_name(outcome: Outcome) -> str:

@@ -182,13 +182,15 @@ def _was_answered_early(evidence: Evidence, record: WaitRecord) -> bool:
     Such an answer has no deadline, and its process may freeze before it records it.
     """
     key = layout.wait_key(record.wait.id)
-    decision_key = layout.decision_key(record.wait.id)
-    opened, decided = evidence.created.get(key), evidence.created.get(decision_key)
-    if record.wait.kind != "external" or not opened or not decided:
+    decided = evidence.created.get(layout.decision_key(record.wait.id))
+    if record.wait.kind != "external" or not decided:
         return False
+    listed = evidence.created.get(key)
+    # The worker may freeze after the version, so that the wait is never listed.
+    opened_at = listed[0].at if listed else record.opened_at
     looked = (decided[0].process, "read", key)
     log = evidence.environment.log
-    return any(x[1:4] == looked and x[0] < opened[0].at for x in log)
+    return any(x[1:4] == looked and x[0] < opened_at for x in log)
 
 
 def not_expired_early(evidence: Evidence) -> str | None:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.core.rows import deadline_actions
-from continuations.core.rows.calls import Errored, Parked, Refused, Returned
+from continuations.core.rows.calls import (
+    Errored,
+    Parked,
+    Refused,
+    Returned,
+    open_wait_id,
+)
 from continuations.core.rows.decisions import Answer, Fail
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.ledger import layout
@@ -208,7 +214,8 @@ def _was_cancelled(call: CallRow) -> bool:
 def early_answer_counts_as_start(evidence: Evidence) -> str | None:
     """After an early answer no worker starts the tool again, and no person is asked.
 
-    A worker that looked at the run before the answer came may do either.
+    A worker that looked at the run before the answer came may do either. A person's
+    decision about the unknown outcome counts first.
     """
     for wait_id, (run_id, call_id, stage) in evidence.environment.jobs.items():
         decision, answered_at = evidence.decisions.get(wait_id, (None, 0.0))
@@ -226,7 +233,9 @@ def early_answer_counts_as_start(evidence: Evidence) -> str | None:
                 for each in asked
             )
             is_repeat = old.stage == stage and old.attempts
-            started_again = is_repeat and new.attempts > old.attempts
+            asked_id = open_wait_id(old.state) or ""
+            by_person = evidence.decisions.get(asked_id, (None, 0.0))[0] is not None
+            started_again = is_repeat and new.attempts > old.attempts and not by_person
             if not is_asked and not started_again:
                 continue
             if answered_at < _looked_at(evidence, after, run_id):

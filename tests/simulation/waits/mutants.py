@@ -117,7 +117,7 @@ def both_stages_have_one_key() -> Patches:
 
 
 @mutant(
-    "What a tool keeps with its wait is forgotten.",
+    "The value that a tool keeps with its wait is forgotten.",
     breaks=(same_end_as_uninterrupted,),
     family=STAGES,
 )
