@@ -118,9 +118,13 @@ def ended_run_leaves_no_keys(evidence: Evidence) -> str | None:
 
 
 def _is_due_after_the_end(evidence: Evidence, key: str) -> bool:
-    """Return whether a poison run used up the sweeps before a marker was due."""
+    """Return whether a poison run used up the sweeps before a claim's marker was due.
+
+    A worker with a wrong clock died between the marker and its claim.
+    """
     marker = layout.parse_marker(key) if key.startswith("markers/") else None
-    if marker is None or "p0" not in evidence.environment.tree_of_run:
+    has_poison = "p0" in evidence.environment.tree_of_run
+    if marker is None or marker.reason != "g" or not has_poison:
         return False
     ended_at = wall_time(evidence.environment.log[-1][0])
     return marker.due_ms > ended_at.timestamp() * 1000
