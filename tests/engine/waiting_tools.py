@@ -127,7 +127,7 @@ def next_step(answer: str, ctx: ToolContext) -> ToolWait[str] | str:
 def agents() -> list[Agent]:
     """Return boss > hr > clerk, and boss > clerk, with the tools that wait."""
     model = scripts.scripted_model(json.loads(os.environ["TEST_SCRIPT"]))
-    tools = [laptop, question, nap, scan, price, pay, train]
+    tools: list[Any] = [laptop, question, nap, scan, price, pay, train]
     clerk = Agent("clerk", tools=tools, model=model)
     hr = Agent("hr", tools=[clerk], model=model)
     return [Agent("boss", tools=[hr, clerk], model=model)]
