@@ -10,6 +10,7 @@ import pytest
 
 from continuations import (
     Answer,
+    Approve,
     Fail,
     Finished,
     Outcome,
@@ -102,6 +103,42 @@ def test_function_that_may_have_run_in_lost_versions_is_asked_about(
     assert isinstance(again, Suspended)
     assert [("unknown", 1)] == [(each.kind, each.stage) for each in again.waits]
     assert ["receipt Rome", "received Rome"] == effect_log.names()
+
+
+def test_later_stage_that_may_have_run_in_lost_versions_is_asked_about() -> None:
+    stages: list[tuple[int, str, object]] = []
+
+    @tool
+    def order(what: str) -> ToolWait[str]:
+        """Order something."""
+        return ask(f"How many {what}?", memo="asked")
+
+    @order.on_answer
+    def next_step(answer: str, ctx: ToolContext) -> ToolWait[str] | str:
+        stages.append((ctx.stage, answer, ctx.memo))
+        return ask("Paid?", memo="ordered") if ctx.stage == 1 else "done"
+
+    store, clock = EditableStore(), ManualClock()
+    boss = make_boss({"go": [[call("order", what="pens")], "end"]}, order)
+    runner = Runner(boss, store=store, clock=clock)
+    runner.start("go", run_id="r1")
+    [first] = runner.look("r1").waits
+    runner.decide(first.id, Answer("3"))
+    runner.resume("r1")
+    good = newest_version(runner)
+    [second] = runner.look("r1").waits
+    runner.decide(second.id, Answer("yes"))
+    assert isinstance(runner.resume("r1"), Finished)
+
+    lose_versions_after(store, clock, good, newest_version(runner))
+    again = runner.resume("r1")
+
+    assert isinstance(again, Suspended)
+    assert [("unknown", 2)] == [(each.kind, each.stage) for each in again.waits]
+    assert [1, 2] == [stage for stage, _, _ in stages]
+    runner.decide(again.waits[0].id, Approve())
+    assert isinstance(runner.resume("r1"), Finished)
+    assert (2, "yes", "ordered") == stages[-1]
 
 
 def test_job_keeps_the_id_that_the_other_system_has() -> None:
