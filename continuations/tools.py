@@ -9,7 +9,12 @@ from continuations.authoring.agent.agent import Handoff, handoff
 from continuations.authoring.readings import Money, Secret
 from continuations.authoring.suspend_conditions import AgentProgress, SuspendCondition
 from continuations.authoring.tool.tool import Tool
-from continuations.authoring.tool.tool_options import FailedCall, OfferInfo, Retries
+from continuations.authoring.tool.tool_options import (
+    FailedCall,
+    OfferInfo,
+    Retries,
+    SchemaToolOptions,
+)
 from continuations.authoring.tool_waits import ToolWait
 
 __all__ = [
@@ -19,6 +24,7 @@ __all__ = [
     "Money",
     "OfferInfo",
     "Retries",
+    "SchemaToolOptions",
     "Secret",
     "SuspendCondition",
     "Tool",

@@ -1,0 +1,139 @@
+"""LangChain: its tools as tools.
+
+    search = from_langchain(search_tool, read_only=True)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from continuations import ToolContext
+from continuations.errors import InvalidInput
+from continuations.tools import Tool
+
+try:
+    from langchain_core.messages import ToolMessage
+    from langchain_core.tools import BaseTool
+    from langchain_core.tools import Tool as SingleInputTool
+    from langchain_core.tools import ToolException
+except ImportError as error:
+    msg = (
+        "continuations.interop.langchain needs langchain-core: it is not installed. "
+        "Run: pip install langchain-core"
+    )
+    raise ImportError(msg) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Unpack
+
+    from continuations.tools import SchemaToolOptions
+
+__all__ = ["from_langchain"]
+
+
+def from_langchain(
+    tool: BaseTool,
+    *,
+    injected: Mapping[str, Callable[[ToolContext], Any]] | None = None,
+    **options: Unpack[SchemaToolOptions],
+) -> Tool[..., Any]:
+    """Make a tool from a LangChain tool.
+
+    Name, description and JSON Schema come from the tool. All effect flags are yours:
+    nothing is guessed.
+
+    Args:
+        tool: The tool, of `@tool` or a subclass of `BaseTool`.
+        injected: For each injected argument (`InjectedToolArg`) a function of the
+            context that returns its value. `InjectedToolCallId` needs none.
+        **options: The options of `Tool.from_schema`.
+
+    Returns:
+        The tool. Its result is the text that LangChain would show to the model.
+
+    Raises:
+        InvalidInput: An injected argument has no function, the tool has no schema of
+            its arguments, or an option is invalid.
+    """
+    if not isinstance(cast("Any", tool), BaseTool):
+        got = type(tool).__name__
+        msg = f"from_langchain: the tool must be a BaseTool, got {got}. Make it with"
+        raise InvalidInput(f"{msg} langchain_core.tools.tool.")
+    schema = _schema(tool)
+    functions = dict(injected or {})
+    _check_injected(tool, schema, functions)
+
+    async def invoke(arguments: dict[str, Any], ctx: ToolContext) -> Any:
+        given = {name: function(ctx) for name, function in functions.items()}
+        request = {
+            "type": "tool_call",
+            "name": tool.name,
+            "args": {**arguments, **given},
+            "id": ctx.call_id,
+        }
+        reply: object = await tool.ainvoke(request)
+        if not isinstance(reply, ToolMessage):
+            kind = type(reply).__name__
+            text = f"{tool.name} returned a {kind}, which only LangGraph can carry out"
+            raise TypeError(text)
+        content = cast("Any", reply.content)
+        if reply.status == "error":
+            text = content if isinstance(content, str) else repr(content)
+            raise ToolException(text)
+        return content
+
+    options.setdefault("description", tool.description)
+    return Tool.from_schema(tool.name, schema, invoke, **options)
+
+
+def _schema(tool: BaseTool) -> dict[str, Any]:
+    if isinstance(tool, SingleInputTool) and tool.args_schema is None:
+        return {
+            "type": "object",
+            "properties": tool.args,
+            "required": list(tool.args),
+            "additionalProperties": False,
+        }
+    model: Any = tool.tool_call_schema
+    found = model if isinstance(model, dict) else model.model_json_schema()
+    schema = {name: value for name, value in found.items() if name != "description"}
+    return {**schema, "additionalProperties": False}
+
+
+def _check_injected(
+    tool: BaseTool, schema: Mapping[str, Any], functions: Mapping[str, Any]
+) -> None:
+    # The second one is the only place that knows the direct ones, such as ToolRuntime.
+    wanted = set(tool.get_input_schema().model_fields) - set(schema["properties"])
+    wanted |= set(tool._injected_args_keys)  # noqa: SLF001 - no public name has them
+    wanted -= _call_ids(tool)
+    if isinstance(tool, SingleInputTool) or isinstance(tool.args_schema, dict):
+        wanted = set()
+    missing, unknown = sorted(wanted - set(functions)), sorted(set(functions) - wanted)
+    if missing:
+        msg = (
+            f"from_langchain: the argument {missing[0]} of tool {tool.name} is "
+            f"injected. Pass injected={{{missing[0]!r}: function of the ToolContext}}."
+        )
+        raise InvalidInput(msg)
+    if unknown:
+        msg = (
+            f"from_langchain: tool {tool.name} has no injected argument {unknown[0]}. "
+            "Leave it out: arguments that a model gives are in the schema."
+        )
+        raise InvalidInput(msg)
+
+
+def _call_ids(tool: BaseTool) -> set[str]:
+    from langchain_core.tools import InjectedToolCallId  # noqa: PLC0415 - one use
+
+    fields = tool.get_input_schema().model_fields
+    return {
+        name
+        for name, field in fields.items()
+        if any(
+            each is InjectedToolCallId or isinstance(each, InjectedToolCallId)
+            for each in field.metadata
+        )
+    }

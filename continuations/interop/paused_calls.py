@@ -1,0 +1,376 @@
+"""Calls at which an agent of another kit is paused, as waits of a run.
+
+A run of the workflow `paused_calls` has one wait for each call: an approval, a question
+or a job. People decide it at any door. The modules `langgraph`, `openai_agents` and
+`pydantic_ai` open such runs, and hand their decisions back to the kit.
+
+    runner = AsyncRunner([agent, paused_calls], store="s3://bucket/runs")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
+
+from pydantic import WithJsonSchema
+
+from continuations import (
+    ApprovalPolicy,
+    AsyncRunner,
+    Finished,
+    Flow,
+    Suspended,
+    ask,
+    external,
+    tool,
+    workflow,
+)
+from continuations.errors import (
+    CallCancelled,
+    CallDenied,
+    CallError,
+    CallExpired,
+    CallFailed,
+    InvalidInput,
+    NotFinished,
+    RunExists,
+    RunFailed,
+)
+from continuations.events import CallProposed, WaitDecided, WaitOpened
+from continuations.serve.option_checks import check_async_runner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from continuations import Outcome
+
+__all__ = [
+    "CallKind",
+    "CallVerdict",
+    "PausedCall",
+    "make_paused_calls",
+    "open_calls",
+    "paused_calls",
+    "read_verdicts",
+]
+
+CallKind: TypeAlias = Literal["approval", "question", "external"]
+Ending: TypeAlias = Literal[
+    "approved", "answered", "denied", "failed", "expired", "cancelled"
+]
+_ENDINGS: dict[type[CallError], Ending] = {
+    CallDenied: "denied",
+    CallFailed: "failed",
+    CallExpired: "expired",
+    CallCancelled: "cancelled",
+}
+_MAX_QUESTION = 8_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PausedCall:
+    """One call of another kit that waits.
+
+    Attributes:
+        id: The id of the call or interrupt in the other kit.
+        tool: The name of the tool.
+        arguments: The arguments as JSON values. People see them, and an approval is
+            bound to them.
+        kind: `"approval"`, `"question"` for a person, or `"external"`: the result of
+            another system.
+        editable: Whether an approver may change the arguments.
+        schema: The JSON Schema of the answer to a question; `None`: any JSON value.
+        within: The time to answer a question or a job, in seconds. `None`: no limit.
+    """
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    kind: CallKind = "approval"
+    editable: bool = False
+    schema: Mapping[str, Any] | None = None
+    within: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallVerdict:
+    """How the wait of one call ended.
+
+    Attributes:
+        call: The call.
+        ending: `"approved"` only after a recorded `Approve`; `"answered"`, `"denied"`,
+            `"failed"`, `"expired"` or `"cancelled"`.
+        arguments: The arguments that were approved, with the edits of the approver.
+        value: The answer, or `None`.
+        reason: Why the call was denied or failed, or `None`.
+        by: Who decided, or `None`.
+    """
+
+    call: PausedCall
+    ending: Ending
+    arguments: Mapping[str, Any]
+    value: Any = None
+    reason: str | None = None
+    by: str | None = None
+
+
+def make_paused_calls(
+    name: str = "paused_calls", *, approval: ApprovalPolicy | None = None
+) -> Any:
+    """Make a workflow that holds paused calls.
+
+    Args:
+        name: The name of the workflow, as the runner knows it.
+        approval: The policy of every approval: who decides, and how long. Its
+            condition gets `tool` and `arguments`. Default: one decision of anybody.
+
+    Returns:
+        The workflow, for `AsyncRunner([...])` and for `flow=` of the doors.
+
+    Raises:
+        InvalidInput: The policy has a form or edit rule, which no other kit takes.
+    """
+    policy = ApprovalPolicy() if approval is None else approval
+    if policy.form is not None or policy.editable is not None:
+        msg = (
+            "make_paused_calls: approval has form or editable, which cannot be handed "
+            "to another kit. Leave both out of the ApprovalPolicy."
+        )
+        raise InvalidInput(msg)
+
+    @tool(
+        name="paused_call",
+        approval=replace(policy, editable=[]),
+        read_only=True,
+        summary="Run {tool}",
+    )
+    def paused_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Run a call of another kit, exactly as shown.
+
+        Args:
+            tool: The tool of the other kit.
+            arguments: The arguments of the call.
+        """
+        del tool
+        return arguments
+
+    @tool(
+        name="editable_paused_call",
+        approval=replace(policy, editable=["arguments"]),
+        read_only=True,
+        summary="Run {tool}",
+    )
+    def editable_paused_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Run a call of another kit, with the arguments of the approver.
+
+        Args:
+            tool: The tool of the other kit.
+            arguments: The arguments of the call.
+        """
+        del tool
+        return arguments
+
+    async def end_of(flow: Flow, call: PausedCall) -> list[Any]:
+        try:
+            if call.kind == "approval":
+                target = editable_paused_call if call.editable else paused_call
+                arguments = dict(call.arguments)
+                return ["approved", await flow.call(target, call.tool, arguments)]
+            wait = ask if call.kind == "question" else external
+            limit = call.within
+            return ["answered", await wait(_text(call), _type(call), within=limit)]
+        except CallError as error:
+            return [_ENDINGS[type(error)], error.text]
+
+    @workflow(name=name, tools=[paused_call, editable_paused_call])
+    async def hold(flow: Flow, kit: str, state: str, calls: list[Any]) -> list[Any]:
+        """Hold the paused calls of an agent of another kit."""
+        del kit, state
+        return await asyncio.gather(*[end_of(flow, PausedCall(**c)) for c in calls])
+
+    return hold
+
+
+def _text(call: PausedCall) -> str:
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    text = f"{call.tool}: {arguments}"
+    return text if len(text) <= _MAX_QUESTION else f"{text[:_MAX_QUESTION]}…"
+
+
+def _type(call: PausedCall) -> Any:
+    if call.schema is None:
+        return Any
+    return Annotated[Any, WithJsonSchema(dict(call.schema))]
+
+
+paused_calls = make_paused_calls()
+
+
+async def open_calls(  # noqa: PLR0913 - what a start may say, all by keyword
+    runner: AsyncRunner,
+    calls: Sequence[PausedCall],
+    *,
+    kit: str,
+    run_id: str,
+    state: str = "",
+    flow: Any = paused_calls,
+    by: str | None = None,
+    title: str | None = None,
+) -> Outcome[Any]:
+    """Start a run with one wait for each call. A repeat returns the same run.
+
+    Args:
+        runner: A runner that has the workflow among its agents.
+        calls: The calls.
+        kit: The name of the other kit. Its door takes the decisions.
+        run_id: The id of the run.
+        state: A text that the run keeps, such as a digest of the paused agent. People
+            who may view the run can read it.
+        flow: The workflow, of `make_paused_calls`.
+        by: The requester, for `not_requester`.
+        title: The subject of the run, on one line.
+
+    Returns:
+        `Suspended`, with the waits.
+
+    Raises:
+        InvalidInput: There is no call, or a value is not JSON.
+        RunExists: The run id belongs to other calls or to another state.
+    """
+    check_async_runner(runner)
+    if not calls:
+        msg = f"run {run_id} was not opened: the agent of {kit} is not paused at a call"
+        raise InvalidInput(f"{msg}. Open it while it waits for a person.")
+    rows = [asdict(each) for each in calls]
+    try:
+        bound = flow.bind(kit, state, rows)
+        return await runner.start(
+            bound, run_id=run_id, agent=flow.name, by=by, title=title
+        )
+    except RunExists as error:
+        msg = (
+            f"run {run_id} was not opened: it holds other calls or another state. Use "
+            "another run id for each pause of an agent."
+        )
+        raise RunExists(msg, run_id=run_id) from error
+
+
+async def read_verdicts(
+    runner: AsyncRunner, run_id: str, *, kit: str, flow: Any = paused_calls
+) -> tuple[str, list[CallVerdict]]:
+    """Return the state and the decisions of a run, once all calls are decided.
+
+    Args:
+        runner: A runner that has the workflow among its agents.
+        run_id: The id of the run.
+        kit: The name of the kit that opened it.
+        flow: The workflow with which it was opened.
+
+    Returns:
+        The kept text, and a verdict for each call, in their order.
+
+    Raises:
+        NotFinished: A call is not decided.
+        RunFailed: The run was cancelled or has failed.
+        InvalidInput: The run holds no paused calls of this kit.
+    """
+    check_async_runner(runner)
+    started = (await runner.look(run_id)).root
+    opened: Any = None
+    if started.agent == flow.name:
+        opened = json.loads(started.messages[0]["content"])
+    if opened is None or opened["kit"] != kit:
+        msg = f"run {run_id} holds no paused calls of {kit}. Pass the id with which"
+        raise InvalidInput(f"{msg} the calls were opened.", run_id=run_id)
+    outcome = await runner.resume(run_id)
+    if isinstance(outcome, Suspended):
+        ids = ", ".join(wait.id for wait in outcome.waits[:3])
+        msg = (
+            f"run {run_id} was not handed back: {len(outcome.waits)} of its calls are "
+            f"not decided ({ids}). Decide each of them, then call again."
+        )
+        raise NotFinished(msg, run_id=run_id, outcome=outcome)
+    if not isinstance(outcome, Finished):
+        msg = f"run {run_id} was not handed back: it was cancelled or has failed."
+        raise RunFailed(f"{msg} Open it anew.", run_id=run_id, outcome=outcome)
+    calls = [PausedCall(**each) for each in opened["calls"]]
+    endings = cast("list[tuple[Ending, Any]]", outcome.output)
+    decided = await _decisions(runner, run_id)
+    verdicts = [
+        _verdict(run_id, call, ending, value, decision)
+        for call, (ending, value), decision in zip(
+            calls, endings, decided, strict=True
+        )
+    ]
+    return opened["state"], verdicts
+
+
+async def _decisions(
+    runner: AsyncRunner, run_id: str
+) -> list[tuple[str | None, str | None]]:
+    """Return the kind of the last decision of each call, and who made it."""
+    calls: dict[str, tuple[str | None, str | None]] = {}
+    call_of: dict[str, str] = {}
+    async for event in runner.events(run_id):
+        match event:
+            case CallProposed():
+                calls[event.tool_call_id] = (None, None)
+            case WaitOpened() if event.wait.call_id is not None:
+                call_of[event.wait.id] = event.wait.call_id
+            case WaitDecided() if event.wait_id in call_of:
+                calls[call_of[event.wait_id]] = (event.kind, event.by)
+            case _:
+                pass
+    return list(calls.values())
+
+
+def _verdict(
+    run_id: str,
+    call: PausedCall,
+    ending: Ending,
+    value: Any,
+    decision: tuple[str | None, str | None],
+) -> CallVerdict:
+    kind, by = decision
+    arguments = call.arguments
+    if ending == "approved" and kind != "approve":
+        # A result that a person gave, or a policy that did not ask, is no approval.
+        if kind is None:
+            msg = (
+                f"run {run_id} was not handed back: nobody approved the call "
+                f"{call.id}, because the policy does not ask. Open it with a policy "
+                "that asks a person."
+            )
+            raise InvalidInput(msg, run_id=run_id)
+        return CallVerdict(
+            call=call, ending="answered", arguments=arguments, value=value, by=by
+        )
+    if ending == "approved":
+        return CallVerdict(call=call, ending=ending, arguments=value, by=by)
+    if ending == "answered":
+        return CallVerdict(
+            call=call, ending=ending, arguments=arguments, value=value, by=by
+        )
+    return CallVerdict(
+        call=call, ending=ending, arguments=arguments, reason=value, by=by
+    )
+
+
+def digest_of(value: Any) -> str:
+    """Return a digest of JSON values, whatever the order of their keys."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def refuse_unchanged(run_id: str, kept: str, now: str, what: str) -> None:
+    """Raise `InvalidInput` if a paused agent is not the one that was opened."""
+    if kept != now:
+        msg = (
+            f"run {run_id} was not handed back: {what} is not the one that was opened."
+            " Its decisions fit the old one only. Open the new one under another id."
+        )
+        raise InvalidInput(msg, run_id=run_id)
