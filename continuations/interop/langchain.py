@@ -1,21 +1,19 @@
 """LangChain: its tools as tools.
 
-    search = from_langchain(search_tool, read_only=True)
+search = from_langchain(search_tool, read_only=True)
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations import ToolContext
 from continuations.errors import InvalidInput
 from continuations.tools import Tool
 
 try:
     from langchain_core.messages import ToolMessage
-    from langchain_core.tools import BaseTool
+    from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException
     from langchain_core.tools import Tool as SingleInputTool
-    from langchain_core.tools import ToolException
 except ImportError as error:
     msg = (
         "continuations.interop.langchain needs langchain-core: it is not installed. "
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Unpack
 
+    from continuations import ToolContext
     from continuations.tools import SchemaToolOptions
 
 __all__ = ["from_langchain"]
@@ -96,7 +95,7 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
             "additionalProperties": False,
         }
     model: Any = tool.tool_call_schema
-    found = model if isinstance(model, dict) else model.model_json_schema()
+    found: Any = model if isinstance(model, dict) else model.model_json_schema()
     schema = {name: value for name, value in found.items() if name != "description"}
     return {**schema, "additionalProperties": False}
 
@@ -105,8 +104,8 @@ def _check_injected(
     tool: BaseTool, schema: Mapping[str, Any], functions: Mapping[str, Any]
 ) -> None:
     # The second one is the only place that knows the direct ones, such as ToolRuntime.
-    wanted = set(tool.get_input_schema().model_fields) - set(schema["properties"])
-    wanted |= set(tool._injected_args_keys)  # noqa: SLF001 - no public name has them
+    wanted: set[str] = set(_fields(tool)) - set(schema.get("properties", {}))
+    wanted |= set(getattr(tool, "_injected_args_keys", ()))
     wanted -= _call_ids(tool)
     if isinstance(tool, SingleInputTool) or isinstance(tool.args_schema, dict):
         wanted = set()
@@ -125,15 +124,16 @@ def _check_injected(
         raise InvalidInput(msg)
 
 
-def _call_ids(tool: BaseTool) -> set[str]:
-    from langchain_core.tools import InjectedToolCallId  # noqa: PLC0415 - one use
+def _fields(tool: BaseTool) -> Mapping[str, Any]:
+    """Return the fields of the arguments, injected ones included."""
+    model: Any = tool.get_input_schema()
+    return cast("Mapping[str, Any]", getattr(model, "model_fields", {}))
 
-    fields = tool.get_input_schema().model_fields
+
+def _call_ids(tool: BaseTool) -> set[str]:
     return {
         name
-        for name, field in fields.items()
-        if any(
-            each is InjectedToolCallId or isinstance(each, InjectedToolCallId)
-            for each in field.metadata
-        )
+        for name, field in _fields(tool).items()
+        for each in field.metadata
+        if each is InjectedToolCallId or isinstance(each, InjectedToolCallId)
     }

@@ -1,14 +1,13 @@
 """LangGraph: the interrupts of a checkpoint as waits.
 
-    await open_interrupts(runner, graph.get_state(config), run_id="order-17")
-    command = await resume_command(runner, graph.get_state(config), run_id="order-17")
-    graph.invoke(command, config)
+await open_interrupts(runner, graph.get_state(config), run_id="order-17")
+command = await resume_command(runner, graph.get_state(config), run_id="order-17")
+graph.invoke(command, config)
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.errors import InvalidInput
@@ -32,6 +31,8 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from continuations import AsyncRunner, Outcome
 
 __all__ = ["open_interrupts", "resume_command"]
@@ -39,7 +40,7 @@ __all__ = ["open_interrupts", "resume_command"]
 _KIT = "langgraph"
 
 
-async def open_interrupts(  # noqa: PLR0913 - what a start may say, all by keyword
+async def open_interrupts(
     runner: AsyncRunner,
     snapshot: StateSnapshot,
     *,
@@ -153,15 +154,21 @@ def _json(value: Any) -> Any:
 
 def _actions(value: Any) -> Sequence[Mapping[str, Any]] | None:
     """Return the actions of a request of the human-in-the-loop middleware."""
-    value = _json(value)
-    actions = value.get("action_requests") if isinstance(value, dict) else None
-    fits = isinstance(actions, list) and all(
-        isinstance(each, dict)
-        and isinstance(each.get("name"), str)
-        and isinstance(each.get("args"), dict)
-        for each in cast("list[Any]", actions)
-    )
-    return cast("list[Mapping[str, Any]]", actions) if fits and actions else None
+    found = _json(value)
+    request = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    actions: Any = request.get("action_requests")
+    if not isinstance(actions, list) or not actions:
+        return None
+    listed = cast("list[Any]", actions)
+    return listed if all(map(_is_action, listed)) else None
+
+
+def _is_action(value: Any) -> bool:
+    match value:
+        case {"name": str(), "args": dict()}:
+            return True
+        case _:
+            return False
 
 
 def _calls(interrupt: Interrupt[Any]) -> list[PausedCall]:
@@ -175,7 +182,7 @@ def _calls(interrupt: Interrupt[Any]) -> list[PausedCall]:
                 tool="interrupt",
                 arguments={"value": value},
                 kind="question",
-                schema=schema if isinstance(schema, dict) else None,
+                schema=cast("Any", schema) if isinstance(schema, dict) else None,
             )
         ]
     allowed = {

