@@ -95,7 +95,10 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
             "additionalProperties": False,
         }
     model: Any = tool.tool_call_schema
-    found: Any = model if isinstance(model, dict) else model.model_json_schema()
+    found = cast(
+        "dict[str, Any]",
+        model if isinstance(model, dict) else model.model_json_schema(),
+    )
     schema = {name: value for name, value in found.items() if name != "description"}
     return {**schema, "additionalProperties": False}
 

@@ -159,7 +159,7 @@ def _actions(value: Any) -> Sequence[Mapping[str, Any]] | None:
     actions: Any = request.get("action_requests")
     if not isinstance(actions, list) or not actions:
         return None
-    listed = cast("list[Any]", actions)
+    listed: list[Any] = actions
     return listed if all(map(_is_action, listed)) else None
 
 

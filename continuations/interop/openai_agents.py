@@ -262,5 +262,5 @@ def _paused(item: agents.ToolApprovalItem) -> PausedCall:
 
 def _call_id(item: agents.ToolApprovalItem) -> str | None:
     raw: Any = item.raw_item
-    fields: Any = cast("Any", raw) if isinstance(raw, dict) else vars(raw)
+    fields = cast("dict[str, Any]", raw if isinstance(raw, dict) else vars(raw))
     return cast("str | None", fields.get("call_id") or fields.get("id"))

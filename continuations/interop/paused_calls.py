@@ -155,15 +155,16 @@ def make_paused_calls(
                 return ["approved", value]
             wait = ask if call.kind == "question" else external
             limit = call.within
-            answer: Any = await wait(_text(call), _type(call), within=limit)
-            return ["answered", answer]
+            value = await wait(_text(call), _type(call), within=limit)
         except CallError as error:
             return [_ENDINGS[type(error)], error.text]
+        else:
+            return ["answered", value]
 
     @workflow(name=name, tools=[fixed, editable])
     async def hold(flow: Flow, kit: str, state: str, calls: list[Any]) -> list[Any]:
         """Hold the paused calls of an agent of another kit."""
-        del kit, state
+        del kit, state  # kept for the door
         return await asyncio.gather(*[end_of(flow, PausedCall(**c)) for c in calls])
 
     return hold
