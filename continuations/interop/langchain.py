@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.errors import InvalidInput
+from continuations.interop.kit_tools import check_tool_type
 from continuations.tools import Tool
 
 try:
@@ -55,10 +56,8 @@ def from_langchain(
         InvalidInput: An injected argument has no function, the tool has no schema of
             its arguments, or an option is invalid.
     """
-    if not isinstance(cast("Any", tool), BaseTool):
-        got = type(tool).__name__
-        msg = f"from_langchain: the tool must be a BaseTool, got {got}. Make it with"
-        raise InvalidInput(f"{msg} langchain_core.tools.tool.")
+    advice = "Make it with langchain_core.tools.tool."
+    check_tool_type("from_langchain", tool, BaseTool, advice)
     schema = _schema(tool)
     functions = dict(injected or {})
     _check_injected(tool, schema, functions)

@@ -8,7 +8,11 @@ graph.invoke(command, config)
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
+
+from annotated_types import MinLen
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from continuations.errors import InvalidInput
 from continuations.interop.paused_calls import (
@@ -31,7 +35,7 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from continuations import AsyncRunner, Outcome
 
@@ -117,7 +121,7 @@ async def resume_command(
     resume: dict[str, Any] = {}
     for each in interrupts:
         decided = [next(left) for _ in _calls(each)]
-        if _actions(each.value) is None:
+        if _request(each.value) is None:
             resume[each.id] = _answer(run_id, decided[0])
         else:
             resume[each.id] = {"decisions": [_decision(one) for one in decided]}
@@ -152,48 +156,53 @@ def _json(value: Any) -> Any:
         raise InvalidInput(msg) from None
 
 
-def _actions(value: Any) -> Sequence[Mapping[str, Any]] | None:
-    """Return the actions of a request of the human-in-the-loop middleware."""
-    found = _json(value)
-    request = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
-    actions: Any = request.get("action_requests")
-    if not isinstance(actions, list) or not actions:
+class _Action(TypedDict):
+    name: str
+    args: dict[str, Any]
+
+
+class _Review(TypedDict):
+    action_name: str
+    allowed_decisions: list[str]
+
+
+class _Request(TypedDict):
+    """A request of LangChain's `HumanInTheLoopMiddleware`."""
+
+    action_requests: Annotated[list[_Action], MinLen(1)]
+    review_configs: NotRequired[list[_Review]]
+
+
+_REQUEST = TypeAdapter(_Request)
+
+
+def _request(value: Any) -> _Request | None:
+    try:
+        return _REQUEST.validate_python(_json(value), strict=True)
+    except ValidationError:
         return None
-    listed: list[Any] = actions
-    return listed if all(map(_is_action, listed)) else None
-
-
-def _is_action(value: Any) -> bool:
-    match value:
-        case {"name": str(), "args": dict()}:
-            return True
-        case _:
-            return False
 
 
 def _calls(interrupt: Interrupt[Any]) -> list[PausedCall]:
-    value = _json(interrupt.value)
-    actions = _actions(value)
-    if actions is None:
+    request = _request(interrupt.value)
+    if request is None:
         schema: Any = interrupt.response_schema
         return [
             PausedCall(
                 id=interrupt.id,
                 tool="interrupt",
-                arguments={"value": value},
+                arguments={"value": _json(interrupt.value)},
                 kind="question",
                 schema=cast("Any", schema) if isinstance(schema, dict) else None,
             )
         ]
-    allowed = {
-        each.get("action_name"): set(each.get("allowed_decisions", ()))
-        for each in value.get("review_configs", ())
-    }
-    return [_action(interrupt.id, each, allowed) for each in actions]
+    reviews = request.get("review_configs", [])
+    allowed = {each["action_name"]: set(each["allowed_decisions"]) for each in reviews}
+    return [_action(interrupt.id, each, allowed) for each in request["action_requests"]]
 
 
 def _action(
-    interrupt_id: str, action: Mapping[str, Any], allowed: Mapping[str, set[str]]
+    interrupt_id: str, action: _Action, allowed: Mapping[str, set[str]]
 ) -> PausedCall:
     name = action["name"]
     decisions = allowed.get(name, {"approve", "reject"})
@@ -230,7 +239,7 @@ def _decision(verdict: CallVerdict) -> dict[str, Any]:
         action = {"name": verdict.call.tool, "args": dict(verdict.arguments)}
         return {"type": "edit", "edited_action": action}
     if verdict.ending == "answered":
-        message = f"A person answered instead: {json.dumps(verdict.value)}"
+        message = f"A person answered instead: {verdict.value}"
     else:
         message = verdict.reason or f"The call was {verdict.ending}."
     return {"type": "reject", "message": message}

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.errors import ContinuationsError, InvalidInput
+from continuations.interop.kit_tools import check_tool_type, keep_approval
 from continuations.interop.paused_calls import (
     CallVerdict,
     PausedCall,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["decided_state", "from_openai_agents", "open_state"]
 
 _KIT = "openai-agents"
+_LABEL = "from_openai_agents"
 
 
 def from_openai_agents(
@@ -73,15 +75,13 @@ def from_openai_agents(
         InvalidInput: The tool has guardrails, an `is_enabled` or a needed approval that
             would be lost, or is an agent. Or an option is invalid.
     """
-    if not isinstance(cast("Any", function_tool), agents.FunctionTool):
-        got = type(function_tool).__name__
-        msg = f"from_openai_agents: the tool must be a FunctionTool, got {got}. Hosted"
-        raise InvalidInput(f"{msg} tools run at the provider and have no function.")
+    advice = "Hosted tools run at the provider and have no function."
+    check_tool_type(_LABEL, function_tool, agents.FunctionTool, advice)
     name = function_tool.name
     _check_kept(function_tool, options)
     if function_tool.needs_approval is not False:
-        _keep_approval(name, options)
-    # Without the SDK's formatter, an exception of the function is raised, not told.
+        keep_approval(_LABEL, name, options)
+    # Without the SDK's formatter, an exception of the function is raised.
     raising = replace(
         function_tool,
         _failure_error_function=None,
@@ -115,17 +115,6 @@ def _check_kept(tool: agents.FunctionTool, options: Mapping[str, Any]) -> None:
         raise InvalidInput(msg)
 
 
-def _keep_approval(name: str, options: Any) -> None:
-    if options.get("approval") is False:
-        msg = (
-            f"from_openai_agents: tool {name} needs an approval, and approval=False "
-            "would drop it. Leave approval out, or pass a policy."
-        )
-        raise InvalidInput(msg)
-    if options.get("approval") is None:
-        options["approval"] = True
-
-
 async def open_state(
     runner: AsyncRunner,
     agent: agents.Agent[Any],
@@ -138,7 +127,7 @@ async def open_state(
 ) -> Outcome[Any]:
     """Open a `RunState`: each of its interruptions becomes an approval.
 
-    The state stays with the application; the run has only a digest of it.
+    The application keeps the state, and the run has only its digest.
 
     Args:
         runner: A runner that has `paused_calls` among its agents.
@@ -217,7 +206,7 @@ async def decided_state(
 
 def _rejection(verdict: CallVerdict) -> str:
     if verdict.ending == "answered":
-        return f"A person answered instead: {json.dumps(verdict.value)}"
+        return f"A person answered instead: {verdict.value}"
     return verdict.reason or f"The call was {verdict.ending}."
 
 

@@ -45,7 +45,7 @@ from continuations.serve.option_checks import check_async_runner
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from continuations import Outcome
+    from continuations import Frame, Outcome
 
 __all__ = [
     "CallKind",
@@ -104,9 +104,9 @@ class CallVerdict:
         ending: `"approved"` only after a recorded `Approve`; `"answered"`, `"denied"`,
             `"failed"`, `"expired"` or `"cancelled"`.
         arguments: The arguments that were approved, with the edits of the approver.
-        value: The answer, or `None`.
+        value: The answer, or `None`. That of an approval is a text for the agent.
         reason: Why the call was denied or failed, or `None`.
-        by: Who decided, or `None`.
+        by: The name of the decider, or `None`.
     """
 
     call: PausedCall
@@ -125,7 +125,7 @@ def make_paused_calls(
     Args:
         name: The name of the workflow, as the runner knows it.
         approval: The policy of every approval: who decides, and how long. Its
-            condition gets `tool` and `arguments`. Default: one decision of anybody.
+            condition gets `tool` and `arguments`. Default: one decision of any person.
 
     Returns:
         The workflow, for `AsyncRunner([...])` and for `flow=` of the doors.
@@ -165,14 +165,15 @@ def make_paused_calls(
     async def hold(flow: Flow, kit: str, state: str, calls: list[Any]) -> list[Any]:
         """Hold the paused calls of an agent of another kit."""
         del kit, state  # kept for the door
-        return await asyncio.gather(*[end_of(flow, PausedCall(**c)) for c in calls])
+        ends = [end_of(flow, PausedCall(**each)) for each in calls]
+        return list(await asyncio.gather(*ends))
 
     return hold
 
 
 def _approval_tool(name: str, policy: ApprovalPolicy) -> Any:
     @tool(name=name, approval=policy, read_only=True, summary="Run {tool}")
-    def paused_call(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def paused_call(tool: str, arguments: dict[str, Any]) -> str:
         """Run a call of an agent of another kit.
 
         Args:
@@ -180,7 +181,7 @@ def _approval_tool(name: str, policy: ApprovalPolicy) -> Any:
             arguments: The arguments of the call.
         """
         del tool
-        return arguments
+        return json.dumps(arguments)
 
     return paused_call
 
@@ -269,11 +270,8 @@ async def read_verdicts(
         InvalidInput: The run holds no paused calls of this kit.
     """
     check_async_runner(runner)
-    started = (await runner.look(run_id)).root
-    opened: Any = None
-    if started.agent == flow.name:
-        opened = json.loads(started.messages[0]["content"])
-    if opened is None or opened["kit"] != kit:
+    opened = _opened((await runner.look(run_id)).root, kit, flow)
+    if opened is None:
         msg = f"run {run_id} holds no paused calls of {kit}. Pass the id with which"
         raise InvalidInput(f"{msg} the calls were opened.", run_id=run_id)
     outcome = await runner.resume(run_id)
@@ -295,6 +293,17 @@ async def read_verdicts(
         for call, (ending, value), decision in zip(calls, endings, decided, strict=True)
     ]
     return opened["state"], verdicts
+
+
+def _opened(root: Frame, kit: str, flow: Any) -> Any:
+    """Return the arguments with which the calls were opened, or `None`."""
+    if root.agent != flow.name:
+        return None
+    try:
+        arguments: Any = json.loads(root.messages[0]["content"])
+        return arguments if arguments["kit"] == kit else None
+    except (ValueError, TypeError, LookupError):  # another workflow of this name
+        return None
 
 
 async def _decisions(
@@ -338,7 +347,8 @@ def _verdict(
             call=call, ending="answered", arguments=arguments, value=value, by=by
         )
     if ending == "approved":
-        return CallVerdict(call=call, ending=ending, arguments=value, by=by)
+        approved = json.loads(value)
+        return CallVerdict(call=call, ending=ending, arguments=approved, by=by)
     if ending == "answered":
         return CallVerdict(
             call=call, ending=ending, arguments=arguments, value=value, by=by

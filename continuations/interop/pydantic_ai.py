@@ -8,13 +8,12 @@ paused = await decided_requests(runner, run_id="refund-17")
 result = await agent.run(**paused)
 
 # The run waits in its process, for decisions in the store:
-agent = Agent(model, tools=[...], capabilities=[StoreInput(runner, "refund-17")])
+agent = Agent(model, tools=[...], capabilities=[store_input(runner, "a-17")])
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -29,6 +28,7 @@ from continuations.errors import (
     StoreUnavailable,
     WaitExpired,
 )
+from continuations.interop.kit_tools import check_tool_type, keep_approval
 from continuations.interop.paused_calls import (
     CallVerdict,
     PausedCall,
@@ -80,14 +80,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PausedRequests",
-    "StoreInput",
     "StoreWaiter",
     "decided_requests",
     "from_pydantic_ai",
     "open_requests",
+    "store_input",
 ]
 
 _KIT = "pydantic-ai"
+_LABEL = "from_pydantic_ai"
 _REQUESTS = TypeAdapter(DeferredToolRequests)
 _RESULTS = TypeAdapter(DeferredToolResults)
 
@@ -117,10 +118,7 @@ def from_pydantic_ai(
         InvalidInput: The tool has a `prepare` or a required approval that would be
             lost. Or an option is invalid.
     """
-    if not isinstance(cast("Any", tool), PydanticTool):
-        got = type(tool).__name__
-        msg = f"from_pydantic_ai: the tool must be a pydantic_ai.Tool, got {got}."
-        raise InvalidInput(f"{msg} Write Tool(function).")
+    check_tool_type(_LABEL, tool, PydanticTool, "Write pydantic_ai.Tool(function).")
     if tool.prepare is not None and "is_enabled" not in options:
         msg = (
             f"from_pydantic_ai: tool {tool.name} would lose its prepare function. Pass "
@@ -128,14 +126,7 @@ def from_pydantic_ai(
         )
         raise InvalidInput(msg)
     if tool.requires_approval:
-        if options.get("approval") is False:
-            msg = (
-                f"from_pydantic_ai: tool {tool.name} requires an approval, and "
-                "approval=False would drop it. Leave approval out, or pass a policy."
-            )
-            raise InvalidInput(msg)
-        if options.get("approval") is None:
-            options["approval"] = True
+        keep_approval(_LABEL, tool.name, options)
     function = tool.function_schema
 
     async def invoke(arguments: dict[str, Any], ctx: ToolContext) -> Any:
@@ -247,7 +238,7 @@ async def decided_requests(
     """
     messages, verdicts = await read_verdicts(runner, run_id, kit=_KIT, flow=flow)
     if not messages:
-        msg = f"run {run_id} is of StoreInput or StoreWaiter, and holds no messages."
+        msg = f"run {run_id} is of store_input or StoreWaiter, and holds no messages."
         raise InvalidInput(f"{msg} Its agent itself goes on.", run_id=run_id)
     return {
         "message_history": ModelMessagesTypeAdapter.validate_json(messages),
@@ -301,7 +292,7 @@ def _results(verdicts: list[CallVerdict]) -> DeferredToolResults:
                 results.approvals[each.call.id] = ToolApproved(override_args=override)
                 continue
             if each.ending == "answered":
-                reason = f"A person answered instead: {json.dumps(each.value)}"
+                reason = f"A person answered instead: {each.value}"
             results.approvals[each.call.id] = ToolDenied(reason)
         elif each.ending == "answered":
             results.calls[each.call.id] = ToolReturn(each.value)
@@ -359,7 +350,7 @@ class StoreWaiter(ExternalEventWaiter):
 
     The token is a wait id: every door ends the wait by an answer. A process that runs
     the agent again finds the wait by its name and number, and an answer that was given
-    meanwhile. It calls `ask` again only if there is none.
+    meanwhile. Without an answer, it calls `ask` again.
 
         with external_event_scope(StoreWaiter(runner, "order-17")):
             await agent.run("…")
@@ -452,15 +443,22 @@ class _RequestsWaiter(ExternalEventWaiter):
         return cast("JsonValue", _RESULTS.dump_python(results, mode="json"))
 
 
-class StoreInput(RequestInput[Any]):
-    """A `RequestInput` whose calls are waits in the store.
+def store_input(
+    runner: AsyncRunner,
+    run_id: str,
+    *,
+    timeout: timedelta | None = None,
+    poll: float = 2.0,
+    flow: Any = paused_calls,
+) -> RequestInput[Any]:
+    """Make a `RequestInput` whose calls are waits in the store.
 
     Each deferred call of the agent becomes an approval, a question or a job, bound to
     its arguments. People decide at any door, and the agent goes on in its process. If
     the process dies, the waits and their decisions stay: an agent that makes the same
     calls with the same ids goes on with them.
 
-        agent = Agent(model, tools=[...], capabilities=[StoreInput(runner, "order-17")])
+        agent = Agent(model, tools=[...], capabilities=[store_input(runner, "a-17")])
 
     Args:
         runner: A runner that has `paused_calls` among its agents.
@@ -469,26 +467,23 @@ class StoreInput(RequestInput[Any]):
         poll: The time between two looks at the store, in seconds.
         flow: The workflow, of `make_paused_calls`.
 
+    Returns:
+        The capability.
+
     Raises:
         InvalidInput: An argument is invalid.
     """
+    return _StoreInput(_Waits(runner, run_id, poll, flow), timeout)
 
-    def __init__(
-        self,
-        runner: AsyncRunner,
-        run_id: str,
-        *,
-        timeout: timedelta | None = None,
-        poll: float = 2.0,
-        flow: Any = paused_calls,
-    ) -> None:
+
+class _StoreInput(RequestInput[Any]):
+    def __init__(self, waits: _Waits, timeout: timedelta | None) -> None:
         super().__init__(_ask_nobody, timeout=timeout)
-        self._waits = _Waits(runner, run_id, poll, flow)
+        self._waits = waits
 
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults:
-        """Return the decisions of the calls; see `RequestInput`."""
         with external_event_scope(_RequestsWaiter(self._waits, requests)):
             return await super().handle_deferred_tool_calls(ctx, requests=requests)
 

@@ -5,6 +5,7 @@
 `open` runs the agent until it waits, `back` hands the decisions back and finishes.
 """
 
+# ruff: noqa: PLC0415 - a process imports one kit only
 from __future__ import annotations
 
 import asyncio
@@ -53,10 +54,10 @@ def openai_agent(effects: list[Any]) -> Any:
     class Script(agents.Model):
         async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
             items: list[Any] = args[1] if len(args) > 1 else kwargs["input"]
-            outputs = [
+            outputs: list[Any] = [
                 each["output"]
                 for each in items
-                if isinstance(each, dict) and each.get("type") == "function_call_output"
+                if dict(each).get("type") == "function_call_output"
             ]
             output: Any = message(f"Told: {outputs}")
             if not outputs:
@@ -96,7 +97,7 @@ async def openai(step: str, store: str, folder: Path) -> Any:
     return [effects, result.final_output]
 
 
-def graph_of(folder: Path, effects: list[Any]) -> tuple[Any, Any]:
+def graph_of(effects: list[Any]) -> tuple[Any, Any]:
     """Return a graph whose node asks before its effect, with its checkpoints."""
     from langgraph.checkpoint.memory import InMemorySaver
     from langgraph.graph import START, StateGraph
@@ -119,10 +120,10 @@ def graph_of(folder: Path, effects: list[Any]) -> tuple[Any, Any]:
         return {"order": f"{state['order']} {decided['type']}"}
 
     saver = InMemorySaver()
-    builder = StateGraph(State)
-    builder.add_node("refund", refund)  # pyright: ignore[reportUnknownMemberType]
+    builder: Any = StateGraph(State)
+    builder.add_node("refund", refund)
     builder.add_edge(START, "refund")
-    return builder.compile(checkpointer=saver), saver  # pyright: ignore[reportUnknownMemberType]
+    return builder.compile(checkpointer=saver), saver
 
 
 async def langgraph(step: str, store: str, folder: Path) -> Any:
@@ -132,7 +133,7 @@ async def langgraph(step: str, store: str, folder: Path) -> Any:
     from continuations.interop.langgraph import open_interrupts, resume_command
 
     effects: list[Any] = []
-    graph, saver = graph_of(folder, effects)
+    graph, saver = graph_of(effects)
     runner, file = runner_of(store), folder / "checkpoints"
     config = {"configurable": {"thread_id": "order-17"}}
     if step == "open":
@@ -154,8 +155,14 @@ async def langgraph(step: str, store: str, folder: Path) -> Any:
 
 def pydantic_agent(effects: list[Any], **options: Any) -> Any:
     """Return an agent of Pydantic AI with a scripted model."""
-    from pydantic_ai import Agent, DeferredToolRequests, ModelResponse, TextPart
-    from pydantic_ai import Tool, ToolCallPart
+    from pydantic_ai import (
+        Agent,
+        DeferredToolRequests,
+        ModelResponse,
+        TextPart,
+        Tool,
+        ToolCallPart,
+    )
     from pydantic_ai.models.function import FunctionModel
 
     def refund(order: str, cents: int) -> str:
