@@ -3,6 +3,7 @@
 - `snaplogic` reads the paused agents of the prototype `agent-continuations`.
 - `paused_calls` holds the paused calls of agents of other kits, whose doors are
   `langgraph`, `openai_agents` and `pydantic_ai`.
-- `langchain`, `openai_agents` and `pydantic_ai` make tools from the tools of these kits.
+- `langchain`, `openai_agents` and `pydantic_ai` make tools from the tools of other
+  kits.
 - `agent_continuations` has the names of that prototype, so that its applications run.
 """

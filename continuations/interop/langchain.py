@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["from_langchain"]
 
+_CLOSED = {"additionalProperties": False}
+
 
 def from_langchain(
     tool: BaseTool,
@@ -91,7 +93,7 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
             "type": "object",
             "properties": tool.args,
             "required": list(tool.args),
-            "additionalProperties": False,
+            **_CLOSED,
         }
     model: Any = tool.tool_call_schema
     found = cast(
@@ -99,7 +101,8 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
         model if isinstance(model, dict) else model.model_json_schema(),
     )
     schema = {name: value for name, value in found.items() if name != "description"}
-    return {**schema, "additionalProperties": False}
+    # pydantic ignores an unknown argument, which people would then approve in vain.
+    return schema if isinstance(model, dict) else {**_CLOSED, **schema}
 
 
 def _check_injected(

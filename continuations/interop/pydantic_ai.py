@@ -14,6 +14,7 @@ agent = Agent(model, tools=[...], capabilities=[store_input(runner, "a-17")])
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -138,7 +139,7 @@ def from_pydantic_ai(
             tool_name=tool.name,
             retry=ctx.attempt - 1,
         )
-        values = function.validator.validate_python(arguments)
+        values = function.validator.validate_json(json.dumps(arguments))
         if tool.args_validator is not None:
             checked: Any = tool.args_validator(run_context, **values)
             if asyncio.iscoroutine(checked):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from continuations.errors import (
     ContinuationsError,
     InvalidInput,
+    NotFinished,
 )
 from tests.errors.case import Area, Case
 
@@ -102,6 +103,60 @@ PROTOTYPE = Area(
             """,
             setup=_PROTOTYPE + '    serve({"content": "x", "finish_reason": "length"})',
             names=("failed",),
+        ),
+    ),
+)
+
+_KITS = """
+    import pydantic_ai
+    from continuations.interop.paused_calls import (
+        PausedCall, make_paused_calls, open_calls, read_verdicts)
+    from continuations.interop.pydantic_ai import from_pydantic_ai
+    from continuations import ApprovalPolicy, AsyncRunner
+    import asyncio
+    flow = make_paused_calls()
+    many = AsyncRunner([flow], store=store)
+    call = PausedCall(id="1", tool="refund", arguments={"cents": 5})
+    def opened(*calls):
+        opening = open_calls(many, calls, kit="own", run_id="a-17", flow=flow)
+        return asyncio.run(opening)
+    def verdicts():
+        return asyncio.run(read_verdicts(many, "a-17", kit="own", flow=flow))
+    def refund(cents: int) -> str:
+        "Refund."
+        return "done"
+    strict = pydantic_ai.Tool(refund, requires_approval=True)
+"""
+
+KITS = Area(
+    "Agents and tools of other kits",
+    (
+        Case(
+            "kit-not-paused",
+            InvalidInput,
+            "opened()",
+            "opened(call)",
+            setup=_KITS,
+            names=("a-17", "not paused"),
+        ),
+        Case(
+            "kit-not-decided",
+            NotFinished,
+            "verdicts()",
+            """
+                asyncio.run(many.decide(outcome.waits[0].id, Approve()))
+                verdicts()
+            """,
+            setup=_KITS + "    outcome = opened(call)",
+            names=("a-17", "not decided"),
+        ),
+        Case(
+            "kit-approval-dropped",
+            InvalidInput,
+            "from_pydantic_ai(strict, approval=False)",
+            "from_pydantic_ai(strict)",
+            setup=_KITS,
+            names=("refund", "approval=False"),
         ),
     ),
 )

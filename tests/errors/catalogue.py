@@ -59,6 +59,7 @@ AREAS = (
     cases_past.PAST,
     cases_interop.ADOPTING,
     cases_interop.PROTOTYPE,
+    cases_interop.KITS,
     cases_stores.URLS,
     cases_stores.STORES,
     cases_stores.FAILING,

@@ -217,6 +217,16 @@ async def test_a_handled_error_of_langchain_is_a_failed_call() -> None:
     assert "Rome is full" in text
 
 
+async def test_an_error_text_of_the_agents_sdk_does_not_hide_a_failed_call() -> None:
+    def explain(_ctx: Any, _error: Exception) -> str:
+        return "all is well"
+
+    made = agents.function_tool(failure_error_function=explain, strict_mode=False)
+    (text,) = await results(from_openai_agents(made(forecast)), {"city": "Atlantis"})
+    assert text.startswith("ERROR")
+    assert "no such city" in text
+
+
 async def test_the_context_of_the_run_reaches_the_other_kits() -> None:
     def of_sdk(ctx: agents.RunContextWrapper[Any], city: str) -> str:
         """Book."""
