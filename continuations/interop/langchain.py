@@ -101,7 +101,7 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
         model if isinstance(model, dict) else model.model_json_schema(),
     )
     schema = {name: value for name, value in found.items() if name != "description"}
-    # pydantic ignores an unknown argument, which people would then approve in vain.
+    # pydantic ignores an unknown argument, so an approval of one has no effect.
     return schema if isinstance(model, dict) else {**_CLOSED, **schema}
 
 
