@@ -15,8 +15,10 @@ from continuations.serve.option_checks import check_callable
 
 if TYPE_CHECKING:
     from continuations.core.identity import Identity
+    from continuations.core.rows.waits import Wait
+    from continuations.engine.runner.async_runner import AsyncRunner
 
-__all__ = ["ACTS", "Act", "Can", "Rights"]
+__all__ = ["ACTS", "Act", "Can", "Rights", "may_decide"]
 
 Act: TypeAlias = Literal["view", "read", "decide", "message", "cancel", "fork", "erase"]
 """What an identity wants to do.
@@ -95,3 +97,31 @@ class Rights:
             )
             raise TypeError(msg)
         return allowed
+
+
+async def may_decide(runner: AsyncRunner, identity: str | Identity, wait: Wait) -> bool:
+    """Return whether the rule of a wait lets an identity decide it now.
+
+    The rule is that of the wait's approvers, of `not_requester` and of votes: a person
+    who has voted has no second vote. The rights of a door are another question.
+
+    Args:
+        runner: The runner, which may know the groups of the identity.
+        identity: The person or program.
+        wait: The wait, as `runner.wait` or `runner.look` returns it.
+
+    Returns:
+        True if a decision of the identity would be accepted.
+    """
+    from continuations.authoring import callables  # noqa: PLC0415 - not to decide
+    from continuations.ledger.arrivals.wait_slots import checked_groups  # noqa: PLC0415
+    from continuations.ledger.decisions.worklist import Approver  # noqa: PLC0415
+
+    groups = runner.groups
+
+    async def groups_of(name: str) -> tuple[str, ...]:
+        return (
+            () if groups is None else checked_groups(await callables.call(groups, name))
+        )
+
+    return await Approver.from_argument(identity, groups_of).may_decide(wait)

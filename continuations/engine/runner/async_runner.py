@@ -548,6 +548,11 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         limit = check_budget(budget, self._options.prices, root)
         return AsyncThread(parts, root.name, root, key, description, limit)
 
+    @property
+    def root_agents(self) -> tuple[Agent[Any], ...]:
+        """The agents with which runs of this runner may begin, in their order."""
+        return self._worker_factory.root_agents
+
     def root_agent(self, name: str | None = None) -> Agent[Any]:
         """Return a root agent of this runner.
 

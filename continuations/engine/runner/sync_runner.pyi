@@ -357,6 +357,10 @@ class Runner(Generic[Output]):
             InvalidInput: An argument is invalid, or there is no such agent.
         """
 
+    @property
+    def root_agents(self) -> tuple[Agent[Any], ...]:
+        """The agents with which runs of this runner may begin, in their order."""
+
     def root_agent(self, name: str | None = None) -> Agent[Any]:
         """Return a root agent of this runner.
 

@@ -226,6 +226,11 @@ class WorkerFactory:
             raise InvalidInput(msg)
         return root
 
+    @property
+    def root_agents(self) -> tuple[Agent, ...]:
+        """The root agents, in their order."""
+        return tuple(self._root_agents)
+
     def root_agent(self, name: str | None) -> Agent:
         """Return a root agent by name, or the only one; raises `InvalidInput`."""
         names = ", ".join(repr(agent.name) for agent in self._root_agents)

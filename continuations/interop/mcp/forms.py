@@ -1,0 +1,280 @@
+"""Waits as forms of MCP: an elicitation asks, and its answer becomes a verdict.
+
+A form of MCP is a flat object of texts, numbers, flags and choices. An approval asks
+for `decision`, one of the verdicts of its kind. A question asks for the fields of its
+answer. If an answer has no flat form, the form asks for it as JSON text.
+
+Only `accept` with well-typed content is an answer. Everything else decides nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from continuations import Answer, Approve, Deny
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from continuations import Identity, Wait
+    from continuations.results import Verdict
+
+__all__ = ["NotAnAnswer", "asks", "form_of", "verdict_of"]
+
+_WORDS = ("title", "description", "default")
+_KEYS_BY_TYPE: Mapping[str, tuple[str, ...]] = {
+    "string": ("minLength", "maxLength", "format", "enum", "enumNames", "oneOf"),
+    "number": ("minimum", "maximum"),
+    "integer": ("minimum", "maximum"),
+    "boolean": (),
+    "array": ("minItems", "maxItems", "items"),
+}
+_FORMATS = ("email", "uri", "date", "date-time")
+# A person decides these waits by a verdict; other kinds that ask are questions.
+_VERDICTS: Mapping[str, tuple[str, ...]] = {
+    "approval": ("approve", "deny"),
+    "input": ("approve", "deny"),
+    "output": ("approve", "deny"),
+    "unknown": ("approve", "deny", "answer"),
+}
+_OWN_FIELDS = frozenset({"decision", "reason", "value"})
+_MAX_ARGUMENTS_CHARS = 10_000
+
+
+class NotAnAnswer(ValueError):
+    """An accepted form does not fit its wait, which stays open."""
+
+
+class _Form(NamedTuple):
+    """The fields of a form, and how they become a value."""
+
+    properties: dict[str, dict[str, Any]]
+    required: list[str]
+
+
+def asks(wait: Wait) -> bool:
+    """Return whether a form of MCP can ask for the decision of a wait."""
+    if wait.kind == "question":
+        return True
+    if wait.kind not in _VERDICTS:
+        return False
+    if len(wait.arguments_json) > _MAX_ARGUMENTS_CHARS:
+        return False  # a person must see the whole call
+    return wait.form_schema is None or _policy_form(wait) is not None
+
+
+def form_of(wait: Wait) -> dict[str, Any]:
+    """Return the request of MCP that asks a person for the decision of a wait."""
+    form = _answer_form(wait)[0] if wait.kind == "question" else _verdict_form(wait)
+    schema = {
+        "type": "object",
+        "properties": form.properties,
+        "required": form.required,
+    }
+    params = {"mode": "form", "message": _message(wait), "requestedSchema": schema}
+    return {"method": "elicitation/create", "params": params}
+
+
+def verdict_of(wait: Wait, response: object, by: str | Identity) -> Verdict | None:
+    """Return the verdict in the response to a form; `None` leaves the wait open.
+
+    Args:
+        wait: The wait that the form asked about.
+        response: What the client sent, not checked.
+        by: The person.
+
+    Returns:
+        The verdict, or `None` if the response is anything else than `accept`.
+
+    Raises:
+        NotAnAnswer: The form was accepted and does not fit the wait.
+    """
+    fields = _object(response)
+    if fields is None or fields.get("action") != "accept":
+        return None
+    content = _object(fields.get("content"))
+    if content is None:
+        return None
+    if wait.kind == "question":
+        return Answer(_answer(wait, content), by=by)
+    return _verdict(wait, content, by)
+
+
+# Verdicts ------------------------------------------------------------------------
+
+
+def _verdict_form(wait: Wait) -> _Form:
+    words = wait.rules.verdicts
+    choices = [each for each in _VERDICTS[wait.kind] if each in words]
+    meaning = " ".join(
+        f"{each}: {words[each].label}. {words[each].meaning}"  # type: ignore[index] # the keys are verdict kinds
+        for each in choices
+    )
+    properties: dict[str, dict[str, Any]] = {
+        "decision": {"type": "string", "enum": choices, "description": meaning},
+        "reason": {"type": "string", "description": "Why. It is recorded."},
+    }
+    if "answer" in choices:
+        text = "The result of the call, if the decision is answer."
+        properties["value"] = {"type": "string", "description": text}
+    return _Form(properties | (_policy_form(wait) or {}), ["decision"])
+
+
+def _policy_form(wait: Wait) -> dict[str, dict[str, Any]] | None:
+    """Return the fields of the form of an approval, or `None` if it is not flat."""
+    schema = wait.form_schema
+    form = None if schema is None else _flat_object(schema)
+    if form is None or not _OWN_FIELDS.isdisjoint(form.properties):
+        return None
+    return form.properties
+
+
+def _verdict(wait: Wait, content: Mapping[str, Any], by: str | Identity) -> Verdict:
+    decision, reason = content.get("decision"), content.get("reason")
+    if type(decision) is not str or decision not in _VERDICTS[wait.kind]:
+        msg = f"decision must be one of {', '.join(_VERDICTS[wait.kind])}"
+        raise NotAnAnswer(msg)
+    if reason is not None and type(reason) is not str:
+        msg = "reason must be a text"
+        raise NotAnAnswer(msg)
+    why = reason or None
+    if decision == "deny":
+        return Deny(by=by, reason=why)
+    if decision == "answer":
+        value = content.get("value")
+        if type(value) is not str:
+            msg = "value must be the result of the call, as a text"
+            raise NotAnAnswer(msg)
+        return Answer(value, by=by, reason=why)
+    fields = _policy_form(wait)
+    form = None if fields is None else {k: content[k] for k in fields if k in content}
+    return Approve(by=by, reason=why, form=form)
+
+
+# Answers -------------------------------------------------------------------------
+
+
+def _answer_form(wait: Wait) -> tuple[_Form, str]:
+    """Return the form of a question, and how its value is read."""
+    schema = wait.answer_schema or {"type": "string"}
+    form = _flat_object(schema)
+    if form is not None:
+        return form, "object"
+    field = _flat_field(schema, schema)
+    if field is not None:
+        return _Form({"answer": field}, ["answer"]), "field"
+    text = f"The answer as JSON text, which fits this schema: {json.dumps(schema)}"
+    field = {"type": "string", "title": "Answer as JSON", "description": text}
+    return _Form({"answer": field}, ["answer"]), "json"
+
+
+def _answer(wait: Wait, content: Mapping[str, Any]) -> Any:
+    form, read = _answer_form(wait)
+    if read == "object":
+        return {name: content[name] for name in form.properties if name in content}
+    if "answer" not in content:
+        msg = "the field answer is missing"
+        raise NotAnAnswer(msg)
+    value = content["answer"]
+    if read == "field":
+        return value
+    try:
+        return json.loads(value, parse_constant=_refuse_constant)
+    except (TypeError, ValueError, RecursionError):
+        msg = "the field answer must be JSON text"
+        raise NotAnAnswer(msg) from None
+
+
+def _refuse_constant(name: str) -> Any:
+    msg = f"{name} is not JSON"
+    raise ValueError(msg)
+
+
+# Schemas -------------------------------------------------------------------------
+
+
+def _flat_object(schema: Mapping[str, Any]) -> _Form | None:
+    """Return the fields of an object of plain values, or `None` for another schema."""
+    properties = _object(schema.get("properties"))
+    if schema.get("type") != "object" or not properties:
+        return None
+    fields = {name: _flat_field(each, schema) for name, each in properties.items()}
+    flat = {name: field for name, field in fields.items() if field is not None}
+    if len(flat) < len(fields):
+        return None
+    return _Form(flat, [*schema.get("required", ())])
+
+
+def _flat_field(schema: Any, root: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the schema of one plain value in the words of MCP, or `None`."""
+    found = _resolved(schema, root)
+    kind = None if found is None else found.get("type")
+    if found is None or type(kind) is not str or kind not in _KEYS_BY_TYPE:
+        return None
+    field = {"type": kind}
+    for key in (*_WORDS, *_KEYS_BY_TYPE[kind]):
+        if key in found and found[key] is not None:
+            field[key] = found[key]
+    if field.get("format", _FORMATS[0]) not in _FORMATS:
+        del field["format"]
+    if kind == "array" and not _is_choice(_object(field.get("items"))):
+        return None
+    return field
+
+
+def _resolved(schema: Any, root: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Follow a reference inside the schema, and leave `null` out of a choice."""
+    found = _object(schema)
+    if found is None:
+        return None
+    reference = found.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        target = _object(root.get("$defs", {}).get(reference.removeprefix("#/$defs/")))
+        return None if target is None else {**target, **found}
+    choices = found.get("anyOf")
+    if isinstance(choices, list):
+        others = [each for each in cast("list[Any]", choices) if each != _NULL]
+        inner = _object(others[0]) if len(others) == 1 else None
+        return None if inner is None else {**inner, **found}
+    if "const" in found and "enum" not in found:
+        return {**found, "enum": [found["const"]]}
+    return found
+
+
+_NULL = {"type": "null"}
+
+
+def _is_choice(items: dict[str, Any] | None) -> bool:
+    """Return whether the items of a list are chosen from fixed texts."""
+    return items is not None and ("enum" in items or "anyOf" in items)
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+# Words ---------------------------------------------------------------------------
+
+
+def _message(wait: Wait) -> str:
+    """Return what a person reads: the question, or the whole call."""
+    rules = wait.rules
+    title = wait.question if rules.asks_question else wait.title
+    lines = [title or rules.question.format(tool=wait.tool)]
+    if not rules.asks_question:
+        arguments = json.dumps(wait.arguments, ensure_ascii=False, indent=2)
+        lines += [rules.truth or rules.explanation, *filter(None, [wait.note])]
+        lines += [f"{rules.words.arguments} {wait.tool}", arguments]
+        lines += [f"{place}: {text}" for place, text in wait.readings.items()]
+    if wait.deadline is not None:
+        lines.append(f"{rules.deadline_label}: {wait.deadline:%Y-%m-%d %H:%M} UTC")
+    return "\n".join(_visible(line) for line in lines)
+
+
+def _visible(text: str) -> str:
+    """Return a text in which no character hides or changes the place of others."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}"
+        for char in text
+    )
