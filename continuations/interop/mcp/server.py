@@ -36,6 +36,7 @@ except ImportError as error:
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
+from continuations import __version__
 from continuations.errors import (
     ContinuationsError,
     InvalidInput,
@@ -206,6 +207,7 @@ class McpServer:
         self._local: str | Identity | None = None
         self.sdk = Server(
             name,
+            version=__version__,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             get_tool_input_schema=calls.schema_of,
@@ -315,6 +317,7 @@ class McpServer:
         client = self._client(ctx)
         if not client.has_tasks:
             raise _tasks_missing()
+        _check_route(ctx, params.task_id)
         try:
             answer: dict[str, Any] = await handler(client, params)
         except ContinuationsError as error:
@@ -585,6 +588,15 @@ class _Calls:
 
 def _random_run_id(_identity: str | Identity, _agent: str) -> str:
     return f"mcp-{random.token_hex(12)}"
+
+
+def _check_route(ctx: Context, task_id: str) -> None:
+    """Refuse a request whose header names another task than its body."""
+    if isinstance(ctx.request, Request):
+        routed = ctx.request.headers.get("mcp-name", task_id)
+        if routed.strip() != task_id:
+            msg = "The header Mcp-Name must be the taskId of the body. Send it again."
+            raise MCPError(types.HEADER_MISMATCH, msg)
 
 
 def _tasks_missing() -> MCPError:

@@ -5,19 +5,44 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import uvicorn
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from continuations import Agent, AsyncRunner, Flow, ask, sleep, workflow
+from continuations import Agent, AsyncRunner, Flow, ask, sleep, tool, workflow
 from continuations.errors import ModelError
 from continuations.interop.mcp import mcp_server
-from continuations.models.scripted import ScriptedModel
+from continuations.models.scripted import ScriptedModel, ToolCall
+
+
+class Nothing(BaseModel):
+    pass
 
 
 class Name(BaseModel):
     name: str
+
+
+class Color(BaseModel):
+    color: str
+
+
+class Ok(BaseModel):
+    ok: bool
+
+
+class User(BaseModel):
+    username: str = Field(description="Your name")
+    email: str = Field(description="Your mail address")
+
+
+class Defaults(BaseModel):
+    name: str = "John Doe"
+    age: int = 30
+    score: float = 95.5
+    status: Literal["active", "inactive", "pending"] = "active"
+    verified: bool = True
 
 
 class Confirm(BaseModel):
@@ -49,11 +74,18 @@ async def failing_job(flow: Flow) -> str:
     raise ValueError("the job failed")
 
 
-def _refuse(_request: Any) -> str:
-    raise ModelError("the model is broken", retryable=True)
+@tool
+def prepare() -> str:
+    """Prepare the work."""
+    return "prepared"
 
 
-protocol_error_job = Agent("protocol_error_job", model=ScriptedModel(_refuse))
+_BROKEN = ScriptedModel(
+    [ToolCall("prepare"), ModelError("the model is broken", retryable=True)]
+)
+protocol_error_job = Agent(
+    "protocol_error_job", model=_BROKEN, tools=[prepare], input_type=Nothing
+)
 
 
 @workflow
@@ -98,6 +130,70 @@ async def test_input_required_result_elicitation(flow: Flow) -> str:
     return f"Hello, {answer.name}!"
 
 
+@workflow
+async def test_input_required_result_request_state(flow: Flow) -> str:
+    """Ask for a confirmation."""
+    await ask("Please confirm", Ok)
+    return "state-ok"
+
+
+@workflow
+async def test_input_required_result_tampered_state(flow: Flow) -> str:
+    """Ask for a confirmation."""
+    await ask("Please confirm", Ok)
+    return "ok"
+
+
+@workflow
+async def test_input_required_result_multi_round(flow: Flow) -> str:
+    """Ask for a name, then for a color."""
+    name = await ask("Step 1: What is your name?", Name)
+    color = await ask("Step 2: What is your favorite color?", Color)
+    return f"{name.name} likes {color.color}"
+
+
+@workflow
+async def test_missing_capability(flow: Flow) -> str:
+    """Need a client with tasks."""
+    return "done"
+
+
+@workflow
+async def test_streaming_elicitation(flow: Flow) -> str:
+    """Ask for a name."""
+    answer = await ask("What is your name?", Name)
+    return f"Hello, {answer.name}!"
+
+
+@workflow
+async def test_logging_tool(flow: Flow) -> str:
+    """Log nothing."""
+    return "done"
+
+
+@workflow
+async def test_x_mcp_header(
+    flow: Flow,
+    region: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})],
+) -> str:
+    """Return the region, which a header mirrors."""
+    return region
+
+
+@workflow
+async def test_elicitation(flow: Flow, message: str) -> str:
+    """Ask for a name and a mail address."""
+    answer = await ask(message, User)
+    return f"User response: action=accept, content={answer.username}"
+
+
+@workflow
+async def test_elicitation_sep1034_defaults(flow: Flow) -> str:
+    """Ask for values with defaults."""
+    answer = await ask("Please check the values", Defaults)
+    return f"Elicitation completed: action=accept, content={answer.model_dump_json()}"
+
+
 AGENTS = [
     greet,
     slow_compute,
@@ -109,6 +205,15 @@ AGENTS = [
     test_simple_text,
     test_error_handling,
     test_input_required_result_elicitation,
+    test_input_required_result_request_state,
+    test_input_required_result_tampered_state,
+    test_input_required_result_multi_round,
+    test_missing_capability,
+    test_streaming_elicitation,
+    test_logging_tool,
+    test_x_mcp_header,
+    test_elicitation,
+    test_elicitation_sep1034_defaults,
 ]
 
 
@@ -120,7 +225,7 @@ def application(store: str) -> Any:
         runner,
         secret=b"0123456789abcdef" * 2,
         verify=lambda _request: "kit",
-        task_required=["failing_job", "protocol_error_job", "test_tool_with_task"],
+        task_required=["failing_job", "protocol_error_job", "test_tool_with_task", "test_missing_capability"],
         ask_first=["test_tool_with_task"],
     )
     return server.app(keeps_sessions=True)
