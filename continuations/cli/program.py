@@ -63,6 +63,7 @@ COMMANDS: Mapping[str, str] = {
     "sweep": "run_commands",
     "serve": "serve_commands",
     "ui": "serve_commands",
+    "mcp": "mcp_commands",
     "erase": "store_commands",
     "prune": "store_commands",
     "doctor": "store_commands",

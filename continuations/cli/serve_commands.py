@@ -78,7 +78,7 @@ def serve(
     }
     server = None
     if http is not None:
-        server = _make_server(runner, _parse_address(http), verify, links, options)
+        server = _make_server(runner, parse_address(http), verify, links, options)
     elif verify is not None or links is not None:
         raise UsageError("--verify and --links need --http. Add it, or leave them out.")
     _log_to_stderr(runner, as_json=json)
@@ -126,7 +126,7 @@ def _needs(what: str, *packages: str) -> Generator[None]:
         ) from error
 
 
-def _parse_address(text: str) -> tuple[str, int]:
+def parse_address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port[:9]) > 65_535:  # noqa: PLR2004 - the highest port
         raise UsageError(
