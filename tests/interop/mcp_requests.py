@@ -60,10 +60,10 @@ class McpClient:
         return body
 
     async def call(
-        self, name: str, capabilities: Mapping[str, Any] = BOTH, **arguments: Any
+        self, tool: str, capabilities: Mapping[str, Any] = BOTH, **arguments: Any
     ) -> dict[str, Any]:
         """Return the result of a call of a tool."""
-        params = {"name": name, "arguments": arguments}
+        params = {"name": tool, "arguments": arguments}
         result: dict[str, Any] = (await self.send("tools/call", params, capabilities))[
             "result"
         ]

@@ -1,6 +1,6 @@
 """A server of MCP with a shop that asks, in a process of its own.
 
-    python -m tests.interop.mcp_shop PORT STORE EFFECTS HOURS_AHEAD
+python -m tests.interop.mcp_shop PORT STORE EFFECTS HOURS_AHEAD
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import Any
 
 import uvicorn
 
-from continuations import Agent, AsyncRunner, ask, tool
+from continuations import Agent, AsyncRunner, ask, open_store, tool
 from continuations.interop.mcp import mcp_server
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.clocks import OffsetClock
+from tests.stores import StoreWithoutTime
 
 SECRET = "a secret of the shop, for its tests only"
 
@@ -41,7 +42,9 @@ def main() -> None:
     """Serve until the process is stopped."""
     port, store, effects, hours = sys.argv[1:]
     clock = OffsetClock(float(hours) * 3600)
-    runner = AsyncRunner(shop(Path(effects)), store=store, clock=clock)
+    # The time of files is the real one, so this store does not tell it.
+    timeless = StoreWithoutTime(open_store(store))
+    runner = AsyncRunner(shop(Path(effects)), store=timeless, clock=clock)
     server = mcp_server(runner, secret=SECRET, verify=lambda _: "kim")
     uvicorn.run(server.app(), port=int(port), log_level="warning")
 

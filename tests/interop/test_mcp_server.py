@@ -253,7 +253,9 @@ async def test_rights_are_asked_for_each_request() -> None:
         client.user = "ann"
         (wait,) = (await client.get(task))["inputRequests"]
         start = {"name": "greet", "arguments": {"name": "x"}}
-        assert '"message"' in (await client.send("tools/call", start))["error"]["message"]
+        assert (
+            '"message"' in (await client.send("tools/call", start))["error"]["message"]
+        )
         client.user = "kim"
         assert "error" in await client.update(task, **{wait: YES})
         assert "error" in await client.send("tasks/cancel", {"taskId": task})
@@ -295,7 +297,7 @@ def test_options_are_checked() -> None:
         mcp_server(runner, secret="short")
     with pytest.raises(InvalidInput, match="must name root agents, got 'nobody'"):
         mcp_server(runner, secret=SECRET, ask_first=["nobody"])
-    with pytest.raises(InvalidInput, match="Pass runner.async_runner"):
+    with pytest.raises(InvalidInput, match="must be an AsyncRunner"):
         mcp_server(object(), secret=SECRET)  # type: ignore[arg-type]  # on purpose
 
 
@@ -344,11 +346,12 @@ def test_task_of_three_days_in_five_processes_orders_once(tmp_path: Path) -> Non
 
 async def test_fastmcp_answers_over_the_command_of_this_package(tmp_path: Path) -> None:
     effects = tmp_path / "effects"
+    store = f"file:{tmp_path / 'runs'}"
     (tmp_path / "shop_app.py").write_text(
         "from pathlib import Path\n"
         "from continuations import Runner\n"
         "from tests.interop.mcp_shop import shop\n"
-        f"runner = Runner(shop(Path({str(effects)!r})), store={str(tmp_path / 'r')!r})\n"
+        f"runner = Runner(shop(Path({str(effects)!r})), store={store!r})\n"
     )
     paths = f"{_ROOT}:{_ROOT / 'storage'}:{tmp_path}"
     transport = StdioTransport(

@@ -218,14 +218,17 @@ AGENTS = [
 
 
 def application(store: str) -> Any:
-    runner = AsyncRunner(
-        AGENTS, store=store, model_retry_time=0, max_model_failures=1
-    )
+    runner = AsyncRunner(AGENTS, store=store, model_retry_time=0, max_model_failures=1)
     server = mcp_server(
         runner,
         secret=b"0123456789abcdef" * 2,
         verify=lambda _request: "kit",
-        task_required=["failing_job", "protocol_error_job", "test_tool_with_task", "test_missing_capability"],
+        task_required=[
+            "failing_job",
+            "protocol_error_job",
+            "test_tool_with_task",
+            "test_missing_capability",
+        ],
         ask_first=["test_tool_with_task"],
     )
     return server.app(keeps_sessions=True)
