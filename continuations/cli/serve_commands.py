@@ -127,6 +127,7 @@ def _needs(what: str, *packages: str) -> Generator[None]:
 
 
 def parse_address(text: str) -> tuple[str, int]:
+    """Return the host and the port of `--http`; raise `UsageError`."""
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or int(port[:9]) > 65_535:  # noqa: PLR2004 - the highest port
         raise UsageError(

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from continuations.interop.mcp import McpServer
 
 EXTENSION = "io.modelcontextprotocol/tasks"
-FORMS = {"elicitation": {}}
-TASKS = {"extensions": {EXTENSION: {}}}
-BOTH = {**FORMS, **TASKS}
+FORMS: Mapping[str, Any] = {"elicitation": {}}
+TASKS: Mapping[str, Any] = {"extensions": {EXTENSION: {}}}
+BOTH: Mapping[str, Any] = {**FORMS, **TASKS}
 _VERSION = "2026-07-28"
 
 
@@ -31,7 +31,7 @@ class McpClient:
         method: str,
         params: Mapping[str, Any],
         capabilities: Mapping[str, Any] = BOTH,
-        **headers: str,
+        headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Return the response to a request."""
         meta = {
@@ -53,7 +53,7 @@ class McpClient:
                 "mcp-method": method,
                 **({"mcp-name": named} if named else {}),
                 "x-user": self.user,
-                **headers,
+                **(headers or {}),
             },
         )
         body: dict[str, Any] = response.json()
@@ -84,7 +84,7 @@ class McpClient:
 
 @asynccontextmanager
 async def client_of(server: McpServer, user: str = "kim") -> AsyncGenerator[McpClient]:
-    """Serve an application in this process, and yield a client of it."""
+    """Serve an application in this process, and yield a client."""
     app = server.app()
     transport = httpx.ASGITransport(app)
     async with (

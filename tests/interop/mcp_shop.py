@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
@@ -16,6 +16,9 @@ from continuations.interop.mcp import mcp_server
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.clocks import OffsetClock
 from tests.stores import StoreWithoutTime
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SECRET = "a secret of the shop, for its tests only"
 
@@ -34,7 +37,7 @@ def shop(effects: Path) -> Agent[str]:
     def deliver(answer: str) -> str:
         return f"delivered at {answer}"
 
-    script = [ToolCall("order", {"item": "tea"}), "done"]
+    script: Sequence[ToolCall | str] = [ToolCall("order", {"item": "tea"}), "done"]
     return Agent("shop", model=ScriptedModel(script), tools=[order])
 
 

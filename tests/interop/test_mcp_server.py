@@ -1,10 +1,13 @@
 """Agents as tools of an MCP server, and waiting runs as tasks."""
 
+# ruff: noqa: ARG001 - a workflow has a flow, whether it uses it or not
+
 from __future__ import annotations
 
 import asyncio
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +15,7 @@ import fastmcp
 import httpx
 import pytest
 from fastmcp.client.transports import StdioTransport
+from mcp_types import TextContent
 
 from continuations import (
     Agent,
@@ -26,6 +30,7 @@ from continuations import (
 from continuations.errors import InvalidInput
 from continuations.interop.mcp import McpServer, mcp_server
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.serve.rights import Can
 from continuations.tools import Secret
 from tests.interop.mcp_requests import FORMS, TASKS, McpClient, client_of
 from tests.ports import free_port, wait_for_port
@@ -44,7 +49,7 @@ def bank(paid: list[int], **policy: Any) -> Agent[str]:
         paid.append(cents)
         return "paid"
 
-    script = [ToolCall("transfer", {"cents": 100}), "All paid."]
+    script: list[ToolCall | str] = [ToolCall("transfer", {"cents": 100}), "All paid."]
     return Agent("bank", model=ScriptedModel(script), tools=[transfer])
 
 
@@ -70,19 +75,20 @@ async def survey(flow: Flow) -> str:
     return f"{size} {sorted(tags)}"
 
 
-def serve(*agents: Agent[Any], **options: Any) -> McpServer:
+def serve(*agents: Agent[Any], can: Can | None = None) -> McpServer:
     """Return a server that trusts a header."""
-    runner = options.pop("runner", None) or AsyncRunner(list(agents), store="memory:")
     return mcp_server(
-        runner,
+        AsyncRunner(agents, store="memory:"),
         secret=SECRET,
         verify=lambda request: request.headers.get("x-user"),
-        **{"poll_interval": 0.1, **options},
+        can=can,
+        poll_interval=0.1,
     )
 
 
 async def end_of(client: McpClient, task: str) -> dict[str, Any]:
     """Wait for the end of a task."""
+    state: dict[str, Any] = {}
     for _ in range(200):
         state = await client.get(task)
         if state["status"] not in ("working", "input_required"):
@@ -196,7 +202,7 @@ async def test_client_without_tasks_is_asked_in_the_reply() -> None:
         forged = await client.send(
             "tools/call", again | {"requestState": state[:-2] + "AA"}, FORMS
         )
-        other = await client.send("tools/call", again, FORMS, **{"x-user": "tom"})
+        other = await client.send("tools/call", again, FORMS, {"x-user": "tom"})
         assert not paid
         second = (await client.send("tools/call", again, FORMS))["result"]
     assert forged["error"]["code"] == other["error"]["code"] == -32602
@@ -271,7 +277,7 @@ async def test_id_that_this_server_did_not_sign_is_not_known(task: str) -> None:
     async with client_of(serve(greet)) as client:
         for method in ("tasks/get", "tasks/cancel"):
             params = {"taskId": task}
-            response = await client.send(method, params, **{"mcp-name": "x"})
+            response = await client.send(method, params, headers={"mcp-name": "x"})
             assert response["error"]["code"] in (-32602, -32020)
         assert (await client.update("x"))["error"]["code"] == -32602
 
@@ -294,7 +300,7 @@ async def test_request_without_an_identity_is_refused() -> None:
 def test_options_are_checked() -> None:
     runner = AsyncRunner([greet], store="memory:")
     with pytest.raises(InvalidInput, match="at least 32 random bytes"):
-        mcp_server(runner, secret="short")
+        mcp_server(runner, secret="short")  # noqa: S106 - invented
     with pytest.raises(InvalidInput, match="must name root agents, got 'nobody'"):
         mcp_server(runner, secret=SECRET, ask_first=["nobody"])
     with pytest.raises(InvalidInput, match="must be an AsyncRunner"):
@@ -305,7 +311,7 @@ def test_task_of_three_days_in_five_processes_orders_once(tmp_path: Path) -> Non
     effects = tmp_path / "effects"
     port = free_port()
 
-    def in_process(hours: int, work: Any) -> Any:
+    def in_process(hours: int, work: Callable[[McpClient], Awaitable[Any]]) -> Any:
         args = [str(port), f"file:{tmp_path / 'runs'}", str(effects), str(hours)]
         server = subprocess.Popen(
             [sys.executable, "-m", "tests.interop.mcp_shop", *args], cwd=_ROOT
@@ -369,6 +375,7 @@ async def test_fastmcp_answers_over_the_command_of_this_package(tmp_path: Path) 
     async with fastmcp.Client(transport, elicitation_handler=on_question) as client:
         result = await client.call_tool("shop", {"input": "Tea"})
     assert result.data is None
+    assert isinstance(result.content[0], TextContent)
     assert result.content[0].text == "done"
     assert asked == ["At what time?"]
     assert effects.read_text() == "order tea\n"

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from continuations import Identity, Wait
     from continuations.results import Verdict
+    from continuations.serve.http.links import VerdictKind
 
-__all__ = ["NotAnAnswer", "asks", "form_of", "verdict_of"]
+__all__ = ["NotAnAnswer", "as_object", "asks", "form_of", "verdict_of"]
 
 _WORDS = ("title", "description", "default")
 _KEYS_BY_TYPE: Mapping[str, tuple[str, ...]] = {
@@ -31,13 +32,6 @@ _KEYS_BY_TYPE: Mapping[str, tuple[str, ...]] = {
     "array": ("minItems", "maxItems", "items"),
 }
 _FORMATS = ("email", "uri", "date", "date-time")
-# A person decides these waits by a verdict; other kinds that ask are questions.
-_VERDICTS: Mapping[str, tuple[str, ...]] = {
-    "approval": ("approve", "deny"),
-    "input": ("approve", "deny"),
-    "output": ("approve", "deny"),
-    "unknown": ("approve", "deny", "answer"),
-}
 _OWN_FIELDS = frozenset({"decision", "reason", "value"})
 _MAX_ARGUMENTS_CHARS = 10_000
 
@@ -55,10 +49,8 @@ class _Form(NamedTuple):
 
 def asks(wait: Wait) -> bool:
     """Return whether a form of MCP can ask for the decision of a wait."""
-    if wait.kind == "question":
-        return True
-    if wait.kind not in _VERDICTS:
-        return False
+    if wait.rules.asks_question or not wait.rules.asks_person:
+        return wait.rules.asks_question
     if len(wait.arguments_json) > _MAX_ARGUMENTS_CHARS:
         return False  # a person must see the whole call
     return wait.form_schema is None or _policy_form(wait) is not None
@@ -66,7 +58,7 @@ def asks(wait: Wait) -> bool:
 
 def form_of(wait: Wait) -> dict[str, Any]:
     """Return the request of MCP that asks a person for the decision of a wait."""
-    form = _answer_form(wait)[0] if wait.kind == "question" else _verdict_form(wait)
+    form = _answer_form(wait)[0] if wait.rules.asks_question else _verdict_form(wait)
     schema = {
         "type": "object",
         "properties": form.properties,
@@ -81,7 +73,7 @@ def verdict_of(wait: Wait, response: object, by: str | Identity) -> Verdict | No
 
     Args:
         wait: The wait that the form asked about.
-        response: What the client sent, not checked.
+        response: The value that the client sent, not checked.
         by: The person.
 
     Returns:
@@ -90,13 +82,13 @@ def verdict_of(wait: Wait, response: object, by: str | Identity) -> Verdict | No
     Raises:
         NotAnAnswer: The form was accepted and does not fit the wait.
     """
-    fields = _object(response)
+    fields = as_object(response)
     if fields is None or fields.get("action") != "accept":
         return None
-    content = _object(fields.get("content"))
+    content = as_object(fields.get("content"))
     if content is None:
         return None
-    if wait.kind == "question":
+    if wait.rules.asks_question:
         return Answer(_answer(wait, content), by=by)
     return _verdict(wait, content, by)
 
@@ -106,10 +98,9 @@ def verdict_of(wait: Wait, response: object, by: str | Identity) -> Verdict | No
 
 def _verdict_form(wait: Wait) -> _Form:
     words = wait.rules.verdicts
-    choices = [each for each in _VERDICTS[wait.kind] if each in words]
+    choices = _choices(wait)
     meaning = " ".join(
-        f"{each}: {words[each].label}. {words[each].meaning}"  # type: ignore[index] # the keys are verdict kinds
-        for each in choices
+        f"{each}: {words[each].label}. {words[each].meaning}" for each in choices
     )
     properties: dict[str, dict[str, Any]] = {
         "decision": {"type": "string", "enum": choices, "description": meaning},
@@ -119,6 +110,16 @@ def _verdict_form(wait: Wait) -> _Form:
         text = "The result of the call, if the decision is answer."
         properties["value"] = {"type": "string", "description": text}
     return _Form(properties | (_policy_form(wait) or {}), ["decision"])
+
+
+def _choices(wait: Wait) -> list[VerdictKind]:
+    """Return the verdicts that the form offers.
+
+    An answer in place of an approved call is for the console. If the call may have
+    run, an answer is its result.
+    """
+    rules = wait.rules
+    return [each for each in rules.verdicts if each != "answer" or rules.may_have_run]
 
 
 def _policy_form(wait: Wait) -> dict[str, dict[str, Any]] | None:
@@ -132,8 +133,9 @@ def _policy_form(wait: Wait) -> dict[str, dict[str, Any]] | None:
 
 def _verdict(wait: Wait, content: Mapping[str, Any], by: str | Identity) -> Verdict:
     decision, reason = content.get("decision"), content.get("reason")
-    if type(decision) is not str or decision not in _VERDICTS[wait.kind]:
-        msg = f"decision must be one of {', '.join(_VERDICTS[wait.kind])}"
+    choices = _choices(wait)
+    if type(decision) is not str or decision not in choices:
+        msg = f"decision must be one of {', '.join(choices)}"
         raise NotAnAnswer(msg)
     if reason is not None and type(reason) is not str:
         msg = "reason must be a text"
@@ -196,7 +198,7 @@ def _refuse_constant(name: str) -> Any:
 
 def _flat_object(schema: Mapping[str, Any]) -> _Form | None:
     """Return the fields of an object of plain values, or `None` for another schema."""
-    properties = _object(schema.get("properties"))
+    properties = as_object(schema.get("properties"))
     if schema.get("type") != "object" or not properties:
         return None
     fields = {name: _flat_field(each, schema) for name, each in properties.items()}
@@ -218,24 +220,26 @@ def _flat_field(schema: Any, root: Mapping[str, Any]) -> dict[str, Any] | None:
             field[key] = found[key]
     if field.get("format", _FORMATS[0]) not in _FORMATS:
         del field["format"]
-    if kind == "array" and not _is_choice(_object(field.get("items"))):
+    if kind == "array" and not _is_choice(as_object(field.get("items"))):
         return None
     return field
 
 
 def _resolved(schema: Any, root: Mapping[str, Any]) -> dict[str, Any] | None:
     """Follow a reference inside the schema, and leave `null` out of a choice."""
-    found = _object(schema)
+    found = as_object(schema)
     if found is None:
         return None
     reference = found.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
-        target = _object(root.get("$defs", {}).get(reference.removeprefix("#/$defs/")))
+        target = as_object(
+            root.get("$defs", {}).get(reference.removeprefix("#/$defs/"))
+        )
         return None if target is None else {**target, **found}
-    choices = found.get("anyOf")
-    if isinstance(choices, list):
-        others = [each for each in cast("list[Any]", choices) if each != _NULL]
-        inner = _object(others[0]) if len(others) == 1 else None
+    choices: list[Any] = found.get("anyOf") or []
+    if choices:
+        others = [each for each in choices if each != _NULL]
+        inner = as_object(others[0]) if len(others) == 1 else None
         return None if inner is None else {**inner, **found}
     if "const" in found and "enum" not in found:
         return {**found, "enum": [found["const"]]}
@@ -250,7 +254,8 @@ def _is_choice(items: dict[str, Any] | None) -> bool:
     return items is not None and ("enum" in items or "anyOf" in items)
 
 
-def _object(value: object) -> dict[str, Any] | None:
+def as_object(value: object) -> dict[str, Any] | None:
+    """Return a JSON object, or `None` for another value."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 

@@ -1,7 +1,7 @@
 """Runs as tasks of MCP: their ids, their states, and what a client may do with them.
 
 Every state is read from the store. A task id is the id of a run behind a message
-authentication code, so nobody can guess or make one.
+authentication code, so it cannot be guessed or made.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
     CallToolResult,
     RequestParams,
     TextContent,
@@ -32,7 +33,6 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.interop.mcp import forms
-from continuations.results import Door
 from continuations.serve.http import problems
 from continuations.serve.http.links import Signer, TokenInvalid
 from continuations.serve.http.request_context import wake_run
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations import AsyncRunner, Continuation, Identity, Wait
+    from continuations.results import Door
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.rights import Act, Rights
 
@@ -55,7 +56,7 @@ _CLOSED = (AlreadyDecided, WaitExpired, Cancelled, WaitNotFound)
 
 
 class Client(NamedTuple):
-    """Who sends a request, and what the client can do in this request.
+    """The sender of a request, and the abilities of the client in this request.
 
     Attributes:
         identity: The person or program.
@@ -92,7 +93,7 @@ class RunTasks:
 
     Args:
         runner: The runner.
-        rights: What an identity may do.
+        rights: The rights of identities.
         signer: Signs the ids of tasks.
         dispatcher: Resumes runs after a decision, if there is one.
         poll_interval: The pause that clients should make between two looks, in
@@ -236,8 +237,9 @@ class RunTasks:
         """Return the forms of the open waits that the client may decide, by wait id."""
         if not client.has_forms:
             return {}
-        for act in ("view", "decide"):
-            if not await self._rights.allow(client.identity, act, run.run_id):  # type: ignore[arg-type] # both are acts
+        acts: tuple[Act, ...] = ("view", "decide")
+        for act in acts:
+            if not await self._rights.allow(client.identity, act, run.run_id):
                 return {}
         waits = [wait for wait in run.waits if forms.asks(wait)]
         is_open = await asyncio.gather(*(self._is_open_for(client, w) for w in waits))
@@ -275,8 +277,7 @@ class RunTasks:
         agent = next((a for a in self._runner.root_agents if a.name == name), None)
         if agent is None or agent.has_text_output:
             return None
-        value = json.loads(text) if text else None
-        return value if isinstance(value, dict) else None
+        return forms.as_object(json.loads(text)) if text else None
 
     async def _failed(self, client: Client, run: Continuation) -> dict[str, Any]:
         error = runtime_error(run)
@@ -342,6 +343,15 @@ def runtime_error(run: Continuation) -> MCPError | None:
     if failure is None or failure.code not in _RUNTIME_FAILURES:
         return None
     return MCPError(INTERNAL_ERROR, failure.message)
+
+
+def tasks_missing() -> MCPError:
+    """Return the error for a client that did not declare the tasks extension."""
+    return MCPError(
+        MISSING_REQUIRED_CLIENT_CAPABILITY,
+        f"The client must declare the extension {EXTENSION} in this request.",
+        {"requiredCapabilities": {"extensions": {EXTENSION: {}}}},
+    )
 
 
 def unknown_task() -> MCPError:

@@ -1,5 +1,7 @@
 """The agents that the conformance kit of MCP wants to find on a server."""
 
+# ruff: noqa: ARG001 - a workflow has a flow, whether it uses it or not
+
 from __future__ import annotations
 
 import asyncio
@@ -194,7 +196,7 @@ async def test_elicitation_sep1034_defaults(flow: Flow) -> str:
     return f"Elicitation completed: action=accept, content={answer.model_dump_json()}"
 
 
-AGENTS = [
+AGENTS: list[Agent[Any]] = [
     greet,
     slow_compute,
     failing_job,
