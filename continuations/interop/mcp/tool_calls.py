@@ -17,7 +17,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from continuations.errors import InvalidInput, NotFinished, RunBusy, StaleRun
+from continuations.errors import NotFinished, RunBusy, StaleRun
 from continuations.interop.mcp import forms, tasks
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class Calls:
             with suppress(MCPError):  # a refused answer leaves its question open
                 await self._tasks.answer(client, run_id, responses)
             work = self._begin(self._resume(run_id))
+            await self._wait(client, work)
         else:
             try:
                 run_input = self._input(agent, params.arguments or {})
@@ -107,12 +108,11 @@ class Calls:
                 if not await self._tasks.may(client, "message", run_id):
                     raise tasks.forbidden("message")
                 work = self._begin(self._start(agent, run_input, run_id, client))
+                await self._wait(client, work)
                 await self._stored(work, run_id)
-            except InvalidInput as error:
+            except ValueError as error:  # the arguments do not fit, or the input
                 return tasks.text_result(str(error), is_error=True)
-            except ValueError as error:  # the arguments do not fit
-                return tasks.text_result(str(error), is_error=True)
-        return await self._reply(client, ctx, params.name, run_id, work)
+        return await self._reply(client, ctx, params.name, run_id)
 
     def _input(self, agent: Agent[Any], arguments: dict[str, Any]) -> Any:
         if agent.is_workflow:
@@ -168,9 +168,14 @@ class Calls:
             else:
                 return
 
+    async def _wait(self, client: Client, work: asyncio.Task[None]) -> None:
+        """Wait for the end of the work, as long as a client waits for a reply."""
+        options = self._options
+        limit = options.task_after if client.has_tasks else options.call_limit
+        await asyncio.wait({work}, timeout=limit)
+
     async def _stored(self, work: asyncio.Task[None], run_id: str) -> None:
         """Wait until the run can be read, or raise why it was not stored."""
-        await asyncio.wait({work}, timeout=self._options.task_after)
         pause = 0.05
         while await self._tasks.look(run_id) is None:
             if work.done():
@@ -182,21 +187,8 @@ class Calls:
 
     # Replies --------------------------------------------------------------------------
 
-    async def _reply(
-        self,
-        client: Client,
-        ctx: Context,
-        name: str,
-        run_id: str,
-        work: asyncio.Task[None],
-    ) -> Any:
+    async def _reply(self, client: Client, ctx: Context, name: str, run_id: str) -> Any:
         while True:
-            limit = (
-                self._options.task_after
-                if client.has_tasks
-                else self._options.call_limit
-            )
-            await asyncio.wait({work}, timeout=limit)
             run = await self._tasks.look(run_id)
             if run is None:
                 raise tasks.unknown_task()
@@ -212,7 +204,7 @@ class Calls:
                         "requestState": run_id,
                     }
                 if questions and await self._elicit(client, ctx, run_id, questions):
-                    work = self._begin(self._resume(run_id))
+                    await self._wait(client, self._begin(self._resume(run_id)))
                     continue
             return await self._end(client, name, run)
 
