@@ -47,11 +47,6 @@ def mcp(
         raise UsageError(
             "--http and --verify belong together. Pass both, or leave both out."
         )
-    if http is not None and by is not None:
-        raise UsageError(
-            "--by names the user of the standard streams. Leave it out: with --http, "
-            "--verify names who sends a request."
-        )
     runner = command.runner("needed", may_be_first=True).async_runner
     server = _mcp_server()(
         runner,

@@ -75,6 +75,7 @@ COMMANDS: dict[str, list[list[str]] | None] = {
     "drift": [["drift", *APP]],
     "sweep": [["sweep", *APP]],
     "serve": None,
+    "mcp": None,
     "ui": None,
     "erase": [["erase", RUN, "--yes"]],
     "prune": None,
