@@ -114,7 +114,8 @@ class EventMarker:
         reason: Why to look; one letter.
 
             - `p` (published): the waits for the event may not be ended yet.
-            - `o` (old): the event is to be deleted.
+            - `o` (old): the event is to be deleted. If it is due now, it is a probe: a
+              sweep created it to learn the store's time.
         event_id: The event.
         topic: Its topic.
     """
@@ -135,6 +136,11 @@ class EventMarker:
         return replace(self, due_ms=due_ms)
 
     @property
+    def is_probe(self) -> bool:
+        """Whether a sweep created the marker to learn the store's time."""
+        return self.reason == "o" and self.due_ms == layout.DUE_NOW
+
+    @property
     def published_at(self) -> datetime:
         """The time of the event."""
         return from_milliseconds(milliseconds_of(self.event_id))
@@ -149,6 +155,11 @@ def old_marker(topic: str, event_id: str) -> EventMarker:
     """Return the marker at whose time an event is deleted."""
     due = milliseconds_of(event_id) + KEPT_FOR // _MILLISECOND
     return EventMarker(due, "o", event_id, topic)
+
+
+def probe_marker(topic: str, ulid: str) -> EventMarker:
+    """Return a marker that a sweep creates to learn the store's time."""
+    return EventMarker(layout.DUE_NOW, "o", ulid, topic)
 
 
 def parse_event_marker(key: str) -> EventMarker | None:

@@ -438,6 +438,28 @@ def test_sweeper_with_a_fast_clock_reminds_nobody_too_early(
     assert ["reminder-1", "reminder-2", "reminder-3"] == [each.notice for each in told]
 
 
+def test_sweeper_with_a_fast_clock_deletes_no_event_although_its_deletes_fail(
+    shared: SharedStore,
+) -> None:
+    """The object that it creates to learn the time stays, and comes in its way."""
+    event = shared.machine().publish("paid", 1)
+    failing = FaultyStore(
+        shared.store, on("delete", refused(Denied), prefix=layout.MARKERS_PREFIX)
+    )
+    shared.machine(YEAR, store=failing).sweep()
+
+    for _ in range(3):
+        shared.machine(YEAR).sweep()
+
+    assert [event.id] == [
+        key.rpartition("/e-")[2] for key in shared.keys("events/") if "/e-" in key
+    ]
+    shared.clock.seconds = 3 * DAY_SECONDS
+    for _ in range(3):
+        shared.machine().sweep()
+    assert [] == shared.keys("events/", "markers/")
+
+
 def test_sweeper_with_a_fast_clock_deletes_no_attachment_of_a_start_in_progress(
     shared: SharedStore,
 ) -> None:

@@ -90,9 +90,10 @@ class EventSweep:
         """Return the markers whose events are old by the store's time.
 
         The clock of this machine may be wrong, and not every listing tells the time.
-        So a marker is created to learn the time.
+        So a marker is created to learn the time. Its id is new: the create of a key
+        that another sweep has left tells nothing.
         """
-        probe = old[0].with_due_time(layout.DUE_NOW)
+        probe = event_keys.probe_marker(old[0].topic, self.new_ulid())
         try:
             await self.clock.create(self.objects, probe.key)
             await self.objects.delete(probe.key)
@@ -143,7 +144,9 @@ class EventSweep:
         await self.objects.delete(marker.key)
 
     async def _delete(self, marker: EventMarker) -> None:
-        """Delete an event; its marker goes last."""
-        await self.objects.delete(event_keys.event_key(marker.topic, marker.event_id))
-        await self.objects.delete(event_keys.own_id_key(marker.topic, marker.event_id))
+        """Delete an event; its marker goes last. A probe that was left has no event."""
+        topic, event_id = marker.topic, marker.event_id
+        if not marker.is_probe:
+            await self.objects.delete(event_keys.event_key(topic, event_id))
+            await self.objects.delete(event_keys.own_id_key(topic, event_id))
         await self.objects.delete(marker.key)
