@@ -36,6 +36,7 @@ from continuations.engine.calls import parked_calls
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
+    RunErased,
     RunFailed,
     RunNotFound,
     WaitExpired,
@@ -174,6 +175,40 @@ def test_answer_before_the_wait_of_a_later_stage_is_stored_is_kept() -> None:
     assert 1 == len(started)
 
 
+def test_callback_url_of_a_later_stage_ends_the_wait_of_that_stage() -> None:
+    store = MemoryStore()
+    urls: list[str] = []
+
+    @tool
+    def job(what: str, ctx: ToolContext) -> ToolWait[str]:
+        """Start a job."""
+        urls.append(ctx.callback_url)
+        return external(what, str)
+
+    @job.on_answer
+    def go(answer: str, ctx: ToolContext) -> ToolWait[str] | str:
+        if ctx.stage > 1:
+            return f"result {answer}"
+        urls.append(ctx.callback_url)
+        return external("again", str)
+
+    def new_runner() -> Runner:
+        url = "https://example.com/{}".format
+        return Runner(agent_of(job), store=store, callback_url=url)
+
+    first = single_wait(new_runner().start("go", run_id="r1"))
+    new_runner().decide(first.id, Answer("one"))
+    second = single_wait(new_runner().resume("r1"))
+
+    assert [f"https://example.com/{each.id}" for each in (first, second)] == urls
+    # A repeat of the first call ends nothing.
+    with suppress(AlreadyDecided):
+        new_runner().decide(first.id, Answer("one"))
+    assert second.id == single_wait(new_runner().resume("r1")).id
+    new_runner().decide(second.id, Answer("two"))
+    assert ["result two"] == root_tool_results(new_runner().resume("r1"))
+
+
 # Other features -----------------------------------------------------------------
 
 
@@ -277,6 +312,25 @@ def test_on_cancel_reads_the_memo_of_the_last_wait() -> None:
     with suppress(Cancelled):
         runner.resume("r1")
     assert [(1, {"job": "j7"}, wait.id)] == told
+
+
+def test_erase_at_a_later_stage_leaves_only_the_tombstone() -> None:
+    machines = Machines()
+    machines.start_job()
+    wait = machines.wait_of()
+    machines.runner().cancel("r1")
+    machines.runner().resume("r1")
+
+    machines.runner().erase("r1")
+
+    async def keys() -> list[str]:
+        return await machines.store.keys("")
+
+    left = [key for key in asyncio.run(keys()) if not key.startswith("probe/")]
+    assert ["markers", "runs"] == sorted({key.split("/")[0] for key in left}), left
+    assert 1 == sum(key.startswith("runs/") for key in left), left
+    with pytest.raises((Cancelled, RunErased)):
+        machines.runner().decide(wait.id, Answer("late"))
 
 
 def test_heartbeat_extends_the_job_of_a_later_stage() -> None:
