@@ -112,6 +112,11 @@ class Call:
         return self._id
 
     @property
+    def tool_call_id(self) -> str:
+        """Id of the call in the messages of its frame, as the provider chose it."""
+        return self._row.tool_call_id
+
+    @property
     def tool(self) -> str:
         """Name of the tool, as the model wrote it."""
         return self._row.tool

@@ -1,0 +1,206 @@
+"""The ASGI application: who sends a turn, to which thread or run, with which rights."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from ag_ui.core import PROTOCOL_VERSION, RunAgentInput
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+
+from continuations import AsyncRunner, Identity
+from continuations.errors import InvalidInput
+from continuations.interop.agui.conversation import new_messages
+from continuations.interop.agui.turn import Subject, Turn
+from continuations.serve.http import asgi, problems
+from continuations.serve.http.api import MAX_BODY_BYTES, Verifier, identify
+from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
+from continuations.serve.option_checks import check_async_runner, check_callable
+from continuations.serve.rights import Can, Rights
+from continuations.threads import AsyncThread
+
+if TYPE_CHECKING:
+    from starlette.types import Lifespan, Receive, Scope, Send
+
+__all__ = ["ThreadOf", "app"]
+
+_log = logging.getLogger("continuations")
+
+ThreadOf: TypeAlias = Callable[
+    [Identity, str],
+    "AsyncThread[Any] | str | Awaitable[AsyncThread[Any] | str | None] | None",
+]
+"""A function or coroutine function of the person and the client's `threadId`.
+
+It returns a thread of the runner, the id of a run, or `None` for neither.
+"""
+
+
+def app(
+    runner: AsyncRunner[Any],
+    *,
+    thread: ThreadOf | None = None,
+    verify: Verifier | None = None,
+    can: Can | None = None,
+    max_body_bytes: int = MAX_BODY_BYTES,
+    lifespan: Lifespan[Starlette] | None = None,
+) -> Starlette:
+    """Return an ASGI application that serves conversations by AG-UI 1.0.
+
+    It answers POST at its root. Serve it by itself, or mount it in another application.
+    A turn works in this process, and the work goes on if the client leaves. Any
+    process with the same store and agents serves the next turn.
+
+    Args:
+        runner: The runner.
+        thread: Returns the thread or run that a `threadId` of a person names. Default:
+            `runner.thread(key=thread_id)`, one conversation for all who know the id.
+        verify: Returns the identity of a request, as for `HttpApi`. It is the sender of
+            messages, and the person who decides. Without it, each request has status
+            401.
+        can: Returns whether an identity may do something with a run; see
+            `continuations.serve.rights`. A turn needs `view`, and `message` or, for
+            answers alone, `decide`. Without `read`, texts are `"[not shown]"`.
+        max_body_bytes: The maximum size of a request body, in bytes. Clients send
+            their whole conversation.
+        lifespan: Starlette's lifespan, such as `worker_lifespan(runner)`.
+
+    Returns:
+        The application.
+
+    Raises:
+        InvalidInput: An option has a wrong type.
+    """
+    check_async_runner(runner)
+    check_callable("thread", thread, "a function of an identity and a thread id")
+    check_callable("verify", verify, "a function that takes a Request")
+    rights = Rights(can)
+    if type(max_body_bytes) is not int or max_body_bytes < 1:
+        msg = f"max_body_bytes must be an integer, at least 1, got {max_body_bytes!r}."
+        raise InvalidInput(msg)
+    application = Starlette(lifespan=lifespan)
+    application.router.default = _Door(runner, thread, verify, rights, max_body_bytes)
+    return application
+
+
+class _Door:
+    """Serves the root path. An error before the turn is a response with its status."""
+
+    def __init__(
+        self,
+        runner: AsyncRunner[Any],
+        thread: ThreadOf | None,
+        verify: Verifier | None,
+        rights: Rights,
+        max_body_bytes: int,
+    ) -> None:
+        self._runner = runner
+        self._thread_of = thread
+        self._verify = verify
+        self._rights = rights
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await asgi.refuse_websocket(send)
+            return
+        request = Request(scope, receive)
+        try:
+            response = await self._response(request)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 - every error is a response
+            response = problems.from_error(
+                error, now=datetime.now(UTC), operation=f"{request.method} of AG-UI"
+            ).response()
+        outgoing = asgi.to_starlette(response, request.method)
+        await outgoing(scope, receive, send)
+
+    async def _response(self, request: Request) -> Response:
+        path = asgi.path_below_mount(request.scope)
+        if path not in ("", "/"):
+            return problems.no_such_path().response()
+        body = await asgi.read_body(request, self._max_body_bytes)
+        if body is None:
+            return problems.too_large(self._max_body_bytes).response()
+        person = await identify(self._verify, asgi.plain_request(request, path, body))
+        if person is None:
+            return problems.unidentified().response()
+        if request.method != "POST":
+            return problems.method_not_allowed("POST").response()
+        media_type = request.headers.get("content-type", "").partition(";")[0]
+        if media_type.strip().lower() != "application/json":
+            raise problems.unsupported_media_type("application/json")
+        turn = await self._turn(person, _input_of(body))
+        headers = {"content-type": "text/event-stream", "x-accel-buffering": "no"}
+        return Response(
+            status=200, headers={**headers, **NO_STORE_HEADERS}, chunks=turn.lines()
+        )
+
+    async def _turn(self, person: str | Identity, given: RunAgentInput) -> Turn:
+        """Return the turn; raise if the person may not have it."""
+        identity = Identity(person) if isinstance(person, str) else person
+        subject = await self._subject(identity, given.thread_id)
+        newest = await subject.look()
+        run_id = subject.run_id if newest is None else newest.run_id
+        allowed = {
+            act: await self._rights.allow(identity, act, run_id)
+            for act in ("view", "read", "message", "decide")
+        }
+        answers = any(each.status == "resolved" for each in given.resume or ())
+        if not allowed["view"]:
+            raise problems.forbidden("view")
+        new = new_messages(given.messages, subject.stored_ids)
+        if not allowed["message"] and (new or not answers):
+            raise problems.forbidden("message")
+        return Turn(
+            subject=subject,
+            given=given,
+            by=person,
+            newest=newest,
+            new=new,
+            may_decide=allowed["decide"],
+            reads=allowed["read"],
+        )
+
+    async def _subject(self, identity: Identity, thread_id: str) -> Subject:
+        if self._thread_of is None:
+            found: Any = self._runner.thread(key=thread_id)
+        else:
+            found = self._thread_of(identity, thread_id)
+            found = await found if isawaitable(found) else found
+        if isinstance(found, AsyncThread):
+            thread = cast("AsyncThread[Any]", found)
+            return Subject(self._runner, thread.run_id, thread)
+        if type(found) is str:
+            return Subject(self._runner, found)
+        if found is None:
+            raise problems.forbidden("view")
+        msg = (
+            "thread must return a thread of the runner, the id of a run, or None, got "
+            f"{type(found).__name__}. Return runner.thread(agent, key=...)."
+        )
+        raise TypeError(msg)
+
+
+def _input_of(body: bytes) -> RunAgentInput:
+    """Return the input of a turn; raise a refusal that shows nothing of it."""
+    try:
+        given = RunAgentInput.model_validate(json.loads(body))
+    except (ValueError, RecursionError) as error:
+        place = ""
+        if isinstance(error, ValidationError):
+            names = [str(each) for each in error.errors(include_input=False)[0]["loc"]]
+            place = f' at "{".".join(names):.100}"'
+        msg = f"The body is not a RunAgentInput of AG-UI {PROTOCOL_VERSION}{place}."
+        raise problems.malformed(msg) from None
+    if given.protocol_version not in (None, PROTOCOL_VERSION):
+        text = "a client speaks AG-UI %.20r, and this server %s"
+        _log.warning(text, given.protocol_version, PROTOCOL_VERSION)
+    return given

@@ -1,0 +1,238 @@
+"""The messages of a run under ids that each turn and process computes anew.
+
+A client keeps its messages by id, and sends them with each turn. Nothing of them is
+taken as history. They only tell which messages the client shows.
+
+| what | id |
+|---|---|
+| reply of an agent | `{run}:{frame}:{turn}` |
+| tool call of that reply | `{reply}:{tool_call_id}` |
+| result of that call | `{call}:result` |
+| sub-agent | `{run}:{frame}` |
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any, cast
+
+from ag_ui.core import (
+    AssistantMessage,
+    FunctionCall,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+from continuations.attachments import Audio, File, Image
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ag_ui.core import Message
+
+    from continuations import Continuation
+
+# Stands in place of each text for a person without the right `read`.
+NOT_SHOWN = "[not shown]"
+# The kinds of the parts of a message whose bytes an agent can read.
+_ATTACHMENTS = {"image": Image, "audio": Audio, "document": File}
+
+
+def reply_id(run_id: str, frame_id: str, turn: int) -> str:
+    """Return the id of the message with which an agent replied in a turn."""
+    return f"{run_id}:{frame_id}:{turn}"
+
+
+def call_id(reply: str, tool_call_id: str) -> str:
+    """Return the id of a tool call of a reply."""
+    return f"{reply}:{tool_call_id}"
+
+
+def result_id(call: str) -> str:
+    """Return the id of the message with the result of a tool call."""
+    return f"{call}:result"
+
+
+def text_of(content: Any) -> str:
+    """Return the texts of a message of a client, or of a stored one."""
+    if isinstance(content, list):
+        parts = cast("list[Any]", content)
+        return "\n".join(filter(None, map(_text_of_part, parts)))
+    return content if isinstance(content, str) else ""
+
+
+def _text_of_part(part: Any) -> str:
+    fields = cast("dict[str, Any]", part) if isinstance(part, dict) else vars(part)
+    text = fields.get("text")
+    return text if isinstance(text, str) else ""
+
+
+# Messages of the client -------------------------------------------------------------
+
+
+def new_messages(messages: Sequence[Message], stored: str) -> list[UserMessage]:
+    """Return the user messages at the end: nothing else of a client is new.
+
+    Ids that begin with `stored` are those of messages that this door sent.
+    """
+    new: list[UserMessage] = []
+    for message in reversed(messages):
+        if not isinstance(message, UserMessage) or message.id.startswith(stored):
+            break
+        new.insert(0, message)
+    return new
+
+
+def content_of(message: UserMessage) -> tuple[Any, list[str]]:
+    """Return a message for an agent, and the kinds of the parts that it cannot read.
+
+    A part with an address or with the handle of a provider is left out: this server
+    fetches nothing for a client.
+    """
+    if isinstance(message.content, str):
+        return message.content, []
+    items: list[Any] = []
+    left_out: list[str] = []
+    for part in message.content:
+        item = part.text if part.type == "text" else _attachment(part)
+        if item:
+            items.append(item)
+        else:
+            left_out.append(part.type)
+    only = items[0] if len(items) == 1 and isinstance(items[0], str) else items
+    return only or "", left_out
+
+
+def _attachment(part: Any) -> Any:
+    kind = _ATTACHMENTS.get(part.type)
+    if kind is None or part.source.type != "data":
+        return None
+    try:
+        data = base64.b64decode(part.source.value, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return kind(data, part.source.mime_type) if data else None
+
+
+# The stored conversation ------------------------------------------------------------
+
+
+def conversation(
+    state: Continuation | None,
+    known: Sequence[Message],
+    new: Iterable[UserMessage],
+    *,
+    reads: bool,
+) -> list[Message]:
+    """Return the messages of the root agent, then those that it has not read.
+
+    Args:
+        state: The state of the run, or `None` before its first message.
+        known: The messages of the client. A stored user message has the id of the
+            client's message with the same text.
+        new: The messages that were posted in this turn.
+        reads: Whether the person may read texts.
+    """
+    ids = _IdsByText(known)
+    found = [] if state is None else _stored(state, ids, reads=reads)
+    ids_found = {message.id for message in found}
+    return [*found, *(each for each in new if each.id not in ids_found)]
+
+
+class _IdsByText:
+    """The ids of a client's user messages; each is given once, in their order."""
+
+    def __init__(self, known: Sequence[Message]) -> None:
+        self._ids: dict[str, list[str]] = {}
+        for message in known:
+            if isinstance(message, UserMessage):
+                ids = self._ids.setdefault(text_of(message.content), [])
+                ids.append(message.id)
+
+    def take(self, text: str, default: str) -> str:
+        ids = self._ids.get(text)
+        return ids.pop(0) if ids else default
+
+
+def _stored(state: Continuation, ids: _IdsByText, *, reads: bool) -> list[Message]:
+    messages = state.root.messages
+    replies = sum(message["role"] == "assistant" for message in messages)
+    # Older replies may be in a summary, so they are counted from the last one.
+    turn = state.root.turns - replies
+    run_id, frame_id = state.run_id, state.root.id
+    found: list[Message] = []
+    for place, message in enumerate(messages):
+        text = text_of(message.get("content"))
+        shown = text if reads or not text else NOT_SHOWN
+        if message["role"] == "user":
+            own = ids.take(text, f"{run_id}:{frame_id}:user:{place}")
+            found.append(UserMessage(id=own, role="user", content=shown))
+        elif message["role"] == "assistant":
+            turn += 1
+            reply = reply_id(run_id, frame_id, turn)
+            calls = [_call(reply, call, reads=reads) for call in _calls(message)]
+            found.append(
+                AssistantMessage(
+                    id=reply,
+                    role="assistant",
+                    content=shown or None,
+                    tool_calls=calls or None,
+                )
+            )
+        elif message["role"] == "tool":
+            call = call_id(reply_id(run_id, frame_id, turn), message["tool_call_id"])
+            found.append(
+                ToolMessage(
+                    id=result_id(call), role="tool", content=shown, tool_call_id=call
+                )
+            )
+    return found
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return message.get("tool_calls") or []
+
+
+def _call(reply: str, call: dict[str, Any], *, reads: bool) -> ToolCall:
+    function = call["function"]
+    # The transcript does not say which of the arguments are secret.
+    arguments = function["arguments"] if reads else "{}"
+    return ToolCall(
+        id=call_id(reply, call["id"]),
+        type="function",
+        function=FunctionCall(name=function["name"], arguments=arguments),
+    )
+
+
+def is_behind(
+    state: Continuation | None, known: Sequence[Message], stored: Sequence[Message]
+) -> bool:
+    """Return whether a client shows other replies than the stored ones.
+
+    It may have missed some, or it may show the beginning of a reply that was begun
+    anew. Replies from before a summary are no difference.
+    """
+    if state is None:
+        return False
+    if not known:
+        return bool(stored)
+    prefix = reply_id(state.run_id, state.root.id, 0)[:-1]
+    shown = {each.id: each.content or "" for each in _replies(known, prefix)}
+    expected = {each.id: each.content or "" for each in _replies(stored, prefix)}
+    turns = {each: each.removeprefix(prefix) for each in shown.keys() - expected.keys()}
+    begun = any(not _is_past(turn, state.root.turns) for turn in turns.values())
+    return begun or any(shown.get(key) != text for key, text in expected.items())
+
+
+def _is_past(turn: str, newest: int) -> bool:
+    return turn.isascii() and turn.isdigit() and int(turn[:18]) <= newest
+
+
+def _replies(messages: Sequence[Message], prefix: str) -> Iterable[AssistantMessage]:
+    return (
+        each
+        for each in messages
+        if isinstance(each, AssistantMessage) and each.id.startswith(prefix)
+    )
