@@ -176,8 +176,7 @@ class _Door:
             found = self._thread_of(identity, thread_id)
             found = await found if isawaitable(found) else found
         if isinstance(found, AsyncThread):
-            thread = cast("AsyncThread[Any]", found)
-            return Subject(self._runner, thread.run_id, thread)
+            return Subject(self._runner, found.run_id, cast("Any", found))
         if type(found) is str:
             return Subject(self._runner, found)
         if found is None:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ag_ui.core import (
     AssistantMessage,
     FunctionCall,
+    MessagesSnapshotEvent,
     ToolCall,
     ToolMessage,
     UserMessage,
@@ -28,7 +29,7 @@ from ag_ui.core import (
 from continuations.attachments import Audio, File, Image
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ag_ui.core import Message
 
@@ -55,18 +56,19 @@ def result_id(call: str) -> str:
     return f"{call}:result"
 
 
-def text_of(content: Any) -> str:
-    """Return the texts of a message of a client, or of a stored one."""
-    if isinstance(content, list):
-        parts = cast("list[Any]", content)
-        return "\n".join(filter(None, map(_text_of_part, parts)))
-    return content if isinstance(content, str) else ""
+def client_text(message: UserMessage) -> str:
+    """Return the texts of a message of a client."""
+    if isinstance(message.content, str):
+        return message.content
+    return "\n".join(part.text for part in message.content if part.type == "text")
 
 
-def _text_of_part(part: Any) -> str:
-    fields = cast("dict[str, Any]", part) if isinstance(part, dict) else vars(part)
-    text = fields.get("text")
-    return text if isinstance(text, str) else ""
+def stored_text(message: Mapping[str, Any]) -> str:
+    """Return the texts of a stored message."""
+    content: Any = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
 
 
 # Messages of the client -------------------------------------------------------------
@@ -148,7 +150,7 @@ class _IdsByText:
         self._ids: dict[str, list[str]] = {}
         for message in known:
             if isinstance(message, UserMessage):
-                ids = self._ids.setdefault(text_of(message.content), [])
+                ids = self._ids.setdefault(client_text(message), [])
                 ids.append(message.id)
 
     def take(self, text: str, default: str) -> str:
@@ -164,7 +166,7 @@ def _stored(state: Continuation, ids: _IdsByText, *, reads: bool) -> list[Messag
     run_id, frame_id = state.run_id, state.root.id
     found: list[Message] = []
     for place, message in enumerate(messages):
-        text = text_of(message.get("content"))
+        text = stored_text(message)
         shown = text if reads or not text else NOT_SHOWN
         if message["role"] == "user":
             own = ids.take(text, f"{run_id}:{frame_id}:user:{place}")
@@ -204,6 +206,23 @@ def _call(reply: str, call: dict[str, Any], *, reads: bool) -> ToolCall:
         type="function",
         function=FunctionCall(name=function["name"], arguments=arguments),
     )
+
+
+def snapshots(
+    known: Sequence[Message], messages: list[Message]
+) -> list[MessagesSnapshotEvent]:
+    """Return the events that show the messages, and nothing else, in their order.
+
+    A client keeps the places of messages that it has, and puts others behind them. So
+    it forgets all first if one is missing before them.
+    """
+    ids = [message.id for message in messages]
+    stored = set(ids)
+    kept = [message.id for message in known if message.id in stored]
+    shown = MessagesSnapshotEvent(messages=messages)
+    if kept == ids[: len(kept)]:
+        return [shown]
+    return [MessagesSnapshotEvent(messages=[]), shown]
 
 
 def is_behind(

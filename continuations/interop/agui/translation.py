@@ -25,6 +25,7 @@ from ag_ui.core import (
     ToolCallEndEvent,
     ToolCallResultEvent,
     ToolCallStartEvent,
+    UserMessage,
 )
 
 from continuations import events
@@ -33,7 +34,7 @@ from continuations.interop.agui.conversation import (
     call_id,
     reply_id,
     result_id,
-    text_of,
+    stored_text,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
     from continuations.events import RunEvent
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
+# Greater than the number of the events of a version.
+_LAST_ORDINAL = 9_999_999_999
 _SUCCESSES = (None, "returned", "answered")
 
 
@@ -89,6 +92,7 @@ class Translator:
         run_id: Id of the run.
         reads: Whether the person may read texts.
         own_texts: Texts of user messages that the client has already.
+        sent: Messages of users that were sent to the client, with their texts.
         state: The state of the root agent.
         cursor: The place of the last stored event.
         is_out_of_step: Whether the client shows something that the run does not have.
@@ -97,6 +101,7 @@ class Translator:
     run_id: str
     reads: bool
     own_texts: list[str] = field(default_factory=list[str])
+    sent: list[UserMessage] = field(default_factory=list[UserMessage])
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     cursor: tuple[int, int] = (0, 0)
     is_out_of_step: bool = False
@@ -111,11 +116,15 @@ class Translator:
     _writing: dict[str, _Writing] = field(default_factory=dict[str, _Writing])
 
     def know(self, newest: Continuation) -> None:
-        """Take the frames and open calls of a state, before its next events."""
-        self.cursor = (newest.version, 1 << 62)
+        """Take the frames and open calls of a state whose events are handed on."""
+        self.cursor = max(self.cursor, (newest.version, _LAST_ORDINAL))
         frames: list[tuple[Frame, str | None, str | None]] = [(newest.root, None, None)]
         for frame, call, parent in frames:
-            self._frames[frame.id] = _Frame(frame.agent, call, parent, frame.turns)
+            known = self._frames.get(frame.id)
+            is_announced = known is not None and known.is_announced
+            self._frames[frame.id] = _Frame(
+                frame.agent, call, parent, frame.turns, is_announced
+            )
             reply = reply_id(self.run_id, frame.id, frame.turns)
             for each in frame.calls:
                 self._calls[each.id] = frame.id, call_id(reply, each.tool_call_id)
@@ -198,13 +207,14 @@ class Translator:
     def _message(
         self, frame: str, message: dict[str, Any], cursor: str
     ) -> Iterator[BaseEvent]:
-        text = text_of(message.get("content"))
+        text = stored_text(message)
         if message["role"] == "user" and self.subagent_of(frame) is None:
             if text in self.own_texts:
                 self.own_texts.remove(text)
                 return
             shown = text if self.reads or not text else NOT_SHOWN
             own_id = f"{self._id(frame)}:user:{cursor}"
+            self.sent.append(UserMessage(id=own_id, role="user", content=text))
             yield TextMessageStartEvent(message_id=own_id, role="user")
             yield TextMessageContentEvent(message_id=own_id, delta=shown)
             yield TextMessageEndEvent(message_id=own_id)

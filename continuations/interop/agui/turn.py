@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -42,7 +44,7 @@ from continuations.results import Door
 from continuations.serve.http import problems
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Sequence
 
     from ag_ui.core import (
         BaseEvent,
@@ -58,14 +60,13 @@ if TYPE_CHECKING:
     from continuations.results import Verdict
     from continuations.threads import AsyncThread
 
+_log = logging.getLogger("continuations")
 _DOOR = Door("ag-ui", "verifier")
 # The wait is over: its decision stands, or nothing can be decided any more.
 _OVER = (AlreadyDecided, WaitExpired, Cancelled, WaitNotFound)
 _STOPPED = ("cancelled", "stopped")
 _KEEP_ALIVE_SECONDS = 15.0
 _KEEP_ALIVE_LINE = ": still working\n\n"
-# Greater than the number of events of a version.
-_LAST_ORDINAL = 9_999_999_999
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 # asyncio keeps no task alive.
 _tasks: set[asyncio.Task[Any]] = set()
@@ -127,9 +128,9 @@ class _Work:
         self._has_reader = True
         self._task = asyncio.create_task(self._work())
         _tasks.add(self._task)
-        self._task.add_done_callback(_tasks.discard)
+        self._task.add_done_callback(self._note_end)
 
-    async def events(self) -> AsyncIterator[RunEvent | None]:
+    async def events(self) -> AsyncGenerator[RunEvent | None]:
         """Iterate over the events; `None` if none came for some time."""
         try:
             while True:
@@ -150,6 +151,14 @@ class _Work:
     async def outcome(self) -> Outcome[Any]:
         """Return the outcome of the work, or raise its error."""
         return await self._task
+
+    def _note_end(self, task: asyncio.Task[Any]) -> None:
+        _tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        is_of_others = isinstance(error, RunBusy | StaleRun)
+        if error is not None and not self._has_reader and not is_of_others:
+            text = "run %s: the work for a client that has left ended with an error"
+            _log.warning(text, self._run_id, exc_info=error)
 
     async def _work(self) -> Outcome[Any]:
         pause = _FIRST_PAUSE
@@ -207,7 +216,7 @@ class Turn:
     reads: bool
     _decided: set[str] = field(default_factory=set[str])
 
-    async def lines(self) -> AsyncIterator[str]:
+    async def lines(self) -> AsyncGenerator[str]:
         """Iterate over the server-sent events of the turn."""
         encode = EventEncoder().encode
         yield encode(
@@ -218,12 +227,13 @@ class Turn:
             )
         )
         try:
-            async for event in self._events():
-                yield _KEEP_ALIVE_LINE if event is None else encode(event)
+            async with aclosing(self._events()) as events:
+                async for event in events:
+                    yield _KEEP_ALIVE_LINE if event is None else encode(event)
         except Exception as error:  # noqa: BLE001 - every error is an event
             yield encode(_error_event(error))
 
-    async def _events(self) -> AsyncIterator[BaseEvent | None]:
+    async def _events(self) -> AsyncGenerator[BaseEvent | None]:
         async for warning in self._decide():
             yield warning
         run_id = self.subject.run_id
@@ -240,8 +250,9 @@ class Turn:
         translator = Translator(run_id, reads=self.reads)
         for missed in await self._catch_up(translator):
             yield missed
-        async for event in self._work(translator):
-            yield event
+        async with aclosing(self._work(translator)) as events:
+            async for event in events:
+                yield event
 
     async def _catch_up(self, translator: Translator) -> list[BaseEvent]:
         """Return what the client has missed: messages, and the state."""
@@ -249,8 +260,8 @@ class Turn:
         known = self.given.messages
         stored = self._conversation(self.newest)
         if conversation.is_behind(self.newest, known, stored):
-            missed.append(MessagesSnapshotEvent(messages=stored))
-        translator.own_texts = [conversation.text_of(each.content) for each in self.new]
+            missed += conversation.snapshots(known, stored)
+        translator.own_texts = [conversation.client_text(each) for each in self.new]
         if self.newest is not None:
             translator.know(self.newest)
         state = await self.subject.state(self.newest)
@@ -261,14 +272,15 @@ class Turn:
                 missed.append(translator.state_snapshot())
         return missed
 
-    def _conversation(self, state: Continuation | None) -> list[Message]:
-        return conversation.conversation(
-            state, self.given.messages, self.new, reads=self.reads
-        )
+    def _conversation(
+        self, state: Continuation | None, *sent: UserMessage
+    ) -> list[Message]:
+        known = [*self.given.messages, *sent]
+        return conversation.conversation(state, known, self.new, reads=self.reads)
 
     # Answers --------------------------------------------------------------------
 
-    async def _decide(self) -> AsyncIterator[BaseEvent]:
+    async def _decide(self) -> AsyncGenerator[BaseEvent]:
         """Record the answers; yield a warning for each that no wait takes.
 
         All are read before one is recorded. A wait without a resolved entry stays open.
@@ -314,18 +326,16 @@ class Turn:
 
     # Work -----------------------------------------------------------------------
 
-    async def _work(self, translator: Translator) -> AsyncIterator[BaseEvent | None]:
+    async def _work(self, translator: Translator) -> AsyncGenerator[BaseEvent | None]:
         """Work on the run until it rests, ends, or waits for somebody."""
         while True:
             version, ordinal = translator.cursor
-            after = f"{version}.{min(ordinal, _LAST_ORDINAL)}" if version else ""
+            after = f"{version}.{ordinal}" if version else ""
             work = _Work(self.subject.runner, translator.run_id, after)
-            async for event in work.events():
-                if event is None:
-                    yield None
-                    continue
-                for each in translator.translate(event):
-                    yield each
+            async with aclosing(work.events()) as events:
+                async for event in events:
+                    for each in translator.translate(event) if event else (None,):
+                        yield each
             outcome = await work.outcome()
             interrupts: list[Interrupt] | None = None
             if isinstance(outcome, Suspended):
@@ -385,7 +395,7 @@ class Turn:
                 by_subagent.setdefault(each.subagent_run_id, []).append(each.id)
         yield from translator.close(None if interrupts is None else by_subagent)
         if translator.is_out_of_step:
-            messages = self._conversation(outcome.continuation)
+            messages = self._conversation(outcome.continuation, *translator.sent)
             yield MessagesSnapshotEvent(messages=messages)
         usage = self._usage(outcome.continuation)
         if interrupts is not None:
