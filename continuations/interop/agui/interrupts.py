@@ -40,7 +40,9 @@ def interrupt_of(wait: Wait, call: str | None, subagent: str | None) -> Interrup
         subagent: The id of the sub-agent that waits; `None` for the root agent.
     """
     rules = wait.rules
-    asked = wait.question if rules.asks_question else wait.title
+    asked = wait.question if rules.asks_question else None
+    # Of an approval, the sentence of the tool says all. Other kinds ask something else.
+    asked = asked or (wait.title if rules.follows_policy else None)
     return Interrupt(
         id=wait.id,
         reason=wait.kind,
@@ -51,6 +53,7 @@ def interrupt_of(wait: Wait, call: str | None, subagent: str | None) -> Interrup
         expires_at=None if wait.deadline is None else wait.deadline.isoformat(),
         metadata={
             "digest": wait.digest,
+            "title": wait.title,
             "tool": wait.tool,
             "path": [*wait.path],
             "arguments": wait.arguments,
@@ -119,7 +122,7 @@ def verdict_of(wait: Wait, payload: object, by: str | Identity) -> Verdict:
     fields = _fields(wait, payload)
     reason = fields.get("reason")
     if reason is not None and not isinstance(reason, str):
-        raise _refused(wait, '"reason" is not a text')
+        raise _refused(wait, '"reason" must be a text')
     if wait.kind == "unknown":
         return _of_unknown(wait, fields, by, reason)
     return _of_approval(wait, fields, by, reason)
@@ -130,7 +133,7 @@ def _of_approval(
 ) -> Verdict:
     approved = fields.get("approved")
     if approved is not True and approved is not False:
-        raise _refused(wait, '"approved" is neither true nor false')
+        raise _refused(wait, '"approved" must be true or false')
     _check_names(wait, fields, _OF_APPROVAL if approved else _OF_DENIAL)
     if not approved:
         return Deny(by=by, reason=reason)
@@ -147,7 +150,7 @@ def _of_unknown(
 ) -> Verdict:
     decision = fields.get("decision")
     if not isinstance(decision, str) or decision not in _OF_UNKNOWN:
-        raise _refused(wait, '"decision" is none of answer, approve and deny')
+        raise _refused(wait, '"decision" must be "answer", "approve" or "deny"')
     _check_names(wait, fields, {"decision"} | _OF_UNKNOWN[decision])
     if decision == "answer":
         if "value" not in fields:
@@ -158,7 +161,7 @@ def _of_unknown(
 
 def _fields(wait: Wait, payload: object) -> dict[str, Any]:
     if not isinstance(payload, dict):
-        raise _refused(wait, "the payload is not an object")
+        raise _refused(wait, "the payload must be an object")
     return cast("dict[str, Any]", payload)
 
 
@@ -167,7 +170,7 @@ def _part(wait: Wait, fields: Mapping[str, Any], name: str) -> dict[str, Any] | 
         return None
     value = fields[name]
     if not isinstance(value, dict):
-        raise _refused(wait, f'"{name}" is not an object')
+        raise _refused(wait, f'"{name}" must be an object')
     return cast("dict[str, Any]", value)
 
 

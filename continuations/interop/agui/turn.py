@@ -132,6 +132,7 @@ class _Work:
 
     async def events(self) -> AsyncGenerator[RunEvent | None]:
         """Iterate over the events; `None` if none came for some time."""
+        has_ended = False
         try:
             while True:
                 try:
@@ -141,10 +142,11 @@ class _Work:
                     yield None
                     continue
                 if event is None:
+                    has_ended = True
                     return
                 yield event
         finally:
-            self._has_reader = False
+            self._has_reader = has_ended
             while not self._events.empty():  # the work may wait for a free place
                 self._events.get_nowait()
 

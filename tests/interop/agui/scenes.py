@@ -32,7 +32,7 @@ paid: list[str] = []
 
 
 @tool(approval=True, summary="Pay {cents:money/100} EUR to {name}")
-def pay(name: str, cents: int, key: Annotated[str, Secret()] = "s3cret") -> str:
+def pay(name: str, cents: int, key: Annotated[str, Secret()] = "none") -> str:
     """Pay somebody."""
     paid.append(f"{name} {cents} {key}")
     return f"paid {cents} to {name}"
@@ -77,7 +77,8 @@ def shop(script: Script, **options: Any) -> Agent[str]:
 
 def pay_jane(cents: int = 500, **more: Any) -> ToolCall:
     """Return the call that pays Jane."""
-    return ToolCall("pay", {"name": "jane", "cents": cents, **more})
+    arguments = {"name": "jane", "cents": cents, "key": "s3cret"}
+    return ToolCall("pay", {**arguments, **more})
 
 
 @dataclass
