@@ -133,15 +133,16 @@ async def test_text_that_a_person_judges(stage: str) -> None:
         assert seen.texts[-1] == "You fool."
 
 
-async def unknown_call(is_first: list[bool], runner: AsyncRunner[Any]) -> None:
-    """Store a run whose worker died while a tool ran, as jane-2."""
+async def adopt_unknown_call(
+    runner: AsyncRunner[Any], begun: asyncio.Event, may_end: asyncio.Event
+) -> None:
+    """Store a run of which no one knows whether its tool ran, as jane-2."""
     other = AsyncRunner(runner.root_agent(), store="memory:", lease=0.5)
     work = asyncio.create_task(other.start("Pay Jane", run_id="jane-1"))
-    while not is_first:  # noqa: ASYNC110 - the tool begins in a thread
-        await asyncio.sleep(0.01)
+    await begun.wait()
     await runner.adopt(await other.look("jane-1"), run_id="jane-2")
-    work.cancel()
-    await asyncio.wait({work})
+    may_end.set()
+    await work
 
 
 @pytest.mark.parametrize(
@@ -156,20 +157,19 @@ async def unknown_call(is_first: list[bool], runner: AsyncRunner[Any]) -> None:
 async def test_unknown_outcome_takes_what_a_person_saw(
     payload: dict[str, Any], paid: list[str]
 ) -> None:
-    begun: list[bool] = []
+    begun, may_end = asyncio.Event(), asyncio.Event()
 
     @tool(name="pay")
-    async def hangs_once(name: str, cents: int, key: str) -> str:
+    async def slow_pay(name: str, cents: int, key: str) -> str:
         """Pay somebody."""
-        begun.append(True)
-        if len(begun) == 1:
-            await asyncio.Event().wait()
+        begun.set()
+        await may_end.wait()
         scenes.paid.append(f"{name} {cents} {key}")
         return "paid"
 
-    agent = shop([pay_jane(), "Done."], tools=[hangs_once])
+    agent = shop([pay_jane(), "Done."], tools=[slow_pay])
     runner = AsyncRunner(agent, store="memory:", lease=0.5)
-    await unknown_call(begun, runner)
+    await adopt_unknown_call(runner, begun, may_end)
     async with chat(shop([]), runner=runner, thread=lambda _, each: each) as scene:
         ann = scene.person(thread="jane-2")
         seen = await ann.turn()
