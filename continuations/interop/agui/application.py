@@ -191,7 +191,10 @@ class _Door:
 def _input_of(body: bytes) -> RunAgentInput:
     """Return the input of a turn; raise a refusal that shows nothing of it."""
     try:
-        given = RunAgentInput.model_validate(json.loads(body))
+        value = json.loads(body)
+        # What has no form in UTF-8 or JSON can be neither stored nor sent back.
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        given = RunAgentInput.model_validate(value)
     except (ValueError, RecursionError) as error:
         place = ""
         if isinstance(error, ValidationError):

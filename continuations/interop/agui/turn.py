@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from ag_ui.core import (
     TokenUsage,
 )
 from ag_ui.encoder import EventEncoder
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from continuations import Failed, Suspended, WaitSummary
 from continuations.errors import (
@@ -220,8 +221,7 @@ class Turn:
 
     async def lines(self) -> AsyncGenerator[str]:
         """Iterate over the server-sent events of the turn."""
-        encode = EventEncoder().encode
-        yield encode(
+        yield _line(
             RunStartedEvent(
                 thread_id=self.given.thread_id,
                 run_id=self.given.run_id,
@@ -231,9 +231,9 @@ class Turn:
         try:
             async with aclosing(self._events()) as events:
                 async for event in events:
-                    yield _KEEP_ALIVE_LINE if event is None else encode(event)
+                    yield _KEEP_ALIVE_LINE if event is None else _line(event)
         except Exception as error:  # noqa: BLE001 - every error is an event
-            yield encode(_error_event(error))
+            yield _line(_error_event(error))
 
     async def _events(self) -> AsyncGenerator[BaseEvent | None]:
         async for warning in self._decide():
@@ -442,6 +442,17 @@ _COUNTS = {
     "reasoning_tokens": "reasoning_tokens",
 }
 _UNKNOWN = "this conversation has no such interrupt. The answer was not recorded."
+
+
+def _line(event: BaseEvent) -> str:
+    """Return the server-sent event of an event."""
+    try:
+        return EventEncoder().encode(event)
+    except PydanticSerializationError:
+        # A model may write half of a surrogate pair, which has no form in UTF-8.
+        text = json.dumps(event.model_dump(by_alias=True), ensure_ascii=False)
+        readable = json.loads(text.encode(errors="replace"))
+        return EventEncoder().encode(type(event).model_validate(readable))
 
 
 def _verdict(wait: Wait, entry: ResumeEntry, by: str | Identity) -> Verdict:
