@@ -1,4 +1,4 @@
-"""examples/chat_app as a process that a test kills and starts again."""
+"""A chat of the examples as a process that a test kills and starts again."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ class ChatServer:
 
     folder: Path
     port: int
+    application: Path = FOLDER
+    variables: dict[str, str] = field(default_factory=dict[str, str])
     word_seconds: float = 0.02
     processes: list[subprocess.Popen[bytes]] = field(
         default_factory=list[subprocess.Popen[bytes]]
@@ -45,7 +47,7 @@ class ChatServer:
             process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "uvicorn", "app:app"),
-                    *("--app-dir", str(FOLDER), "--port", str(self.port)),
+                    *("--app-dir", str(self.application), "--port", str(self.port)),
                 ],
                 cwd=self.folder,
                 stdout=log,
@@ -54,6 +56,7 @@ class ChatServer:
                     **{k: v for k, v in os.environ.items() if k != "OPENAI_API_KEY"},
                     "STAFF_PASSWORD": PASSWORD,
                     "WORD_SECONDS": str(self.word_seconds),
+                    **self.variables,
                 },
             )
         self.processes.append(process)
@@ -82,12 +85,14 @@ class ChatServer:
 
 
 @contextmanager
-def run_chat_server(folder: Path) -> Generator[ChatServer]:
-    """Run the server, and yield it."""
+def run_chat_server(
+    folder: Path, application: Path = FOLDER, **variables: str
+) -> Generator[ChatServer]:
+    """Run the server with environment variables, and yield it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = ChatServer(folder, port)
+    server = ChatServer(folder, port, application, variables)
     server.start()
     try:
         yield server
