@@ -12,13 +12,14 @@ their encoder are those of `ag-ui-protocol` (extra `agui`).
 from __future__ import annotations
 
 try:
-    from continuations.interop.agui.application import app
+    from continuations.interop.agui.endpoint import app
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] == "continuations":
         raise
     msg = (
         f"continuations.interop.agui needs ag-ui-protocol: the package {error.name} is "
-        "not installed. Run: pip install 'continuations[agui]'."
+        "not installed. Run: pip install "
+        "'continuations[agui]'."
     )
     raise ModuleNotFoundError(msg, name=error.name) from None
 

@@ -57,6 +57,8 @@ def interrupt_of(wait: Wait, call: str | None, subagent: str | None) -> Interrup
             "tool": wait.tool,
             "path": [*wait.path],
             "arguments": wait.arguments,
+            "readings": wait.readings,
+            "note": wait.note,
             "approvers": [*wait.approvers],
             "asksPerson": rules.asks_person,
         },
@@ -66,9 +68,9 @@ def interrupt_of(wait: Wait, call: str | None, subagent: str | None) -> Interrup
 def _response_schema(wait: Wait) -> dict[str, Any] | None:
     if not wait.rules.asks_person:
         return None
-    if wait.kind == "question":
+    if wait.rules.asks_question:
         return wait.answer_schema
-    if wait.kind == "unknown":
+    if wait.rules.may_have_run:
         properties: dict[str, Any] = {
             "decision": {
                 "enum": [*wait.rules.verdicts],
@@ -115,7 +117,7 @@ def verdict_of(wait: Wait, payload: object, by: str | Identity) -> Verdict:
     Raises:
         DecisionRefused: The payload is not exactly an answer to this wait.
     """
-    if wait.kind == "question":
+    if wait.rules.asks_question:
         return Answer(payload, by=by)
     if not wait.rules.asks_person:
         raise _refused(wait, "the wait asks no person")
@@ -123,7 +125,7 @@ def verdict_of(wait: Wait, payload: object, by: str | Identity) -> Verdict:
     reason = fields.get("reason")
     if reason is not None and not isinstance(reason, str):
         raise _refused(wait, '"reason" must be a text')
-    if wait.kind == "unknown":
+    if wait.rules.may_have_run:
         return _of_unknown(wait, fields, by, reason)
     return _of_approval(wait, fields, by, reason)
 

@@ -15,14 +15,15 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 
 from continuations import AsyncRunner, Identity
-from continuations.errors import InvalidInput
+from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop.agui.conversation import new_messages
 from continuations.interop.agui.turn import Subject, Turn
-from continuations.serve.http import asgi, problems
+from continuations.serve.http import asgi, problems, request_fields
 from continuations.serve.http.api import MAX_BODY_BYTES, Verifier, identify
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
+from continuations.serve.http.request_response import Request as PlainRequest
 from continuations.serve.option_checks import check_async_runner, check_callable
-from continuations.serve.rights import Can, Rights
+from continuations.serve.rights import Act, Can, Rights
 from continuations.threads import AsyncThread
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["ThreadOf", "app"]
 
 _log = logging.getLogger("continuations")
+# The most waits that one turn answers.
+_MAX_ANSWERS = 100
 
 ThreadOf: TypeAlias = Callable[
     [Identity, str],
@@ -129,15 +132,13 @@ class _Door:
         body = await asgi.read_body(request, self._max_body_bytes)
         if body is None:
             return problems.too_large(self._max_body_bytes).response()
-        person = await identify(self._verify, asgi.plain_request(request, path, body))
+        plain = asgi.plain_request(request, path, body)
+        person = await identify(self._verify, plain)
         if person is None:
             return problems.unidentified().response()
         if request.method != "POST":
             return problems.method_not_allowed("POST").response()
-        media_type = request.headers.get("content-type", "").partition(";")[0]
-        if media_type.strip().lower() != "application/json":
-            raise problems.unsupported_media_type("application/json")
-        turn = await self._turn(person, _input_of(body))
+        turn = await self._turn(person, _input_of(plain))
         headers = {"content-type": "text/event-stream", "x-accel-buffering": "no"}
         return Response(
             status=200, headers={**headers, **NO_STORE_HEADERS}, chunks=turn.lines()
@@ -147,27 +148,31 @@ class _Door:
         """Return the turn; raise if the person may not have it."""
         identity = Identity(person) if isinstance(person, str) else person
         subject = await self._subject(identity, given.thread_id)
-        newest = await subject.look()
+        try:
+            newest = await subject.look()
+        except ContinuationsError:
+            await self._require(identity, "view", subject.run_id)
+            raise
         run_id = subject.run_id if newest is None else newest.run_id
-        allowed = {
-            act: await self._rights.allow(identity, act, run_id)
-            for act in ("view", "read", "message", "decide")
-        }
-        answers = any(each.status == "resolved" for each in given.resume or ())
-        if not allowed["view"]:
-            raise problems.forbidden("view")
+        await self._require(identity, "view", run_id)
+        may_decide = await self._rights.allow(identity, "decide", run_id)
         new = new_messages(given.messages, subject.stored_ids)
-        if not allowed["message"] and (new or not answers):
-            raise problems.forbidden("message")
+        answers = any(each.status == "resolved" for each in given.resume or ())
+        if new or not (answers and may_decide):
+            await self._require(identity, "message", run_id)
         return Turn(
             subject=subject,
             given=given,
             by=person,
             newest=newest,
             new=new,
-            may_decide=allowed["decide"],
-            reads=allowed["read"],
+            may_decide=may_decide,
+            reads=await self._rights.allow(identity, "read", run_id),
         )
+
+    async def _require(self, identity: Identity, act: Act, run_id: str) -> None:
+        if not await self._rights.allow(identity, act, run_id):
+            raise problems.forbidden(act)
 
     async def _subject(self, identity: Identity, thread_id: str) -> Subject:
         if self._thread_of is None:
@@ -188,20 +193,24 @@ class _Door:
         raise TypeError(msg)
 
 
-def _input_of(body: bytes) -> RunAgentInput:
+def _input_of(request: PlainRequest) -> RunAgentInput:
     """Return the input of a turn; raise a refusal that shows nothing of it."""
+    value = request_fields.parse_json_object(request)
     try:
-        value = json.loads(body)
-        # What has no form in UTF-8 or JSON can be neither stored nor sent back.
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        # A text without a form in UTF-8 can be neither stored nor sent back.
+        json.dumps(value, ensure_ascii=False).encode()
         given = RunAgentInput.model_validate(value)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         place = ""
         if isinstance(error, ValidationError):
             names = [str(each) for each in error.errors(include_input=False)[0]["loc"]]
             place = f' at "{".".join(names):.100}"'
         msg = f"The body is not a RunAgentInput of AG-UI {PROTOCOL_VERSION}{place}."
         raise problems.malformed(msg) from None
+    ids = [each.interrupt_id for each in given.resume or ()]
+    if len(ids) > _MAX_ANSWERS or len({*ids}) < len(ids):
+        msg = f'"resume" must name each interrupt once, and at most {_MAX_ANSWERS}.'
+        raise problems.malformed(msg)
     if given.protocol_version not in (None, PROTOCOL_VERSION):
         text = "a client speaks AG-UI %.20r, and this server %s"
         _log.warning(text, given.protocol_version, PROTOCOL_VERSION)
