@@ -2,9 +2,10 @@
 //
 //     node client.mjs PACKAGE_JSON
 //
-// It prints the port on which it listens. A connection has clients of its own. A line has an `id`, the name of an `agent`, its `options`, and the `input` of a turn.
-// The reply has what the client made of the stream. `verifyEvents` is a part of each
-// turn of HttpAgent: a stream that breaks a rule of the protocol ends it with an error.
+// It prints the port on which it listens. A connection has clients of its own. A line
+// has an `id`, the name of an `agent`, its `options`, and the `input` of a turn. The reply
+// has what the client made of the stream. `verifyEvents` is a part of each turn of
+// HttpAgent: a stream that breaks a rule of the protocol ends it with an error.
 
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
@@ -14,6 +15,8 @@ const { HttpAgent } = createRequire(process.argv[2])("@ag-ui/client");
 const warnings = [];
 console.warn = (...words) => warnings.push(words.join(" "));
 console.error = () => {}; // an error of a turn is a part of its reply
+// The error of a broken stream also rejects a promise of the client that nobody awaits.
+process.on("unhandledRejection", () => {});
 
 async function turn(agents, { agent: name, options, input, abortAfter }) {
   if (!agents.has(name)) agents.set(name, new HttpAgent(options));
