@@ -137,6 +137,7 @@ class Clients:
     async def run(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Run one turn of a client."""
         number = len(self._waiting)
+        reply: asyncio.Future[dict[str, Any]]
         reply = asyncio.get_running_loop().create_future()
         self._waiting[number] = reply
         line = json.dumps({"id": number, **command}) + "\n"
@@ -226,8 +227,13 @@ class Client:
         for event in reply["events"]:
             if event.get("code") != "abort":
                 check_event(event)
-        names = ("events", "messages", "state", "interrupts", "error")
-        self.seen = Seen(*(reply.get(name) for name in names))  # pyright: ignore[reportArgumentType] - JSON
+        self.seen = Seen(
+            events=reply["events"],
+            messages=reply["messages"],
+            state=reply.get("state"),
+            interrupts=reply["interrupts"],
+            error=reply["error"],
+        )
         return self.seen
 
 

@@ -123,7 +123,8 @@ async def chat(
     """Serve an agent to clients."""
     paid.clear()
     runner = AsyncRunner(agent, store=store) if runner is None else runner
-    application = agui.app(runner, **{"verify": verify, **options})
+    options = {"verify": verify, **options}
+    application = agui.app(runner, **options)
     async with run_clients() as clients, serve(application) as url:
         yield Scene(runner, url, clients)
 

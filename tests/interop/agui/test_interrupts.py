@@ -10,19 +10,23 @@ import httpx
 import pytest
 
 from continuations import (
-    Agent,
     Approve,
     AsyncRunner,
     Deny,
+    Flow,
+    Identity,
     ask,
+    external,
     sleep,
     tool,
+    wait_for,
+    workflow,
 )
 from continuations.errors import AlreadyDecided, ModelError
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
 from continuations.models.interface import ModelRequest
-from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.models.scripted import LaterReply, ToolCall
 from continuations.results import Decision, Door
 from tests.interop.agui import scenes
 from tests.interop.agui.scenes import Scene, chat, pay, pay_jane, shop
@@ -96,7 +100,7 @@ async def test_question_with_a_deadline_says_until_when() -> None:
         """Ask for a size."""
         return ask(f"Which size of {lamp}?", int, within=timedelta(hours=1))
 
-    script = [ToolCall("size", {"lamp": "A-17"}), "Noted."]
+    script: list[Any] = [ToolCall("size", {"lamp": "A-17"}), "Noted."]
     async with chat(shop(script, tools=[size])) as scene:
         ann = scene.person()
         seen = await ann.say("A lamp")
@@ -170,7 +174,12 @@ async def test_unknown_outcome_takes_what_a_person_saw(
     agent = shop([pay_jane(), "Done."], tools=[slow_pay])
     runner = AsyncRunner(agent, store="memory:", lease=0.5)
     await adopt_unknown_call(runner, begun, may_end)
-    async with chat(shop([]), runner=runner, thread=lambda _, each: each) as scene:
+
+    def of_run(person: Identity, thread_id: str) -> str:
+        assert person.name == "ann"
+        return thread_id
+
+    async with chat(shop([]), runner=runner, thread=of_run) as scene:
         ann = scene.person(thread="jane-2")
         seen = await ann.turn()
         [asked] = seen.interrupts
@@ -218,7 +227,7 @@ NO_YES: list[Any] = [
 async def test_everything_but_an_exact_yes_leaves_the_wait_open() -> None:
     async with chat(shop([pay_jane(), "Paid."])) as scene:
         ann = scene.person()
-        await ann.say("Pay Jane")
+        seen = await ann.say("Pay Jane")
         for payload in NO_YES:
             seen = await ann.answer(payload)
             assert seen.outcome == "error decision-refused", payload
@@ -267,7 +276,12 @@ async def test_abandoned_and_omitted_interrupts_stay_open() -> None:
         assert [each["id"] for each in seen.interrupts] == [second["id"]]
         assert scene.paid == ["jane 1 s3cret"]
 
-        body = {"threadId": "lamp", "runId": "r9", "messages": [], "resume": []}
+        body: dict[str, Any] = {
+            "threadId": "lamp",
+            "runId": "r9",
+            "messages": [],
+            "resume": [],
+        }
         async with httpx.AsyncClient(headers={"x-user": "ann"}) as client:
             raw = await client.post(scene.url, json=body)
         assert second["id"] in raw.text
@@ -354,7 +368,7 @@ async def test_wait_that_is_decided_while_the_turn_works() -> None:
                 await runner.decide(wait.id, Approve(by="kim"))
         return name
 
-    script = [[pay_jane(), ToolCall("other_door", {"name": "x"})], "Done."]
+    script: list[Any] = [[pay_jane(), ToolCall("other_door", {"name": "x"})], "Done."]
     runner = AsyncRunner(shop(script, tools=[pay, other_door]), store="memory:")
     async with chat(shop([]), runner=runner) as scene:
         seen = await scene.person().say("Pay")
@@ -469,15 +483,94 @@ async def test_decision_names_the_verified_person_and_the_door() -> None:
         assert (decision.door, decision.authentication) == ("ag-ui", "verifier")
 
 
-async def test_sleeping_run_names_its_timer() -> None:
-    @tool
-    def nap(hours: int) -> Any:
-        """Sleep."""
-        return sleep(timedelta(hours=hours))
+# Waits that ask nobody ----------------------------------------------------------------
 
-    script = [ToolCall("nap", {"hours": 3}), "Good morning."]
-    async with chat(Agent("shop", tools=[nap], model=ScriptedModel(script))) as scene:
-        seen = await scene.person().say("Sleep")
+
+@tool
+def await_parcel(order: str) -> Any:
+    """Wait until a parcel is sent."""
+    return wait_for("parcel.sent", key=order)
+
+
+@tool
+def print_label(order: str) -> Any:
+    """Print a label in the warehouse."""
+    return external(f"label of {order}")
+
+
+@tool
+def nap(order: str) -> Any:
+    """Sleep."""
+    assert order
+    return sleep(timedelta(hours=3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        ("event", ToolCall("await_parcel", {"order": "A-17"})),
+        ("external", ToolCall("print_label", {"order": "A-17"})),
+        ("timer", ToolCall("nap", {"order": "A-17"})),
+        ("model", LaterReply("Hello.")),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+async def test_wait_that_asks_nobody_is_named_and_takes_no_answer(
+    kind: str, first: ToolCall | LaterReply
+) -> None:
+    """The turn is no success, and nothing that a client sends ends such a wait."""
+    agent = shop([first, "Done."], tools=[await_parcel, print_label, nap])
+    async with chat(agent) as scene:
+        ann = scene.person()
+        seen = await ann.say("Go on")
+        for payload in (YES, "done", {"decision": "answer", "value": "done"}):
+            [waits] = seen.interrupts
+            assert (waits["reason"], waits["metadata"]["asksPerson"]) == (kind, False)
+            assert "responseSchema" not in waits
+            assert waits["message"]
+            seen = await ann.answer(payload)
+            assert (seen.error, seen.outcome == "success") == (None, False)
+            seen = await ann.answer(...)
+
+
+async def test_paused_run_waits_for_its_operator() -> None:
+    """An approval that is given meanwhile runs nothing before the end of the pause."""
+    async with chat(shop([pay_jane(), "Paid."])) as scene:
+        ann = scene.person()
+        await ann.say("Pay Jane")
+        await scene.runner.pause(await scene.run_id(), reason="An audit.")
+        seen = await ann.answer(YES)
         [waits] = seen.interrupts
-        assert waits["reason"] == "timer"
-        assert "expiresAt" in waits
+        assert waits["reason"] == "operator"
+        seen = await ann.answer(YES)
+        assert (seen.outcome, scene.paid) == ("error decision-refused", [])
+        await scene.runner.unpause(await scene.run_id())
+        seen = await ann.answer(...)
+        assert (seen.outcome, scene.paid) == ("success", ["jane 500 s3cret"])
+
+
+async def test_workflow_is_a_run_with_calls_and_alarms() -> None:
+    @workflow(tools=[pay])
+    async def send_money(flow: Flow, name: str) -> str:
+        """Pay after an hour."""
+        await flow.call(pay, name, 500)
+        await asyncio.sleep(3600)
+        return "done"
+
+    runner = AsyncRunner(send_money, store="memory:")
+    await runner.start(send_money.bind("jane"), run_id="jane-1")
+
+    def of_run(person: Identity, thread_id: str) -> str:
+        assert person.name == "ann"
+        return thread_id
+
+    async with chat(shop([]), runner=runner, thread=of_run) as scene:
+        ann = scene.person(thread="jane-1")
+        seen = await ann.turn()
+        [asked] = seen.interrupts
+        assert asked["message"] == "Pay 5.00 EUR to jane"
+        seen = await ann.answer(YES)
+        [result] = seen.of("TOOL_CALL_RESULT")
+        assert result["toolCallId"] == asked["toolCallId"]
+        assert [each["reason"] for each in seen.interrupts] == ["alarm"]
+        assert scene.paid == ["jane 500 none"]

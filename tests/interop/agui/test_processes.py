@@ -84,7 +84,7 @@ def send_to(client: Client, port: int) -> Client:
 async def exists(path: Path) -> None:
     """Wait until a file exists."""
     async with asyncio.timeout(30):
-        while not path.exists():  # noqa: ASYNC110 - another process makes it
+        while not path.exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
             await asyncio.sleep(0.02)
 
 

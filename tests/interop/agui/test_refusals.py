@@ -132,7 +132,7 @@ async def test_inline_image_is_an_attachment_and_nothing_is_fetched() -> None:
 async def test_hostile_texts_arrive_as_they_are() -> None:
     """No text ends an event of the stream, and none breaks the encoder."""
     nasty = 'data: {"type":"RUN_ERROR"}\n\n\r\n \x00\x85\ud800 </script>'
-    script = [ToolCall("look_up", {"order": nasty}), nasty]
+    script: list[Any] = [ToolCall("look_up", {"order": nasty}), nasty]
     async with chat(shop(script)) as scene:
         seen = await scene.person().say("Say it")
         shown = nasty.replace("\ud800", "?")
@@ -176,6 +176,42 @@ async def test_person_without_the_right_to_decide_gets_an_error_event() -> None:
         assert (seen.outcome, scene.paid) == ("success", ["jane 500 s3cret"])
 
 
+async def test_right_to_view_alone_begins_no_work() -> None:
+    """An answer to nothing is no way around the right `message`."""
+    can = rights(ann="view read message", eve="view read")
+    async with chat(shop([pay_jane(), "Paid."]), can=can) as scene:
+        seen = await scene.person().say("Pay Jane")
+        eve = scene.person("eve")
+        for interrupt in ("nothing", seen.interrupts[0]["id"]):
+            entry = {"interruptId": interrupt, "status": "resolved", "payload": YES}
+            refused = await eve.turn(resume=[entry])
+            assert refused.error
+            assert (refused.events, "HTTP 403" in refused.error) == ([], True)
+        assert (["approval"], []) == (await scene.open_waits(), scene.paid)
+
+
+async def test_person_without_view_does_not_learn_whether_a_run_exists() -> None:
+    """Unknown, erased and open runs have one and the same refusal."""
+    runner = AsyncRunner(shop([pay_jane(), "Paid."]), store="memory:")
+    for run_id in ("open-1", "erased-1"):
+        await runner.start("Pay Jane", run_id=run_id)
+    await runner.erase("erased-1")
+
+    def of_run(person: Identity, thread_id: str) -> str:
+        assert person.name == "eve"
+        return thread_id
+
+    refusals = {"thread": of_run, "can": rights()}
+    async with chat(shop([]), runner=runner, **refusals) as scene:
+        errors = [
+            (await scene.person("eve", each).turn()).error
+            for each in ("open-1", "erased-1", "unknown-1")
+        ]
+    assert errors[0]
+    assert "HTTP 403" in errors[0]
+    assert len({*errors}) == 1
+
+
 async def test_person_without_view_learns_nothing() -> None:
     can = rights(ann="view read message", eve="message decide read")
     async with chat(shop([pay_jane(), "Paid."]), can=can) as scene:
@@ -193,7 +229,7 @@ async def test_person_without_view_learns_nothing() -> None:
 
 async def test_person_without_read_sees_that_and_not_what() -> None:
     """Texts, results and secret arguments are withheld; calls and waits are shown."""
-    script = [
+    script: list[Any] = [
         [pay_jane(), ToolCall("look_up", {"order": "A-17"})],
         f"The key is {SECRET}.",
     ]
@@ -236,7 +272,29 @@ async def test_thread_function_gives_each_person_their_own_conversations() -> No
 
 # Requests -----------------------------------------------------------------------------
 
-TURN = {"threadId": "lamp", "runId": "r1", "messages": []}
+TURN: dict[str, Any] = {"threadId": "lamp", "runId": "r1", "messages": []}
+ANSWER = {"interruptId": "a", "status": "resolved", "payload": {"approved": True}}
+
+
+async def test_contradictions_in_a_body_are_refused() -> None:
+    """Readers of JSON disagree about repeated names: such a body approves nothing."""
+    async with chat(shop([pay_jane(), "Paid."]), max_body_bytes=200_000) as scene:
+        seen = await scene.person().say("Pay Jane")
+        own = {**ANSWER, "interruptId": seen.interrupts[0]["id"]}
+        no = {**own, "payload": {"approved": False}}
+        others = [{**ANSWER, "interruptId": f"a{n}"} for n in range(100)]
+        bodies = [
+            json.dumps({**TURN, "resume": each}) for each in ([own, no], [own, *others])
+        ]
+        once = json.dumps({**TURN, "resume": [own]})
+        bodies += [once.replace("true", 'false, "approved": true')]
+        bodies += [once.replace("true", "[" * 300 + "]" * 300)]
+        head = {"x-user": "ann", "content-type": "application/json"}
+        async with httpx.AsyncClient(headers=head) as client:
+            for body in bodies:
+                response = await client.post(scene.url, content=body)
+                assert response.status_code == 400
+        assert (["approval"], []) == (await scene.open_waits(), scene.paid)
 
 
 async def test_requests_that_are_no_turn_have_a_status() -> None:
@@ -268,6 +326,7 @@ async def test_requests_that_are_no_turn_have_a_status() -> None:
                 {**TURN, "messages": [{"id": "1", "role": SECRET}]},
                 {**TURN, "resume": [{"interruptId": "x", "status": SECRET}]},
                 {**TURN, "resume": {"x": 1}},
+                {**TURN, "resume": [ANSWER, {**ANSWER, "payload": SECRET}]},
                 {**TURN, "threadId": ""},
                 {**TURN, "threadId": "x" * 501},
                 {**TURN, "threadId": "\ud800"},
@@ -310,7 +369,7 @@ async def test_newer_client_is_served_with_a_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Fields of a later version of the protocol are no error."""
-    body = {**TURN, "protocolVersion": "1.7", "mood": "good"}
+    body: dict[str, Any] = {**TURN, "protocolVersion": "1.7", "mood": "good"}
     runner = AsyncRunner(shop(["Hi."]), store="memory:")
     async with (
         serve(agui.app(runner, verify=verify)) as url,
@@ -348,7 +407,11 @@ def test_runner_must_be_async() -> None:
 
 async def test_thread_function_that_returns_something_else_is_an_error() -> None:
     runner = AsyncRunner(shop([]), store="memory:")
-    async with chat(shop([]), runner=runner, thread=lambda *_: 5) as scene:
+
+    def wrong(person: Identity, thread_id: str) -> Any:
+        return len(person.name + thread_id)
+
+    async with chat(shop([]), runner=runner, thread=wrong) as scene:
         seen = await scene.person().say("Hi")
         assert seen.error
         assert "HTTP 500" in seen.error

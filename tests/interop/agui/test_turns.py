@@ -8,8 +8,11 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
+from ag_ui.core import RunStartedEvent, TextMessageStartEvent
+from ag_ui.encoder import EventEncoder
+from starlette.responses import Response
 
-from continuations import Agent, AsyncRunner, external, tool
+from continuations import Agent, AsyncRunner
 from continuations.core.usage import Usage
 from continuations.errors import ModelError
 from continuations.events import ReplyGiven
@@ -23,6 +26,7 @@ from continuations.models.interface import (
     ModelRequest,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
+from tests.interop.agui.clients import run_clients
 from tests.interop.agui.scenes import (
     Basket,
     add_item,
@@ -52,6 +56,22 @@ async def test_reply_is_one_message_that_grows_word_by_word() -> None:
     start = seen.events[0]
     assert (start["threadId"], start["protocolVersion"]) == ("lamp", "1.0")
     assert start["runId"] == seen.end["runId"]
+
+
+async def test_clients_of_these_tests_refuse_a_stream_that_breaks_a_rule() -> None:
+    """`verifyEvents` sees each stream: here, two messages at once have one id."""
+    start = TextMessageStartEvent(message_id="m1", role="assistant")
+    events = [RunStartedEvent(thread_id="lamp", run_id="r1"), start, start]
+    lines = "".join(EventEncoder().encode(each) for each in events)
+
+    async def broken(scope: Any, receive: Any, send: Any) -> None:
+        response = Response(lines, media_type="text/event-stream")
+        await response(scope, receive, send)
+
+    async with serve(broken) as url, run_clients() as clients:
+        seen = await clients.client(url, "ann").say("Hi")
+    assert seen.error
+    assert "already in progress" in seen.error
 
 
 def said(text: str, usage: Usage = Usage(requests=1)) -> ModelReply:  # noqa: B008 - a value
@@ -123,7 +143,7 @@ async def test_thoughts_of_the_model_are_a_reasoning_message() -> None:
 
 
 async def test_call_of_a_tool_has_its_arguments_and_its_result() -> None:
-    script = [ToolCall("look_up", {"order": "A-17"}), "Soon."]
+    script: list[Any] = [ToolCall("look_up", {"order": "A-17"}), "Soon."]
     async with chat(shop(script)) as scene:
         seen = await scene.person().say("Where is A-17?")
     assert seen.error is None
@@ -176,7 +196,7 @@ async def test_sub_agents_have_their_own_messages_below_their_call() -> None:
 
 
 async def test_failed_sub_agent_is_an_error_and_the_turn_goes_on() -> None:
-    script = [ToolCall("clerk", {"input": "pay"}), "It did not work."]
+    script: list[Any] = [ToolCall("clerk", {"input": "pay"}), "It did not work."]
     looping = ScriptedModel(lambda _: ToolCall("look_up", {"order": "A-17"}))
     clerk = Agent("clerk", tools=[look_up], model=looping, max_turns=2)
     async with chat(shop(script, tools=[clerk])) as scene:
@@ -187,7 +207,7 @@ async def test_failed_sub_agent_is_an_error_and_the_turn_goes_on() -> None:
 
 
 async def test_state_is_a_snapshot_then_changes() -> None:
-    script = [
+    script: list[Any] = [
         ToolCall("add_item", {"name": "lamp", "cents": 900}),
         "It is in.",
         ToolCall("add_item", {"name": "bulb", "cents": 100}),
@@ -225,7 +245,11 @@ async def test_usage_is_that_of_the_turn() -> None:
 
 
 async def test_browser_that_was_closed_shows_the_whole_conversation() -> None:
-    script = [ToolCall("look_up", {"order": "A-17"}), "Soon.", "You are welcome."]
+    script: list[Any] = [
+        ToolCall("look_up", {"order": "A-17"}),
+        "Soon.",
+        "You are welcome.",
+    ]
     async with chat(shop(script)) as scene:
         ann = scene.person()
         await ann.say("Where is A-17?")
@@ -280,7 +304,7 @@ async def test_words_that_a_guardrail_withholds_are_taken_back() -> None:
         return Tripped("it has a card") if "4111" in reply.text else None
 
     rules = Guardrails(output=[Guardrail(check=no_card, on_trip="retry")])
-    script = ["Your card is 4111.", "I cannot say."]
+    script: list[Any] = ["Your card is 4111.", "I cannot say."]
     async with chat(shop(script, guardrails=rules)) as scene:
         seen = await scene.person().say("My card?")
         assert (seen.error, seen.outcome) == (None, "success")
@@ -354,27 +378,6 @@ async def up_to_the_reply(events: Any) -> AsyncGenerator[Any]:
         yield event
         if isinstance(event, ReplyGiven):
             return
-
-
-async def test_run_that_asks_nobody_names_what_it_waits_for() -> None:
-    """It is no success, and an answer of a client does not end it."""
-
-    @tool
-    def print_label(order: str) -> Any:
-        """Print a label in the warehouse."""
-        return external(f"label of {order}")
-
-    script = [ToolCall("print_label", {"order": "A-17"}), "It is printed."]
-    async with chat(shop(script, tools=[print_label])) as scene:
-        ann = scene.person()
-        seen = await ann.say("Print it")
-        [waits] = seen.interrupts
-        assert (waits["reason"], waits["metadata"]["asksPerson"]) == ("external", False)
-        assert "responseSchema" not in waits
-        seen = await ann.answer("printed")
-        assert seen.outcome == "error decision-refused"
-        seen = await ann.answer(...)
-        assert [each["reason"] for each in seen.interrupts] == ["external"]
 
 
 async def test_run_that_is_not_a_thread() -> None:
