@@ -4,7 +4,7 @@
     STAFF_PASSWORD=sesame uvicorn app:app
 
     http://localhost:8000                       a customer: a new conversation
-    http://localhost:8000/staff/chats/KEY       the same one for a colleague
+    http://localhost:8000/staff/KEY             the same one for a colleague
 
 Any number of servers may share one store. Each turn may go to another one, also after
 `kill -9` of the server that asked.
@@ -67,7 +67,10 @@ def scripted_reply(request: ModelRequest) -> ScriptedReply:
     if last.role == "tool" and "on their way" in text:
         return f"Good news: {text} It takes about three days."
     if order:
-        return ToolCall("refund", {"order": order[0], "cents": 1250})
+        question = "May we ask what was wrong with it?"
+        calls = [ToolCall("ask_person", {"question": question})]
+        pay_back = ToolCall("refund", {"order": order[0], "cents": 1250})
+        return [*calls * (last.role == "user"), pay_back]
     if last.role == "tool":
         return "I cannot find this order. Please look at your receipt and write again."
     if re.search("refund|money|broken", text, re.IGNORECASE):
@@ -167,10 +170,11 @@ app = Starlette(
     routes=[
         Route("/", new_chat),
         Route("/chats/{key}", page),
-        Route("/staff/chats/{key}", page),
         Route("/page.js", script),
         Mount("/agent", agui.app(runner, verify=verify_customer, can=can)),
+        # Browsers send a login to addresses beside and below that of the page.
         Mount("/staff/agent", agui.app(runner, verify=verify_colleague, can=can)),
+        Route("/staff/{key}", page),
     ],
     lifespan=worker_lifespan(runner, interval=1),
 )

@@ -37,15 +37,23 @@ if chromium.is_installed() and ESBUILD.exists():
             yield running
 
     @pytest.fixture
-    def people(browser: Any) -> Generator[Any]:
-        """Return a browser context; its pages wait long for texts."""
+    def people(browser: Any) -> Generator[list[Any]]:
+        """Yield the tab of a customer and that of a colleague, in two browsers."""
         login = {"username": "kim", "password": PASSWORD}
-        context = browser.new_context(
-            viewport=chromium.DESKTOP, http_credentials=login, reduced_motion="reduce"
-        )
-        context.set_default_timeout(TIMEOUT_MS)
-        yield context
-        context.close()
+        contexts = [
+            browser.new_context(viewport=chromium.DESKTOP, reduced_motion="reduce"),
+            browser.new_context(viewport=chromium.DESKTOP, http_credentials=login),
+        ]
+        for context in contexts:
+            context.set_default_timeout(TIMEOUT_MS)
+        yield [context.new_page() for context in contexts]
+        for context in contexts:
+            context.close()
+
+    def write(tab: Any, label: str, text: str) -> None:
+        """Write into a field, and send it."""
+        tab.get_by_label(label).fill(text)
+        tab.keyboard.press("Enter")
 
     def see(tab: Any, text: str) -> None:
         """Wait until a message with a text stands on the page."""
@@ -57,56 +65,73 @@ if chromium.is_installed() and ESBUILD.exists():
         return found
 
     def test_customer_answers_and_colleague_approves(
-        server: ChatServer, people: Any
+        server: ChatServer, people: list[Any]
     ) -> None:
         """Each person answers their own card; the server dies in between."""
-        customer = people.new_page()
+        customer, colleague = people
         customer.goto(server.url)
-        customer.get_by_label("Your message").fill("My lamp arrived broken.")
-        customer.keyboard.press("Enter")
+        write(customer, "Your message", "My lamp arrived broken.")
         customer.get_by_text("Which order is it?").wait_for()
         assert [] == chromium.violations(customer)
-        customer.get_by_label("Your answer").fill("A-17")
-        customer.keyboard.press("Enter")
+        write(customer, "Your answer", "A-17")
         customer.get_by_text("A colleague checks this.").wait_for()
         assert 0 == customer.get_by_role("button", name="Approve").count()
 
-        colleague = people.new_page()
-        colleague.goto(customer.url.replace("/chats/", "/staff/chats/"))
+        colleague.goto(customer.url.replace("/chats/", "/staff/"))
         colleague.get_by_text("Refund 12.50 EUR for order A-17").wait_for()
         assert [] == chromium.violations(colleague)
         server.kill()
         assert [] == server.refunds()
         server.start()
         colleague.get_by_role("button", name="Approve").click()
-        for tab in (colleague, customer):
+        for tab in people:
             see(tab, DONE)
             tab.locator(".card").wait_for(state="detached")
             assert texts(tab) == ["My lamp arrived broken.", DONE]
         assert ["1250 cents for A-17"] == server.refunds()
 
-    def test_page_cannot_approve_for_a_colleague(
-        server: ChatServer, people: Any
+    def test_two_people_answer_two_cards_that_are_open_at_once(
+        server: ChatServer, people: list[Any]
     ) -> None:
-        """The customer sends an approval with the client of the page: it is refused."""
-        customer = people.new_page()
+        """No answer is lost or taken for the other; each tab has both cards."""
+        customer, colleague = people
         customer.goto(server.url)
-        customer.get_by_label("Your message").fill("Refund A-17")
-        customer.keyboard.press("Enter")
+        write(customer, "Your message", "Refund A-17")
+        colleague.goto(customer.url.replace("/chats/", "/staff/"))
+        for tab in people:
+            tab.get_by_text("May we ask what was wrong with it?").wait_for()
+            assert 2 == tab.locator(".card").count()
+        colleague.get_by_role("button", name="Approve").click()
+        for tab in people:
+            tab.locator(".card").nth(1).wait_for(state="detached")
+        assert ["1250 cents for A-17"] == server.refunds()
+        write(customer, "Your answer", "It is broken.")
+        for tab in people:
+            see(tab, DONE)
+            assert texts(tab) == ["Refund A-17", DONE]
+        assert ["1250 cents for A-17"] == server.refunds()
+
+    def test_page_cannot_approve_for_a_colleague(
+        server: ChatServer, people: list[Any]
+    ) -> None:
+        """The customer sends approvals as the client of the page: all are refused."""
+        customer, _ = people
+        customer.goto(server.url)
+        write(customer, "Your message", "Refund A-17")
         customer.get_by_text("A colleague checks this.").wait_for()
-        wait_id = customer.locator(".card").get_attribute("id")
-        body = {
-            "threadId": customer.url.rpartition("/")[2],
-            "runId": "r1",
-            "messages": [],
-            "resume": [
-                {
-                    "interruptId": wait_id,
-                    "status": "resolved",
-                    "payload": {"approved": True},
-                }
-            ],
-        }
-        answer = customer.request.post(f"{server.url}/agent/", data=body)
+        cards = customer.locator(".card").all()
+        resume = [
+            {
+                "interruptId": card.get_attribute("id"),
+                "status": "resolved",
+                "payload": {"approved": True},
+            }
+            for card in cards
+        ]
+        turn = {"runId": "r1", "messages": [], "resume": resume}
+        answer = customer.request.post(
+            f"{server.url}/agent/",
+            data={**turn, "threadId": customer.url.rpartition("/")[2]},
+        )
         assert '"code":"decision-refused"' in answer.text()
         assert [] == server.refunds()
