@@ -28,8 +28,8 @@ PLACES = (
     r"docs/.+\.md",
     r"docs/images/.+\.(png|svg)",
     r"docs/(schemas/.+\.json|stylesheets/.+\.css)",
-    r"examples/.+\.(md|html|txt|yaml|json)",
-    r"tests/.+\.(md|json|txt|toml|ini|yaml|yml|pem|html|js)",
+    r"examples/.+\.(md|html|txt|yaml|json|mjs)",
+    r"tests/.+\.(md|json|txt|toml|ini|yaml|yml|pem|html|js|mjs)",
     r"tests/wire/golden/.+",
 )
 

@@ -12,7 +12,7 @@ their encoder are those of `ag-ui-protocol` (extra `agui`).
 from __future__ import annotations
 
 try:
-    from continuations.interop.agui.endpoint import app
+    from continuations.interop.agui.endpoint import ThreadOf, app
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] == "continuations":
         raise
@@ -23,4 +23,4 @@ except ModuleNotFoundError as error:
     )
     raise ModuleNotFoundError(msg, name=error.name) from None
 
-__all__ = ["app"]
+__all__ = ["ThreadOf", "app"]

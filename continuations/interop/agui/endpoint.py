@@ -194,7 +194,7 @@ class _Door:
 
 
 def _input_of(request: PlainRequest) -> RunAgentInput:
-    """Return the input of a turn; raise a refusal that shows nothing of it."""
+    """Return the input of a turn; raise a refusal without its values."""
     value = request_fields.parse_json_object(request)
     try:
         # A text without a form in UTF-8 can be neither stored nor sent back.

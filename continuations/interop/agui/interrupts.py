@@ -7,7 +7,7 @@
 | `question` | the answer itself, as the schema of the question says |
 | `unknown` | `{"decision": "answer", "value": …}`, `"approve"` or `"deny"` |
 
-Everything else is no verdict. The other kinds ask nobody, so they take no answer here.
+Everything else is no verdict. The other kinds ask no person: they take no answer here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def interrupt_of(wait: Wait, call: str | None, subagent: str | None) -> Interrup
     """
     rules = wait.rules
     asked = wait.question if rules.asks_question else None
-    # Of an approval, the sentence of the tool says all. Other kinds ask something else.
+    # The sentence of the tool says what an approval runs. Other kinds ask otherwise.
     asked = asked or (wait.title if rules.follows_policy else None)
     return Interrupt(
         id=wait.id,

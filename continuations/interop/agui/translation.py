@@ -53,7 +53,7 @@ _SUCCESSES = (None, "returned", "answered")
 
 @dataclass
 class _Frame:
-    """What is known of one activation of an agent.
+    """The known facts about one activation of an agent.
 
     Attributes:
         agent: Name of the agent.
@@ -72,7 +72,7 @@ class _Frame:
 
 @dataclass
 class _Writing:
-    """A reply that a model is still writing: what was sent of it."""
+    """A reply that a model is still writing, as far as it was sent."""
 
     id: str
     turn: int
@@ -249,7 +249,7 @@ class Translator:
         if writing is None:
             writing = self._writing[frame] = _Writing(reply, event.turn, number)
         elif number > writing.number:
-            # The reply begins anew. What was sent of it stays until the turn ends.
+            # The reply begins anew. The sent words stay until the turn ends.
             yield from self._stop(frame)
             again = f"{reply}:{event.fence}.{event.attempt}"
             writing = self._writing[frame] = _Writing(again, event.turn, number)

@@ -105,7 +105,7 @@ class Subject:
         return self.run_id
 
     async def state(self, newest: Continuation | None) -> dict[str, Any] | None:
-        """Return the state of the root agent, or `None` if it has none."""
+        """Return the state of the root agent, or `None` for an agent without state."""
         if self.thread is None:
             return None if newest is None else newest.root.state or None
         try:
@@ -116,7 +116,7 @@ class Subject:
 
 
 class _Work:
-    """Works on a run, and hands on its events as long as somebody reads them.
+    """Works on a run, and hands on its events as long as they are read.
 
     The work does not end if the reader leaves: a later turn finds what it did.
     """
@@ -202,7 +202,7 @@ class Turn:
 
     Attributes:
         subject: The thread or run.
-        given: What the client sent.
+        given: The request of the client.
         by: The person.
         newest: The state of the run before the turn.
         new: The new messages of the client.
@@ -329,7 +329,7 @@ class Turn:
     # Work -----------------------------------------------------------------------
 
     async def _work(self, translator: Translator) -> AsyncGenerator[BaseEvent | None]:
-        """Work on the run until it rests, ends, or waits for somebody."""
+        """Work on the run until it rests, ends, or waits."""
         while True:
             version, ordinal = translator.cursor
             after = f"{version}.{ordinal}" if version else ""
@@ -370,13 +370,13 @@ class Turn:
             return None
         found: list[Interrupt] = []
         translator.know(outcome.continuation)
-        # A run that asks nobody has not succeeded either: name what it waits for.
+        # A run that asks no person has not succeeded either: name its waits.
         for wait in still_open or outcome.waits:
             frame = translator.frame_of(wait.call_id) if wait.call_id else wait.frame_id
             call = translator.call_of(wait.call_id)
             found.append(interrupt_of(wait, call, translator.subagent_of(frame)))
         if not found:
-            outcome.result()  # raises: the run can go on, and nobody works on it
+            outcome.result()  # raises: the run can go on, and no process works on it
         return found
 
     def _end(
@@ -424,7 +424,7 @@ class Turn:
         )
 
     def _usage(self, after: Continuation) -> list[TokenUsage] | None:
-        """Return the tokens of this turn; a count that no provider told is left out."""
+        """Return the tokens of this turn, without counts that no provider returned."""
         before, now = None if self.newest is None else self.newest.usage, after.usage
         counts: dict[str, Any] = {}
         for name, own in _COUNTS.items():

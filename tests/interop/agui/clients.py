@@ -38,13 +38,13 @@ def is_installed() -> bool:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a client made of one turn.
+    """One turn, as a client understood it.
 
     Attributes:
         events: The events, as they were sent.
         messages: The conversation that the client shows.
         state: The state of the agent.
-        interrupts: What the client must answer in its next turn.
+        interrupts: The waits that the client must cover in its next turn.
         error: Why the turn was refused or broken, or `None`.
     """
 

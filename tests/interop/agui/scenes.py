@@ -33,7 +33,7 @@ paid: list[str] = []
 
 @tool(approval=True, summary="Pay {cents:money/100} EUR to {name}")
 def pay(name: str, cents: int, key: Annotated[str, Secret()] = "none") -> str:
-    """Pay somebody."""
+    """Pay a person."""
     paid.append(f"{name} {cents} {key}")
     return f"paid {cents} to {name}"
 
@@ -52,7 +52,7 @@ def look_up(order: str) -> str:
 
 
 class Basket(BaseModel):
-    """What a customer buys."""
+    """The things that a customer buys."""
 
     items: list[str] = []
     total: int = 0

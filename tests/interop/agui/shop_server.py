@@ -29,7 +29,7 @@ PORT, FOLDER = int(sys.argv[1]), Path(sys.argv[2])
 
 @tool(approval=True)
 def pay(name: str, cents: int) -> str:
-    """Pay somebody."""
+    """Pay a person."""
     with (FOLDER / "payments").open("a") as bank:
         bank.write(f"{name} {cents}\n")
     return "paid"

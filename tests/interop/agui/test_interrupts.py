@@ -165,7 +165,7 @@ async def test_unknown_outcome_takes_what_a_person_saw(
 
     @tool(name="pay")
     async def slow_pay(name: str, cents: int, key: str) -> str:
-        """Pay somebody."""
+        """Pay a person."""
         begun.set()
         await may_end.wait()
         scenes.paid.append(f"{name} {cents} {key}")
@@ -430,7 +430,7 @@ async def test_two_people_answer_one_interrupt_each() -> None:
 
 
 async def test_two_people_answer_at_once() -> None:
-    """One call runs once, whoever was first; both browsers end with the same texts."""
+    """One call runs once, and both browsers end with the same texts."""
     async with chat(shop([pay_jane(), "Paid."])) as scene:
         people = [scene.person(), scene.person("bob")]
         await people[0].say("Pay Jane")

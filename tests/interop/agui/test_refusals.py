@@ -1,4 +1,4 @@
-"""What a client may not: rights, invented history, bodies that are no turn."""
+"""Refusals of clients: rights, invented history, bodies that are no turn."""
 
 from __future__ import annotations
 
