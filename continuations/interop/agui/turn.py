@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -66,6 +66,7 @@ _DOOR = Door("ag-ui", "verifier")
 # The wait is over: its decision stands, or nothing can be decided any more.
 _OVER = (AlreadyDecided, WaitExpired, Cancelled, WaitNotFound)
 _STOPPED = ("cancelled", "stopped")
+_ENDED = ("finished", "failed", "cancelled")
 _KEEP_ALIVE_SECONDS = 15.0
 _KEEP_ALIVE_LINE = ": still working\n\n"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
@@ -95,14 +96,29 @@ class Subject:
             return await self.thread.look()
         return await self.runner.look(self.run_id)
 
-    async def post(self, content: Any, by: str | Identity, own_id: str) -> str:
+    async def post(
+        self,
+        content: Any,
+        by: str | Identity,
+        own_id: str,
+        newest: Continuation | None,
+    ) -> str:
         """Post a message, once for its id, and return the run that reads it."""
-        if self.thread is not None:
-            ticket = await self.thread.post(content, by=by, id=own_id, door=_DOOR)
-            return ticket.run_id
+        if self.thread is None:
+            return await self._send(self.run_id, content, by, own_id)
+        if newest is not None and newest.status in _ENDED:
+            # A browser may repeat a message of the run that has ended.
+            with suppress(InvalidInput):
+                return await self._send(newest.run_id, content, by, own_id)
+        ticket = await self.thread.post(content, by=by, id=own_id, door=_DOOR)
+        return ticket.run_id
+
+    async def _send(
+        self, run_id: str, content: Any, by: str | Identity, own_id: str
+    ) -> str:
         name = by if isinstance(by, str) else by.name
-        await self.runner.send(self.run_id, content, by=name, id=own_id)
-        return self.run_id
+        await self.runner.send(run_id, content, by=name, id=own_id)
+        return run_id
 
     async def state(self, newest: Continuation | None) -> dict[str, Any] | None:
         """Return the state of the root agent, or `None` for an agent without state."""
@@ -243,7 +259,9 @@ class Turn:
             content, left_out = conversation.content_of(message)
             if left_out:
                 yield _warning("part-left-out", f"left out: {', '.join(left_out)}.")
-            run_id = await self.subject.post(content, self.by, message.id)
+            run_id = await self.subject.post(
+                content, self.by, message.id, self.newest
+            )
         if self.newest is not None and self.newest.run_id != run_id:
             self.newest = None  # the thread was closed: this is its next run
         if self.newest is None and not self.new:

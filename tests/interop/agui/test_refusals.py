@@ -76,6 +76,23 @@ async def test_repeat_of_a_message_is_one_message() -> None:
         assert await scene.users_texts() == ["When?"]
 
 
+async def test_repeat_of_a_message_does_not_begin_a_cancelled_run_anew() -> None:
+    """A browser that missed the reply sends its message again; a new one is read."""
+    async with chat(shop(lambda _: pay_jane())) as scene:
+        ann = scene.person()
+        await ann.say("Pay Jane", id="m1")
+        run_id = await scene.run_id()
+        await scene.runner.cancel(run_id, reason="A mistake.")
+        first = {"id": "m1", "role": "user", "content": "Pay Jane"}
+        seen = await ann.turn(messages=[first], resume=ann.entries([...]))
+        assert (seen.error, seen.outcome) == (None, "cancelled")
+        assert (await scene.run_id(), await scene.open_waits()) == (run_id, [])
+        seen = await ann.turn(messages=[first, {**first, "id": "m2"}])
+        assert (seen.error, seen.outcome) == (None, "interrupt")
+        assert await scene.run_id() != run_id
+        assert await scene.users_texts() == ["Pay Jane"]
+
+
 async def test_message_that_was_lost_is_read_with_the_next_one() -> None:
     async with chat(shop(["First.", "Second."])) as scene:
         ann = scene.person()
