@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from continuations import (
+    ApprovalPolicy,
     Approve,
     AsyncRunner,
     Deny,
@@ -427,6 +428,27 @@ async def test_two_people_answer_one_interrupt_each() -> None:
         assert (seen.outcome, seen.texts[-1]) == ("success", "All done.")
         audit = await scene.runner.audit(await scene.run_id())
         assert {each.by for each in audit if each.wait} == {"ann", "kim"}
+
+
+async def test_vote_leaves_the_interrupt_open_for_the_next_person() -> None:
+    @tool(approval=ApprovalPolicy(approvers=["ann", "kim"], votes=2))
+    def buy(house: str) -> str:
+        """Buy a house."""
+        scenes.paid.append(house)
+        return "bought"
+
+    script: list[Any] = [ToolCall("buy", {"house": "A-17"}), "It is yours."]
+    async with chat(shop(script, tools=[buy])) as scene:
+        ann, kim = scene.person(), scene.person("kim")
+        [asked] = (await ann.say("Buy it")).interrupts
+        await kim.turn()
+        seen = await ann.answer(YES)
+        assert (seen.outcome, scene.paid) == ("interrupt", [])
+        seen = await ann.answer(YES)  # her vote counts once
+        assert scene.paid == []
+        assert [each["id"] for each in seen.interrupts] == [asked["id"]]
+        seen = await kim.answer(YES)
+        assert (seen.outcome, scene.paid) == ("success", ["A-17"])
 
 
 async def test_two_people_answer_at_once() -> None:

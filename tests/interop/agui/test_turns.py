@@ -12,7 +12,7 @@ from ag_ui.core import RunStartedEvent, TextMessageStartEvent
 from ag_ui.encoder import EventEncoder
 from starlette.responses import Response
 
-from continuations import Agent, AsyncRunner
+from continuations import Agent, AsyncRunner, Compaction
 from continuations.core.usage import Usage
 from continuations.errors import ModelError
 from continuations.events import ReplyGiven
@@ -259,6 +259,27 @@ async def test_browser_that_was_closed_shows_the_whole_conversation() -> None:
         assert again.texts == before.texts
         ids = [each["id"] for each in before.messages if each["role"] != "user"]
         assert ids == [each["id"] for each in again.messages if each["role"] != "user"]
+
+
+async def test_shortened_history_leaves_the_browser_as_it_is() -> None:
+    """The agent reads a summary. A new browser shows it before the newest messages."""
+
+    def reply(request: ModelRequest) -> str:
+        return f"I read {request.messages[-1].content}"
+
+    compaction = Compaction(soft=60, hard=400, keep_last=2)
+    async with chat(shop(reply, compaction=compaction)) as scene:
+        ann = scene.person()
+        seen = await ann.say("page 0 of a story")
+        for number in range(1, 8):
+            seen = await ann.say(f"page {number} of a story that is rather long")
+            assert (seen.error, seen.of("MESSAGES_SNAPSHOT")) == (None, [])
+        assert len(seen.texts) == 16
+        again = await scene.person("bob").turn()
+        assert again.texts[0].startswith("Summary of the earlier conversation.")
+        assert again.texts[-2:] == seen.texts[-2:]
+        ids = [each["id"] for each in seen.messages]
+        assert again.messages[-1]["id"] == ids[-1]
 
 
 async def test_message_of_another_person_stands_in_the_conversation() -> None:
