@@ -5,5 +5,6 @@
   `langgraph`, `openai_agents` and `pydantic_ai`.
 - `langchain`, `openai_agents` and `pydantic_ai` make tools from the tools of other
   kits.
+- `agui` serves the conversations of a runner to chat front ends.
 - `agent_continuations` has the names of that prototype, so that its applications run.
 """

@@ -158,5 +158,13 @@ KITS = Area(
             setup=_KITS,
             names=("refund", "approval=False"),
         ),
+        Case(
+            "agui-thread",
+            InvalidInput,
+            'agui.app(many, thread="chat-1")',
+            "agui.app(many, thread=lambda person, thread_id: many.thread(key=thread_id))",
+            setup=_KITS + "    from continuations.interop import agui",
+            names=("thread", "str"),
+        ),
     ),
 )

@@ -60,6 +60,8 @@ def interrupt_of(wait: Wait, call: str | None, subagent: str | None) -> Interrup
             "readings": wait.readings,
             "note": wait.note,
             "approvers": [*wait.approvers],
+            "votes": [each.by for each in wait.votes],
+            "votesNeeded": wait.votes_needed,
             "asksPerson": rules.asks_person,
         },
     )

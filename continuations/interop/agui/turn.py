@@ -259,9 +259,7 @@ class Turn:
             content, left_out = conversation.content_of(message)
             if left_out:
                 yield _warning("part-left-out", f"left out: {', '.join(left_out)}.")
-            run_id = await self.subject.post(
-                content, self.by, message.id, self.newest
-            )
+            run_id = await self.subject.post(content, self.by, message.id, self.newest)
         if self.newest is not None and self.newest.run_id != run_id:
             self.newest = None  # the thread was closed: this is its next run
         if self.newest is None and not self.new:
@@ -378,11 +376,9 @@ class Turn:
         decided: set[str] = set()
         for wait in asking:
             try:
-                await self.subject.runner.wait(wait.id)
+                still_open.append(await self.subject.runner.wait(wait.id))
             except _OVER:
                 decided.add(wait.id)
-            else:
-                still_open.append(wait)
         if decided - self._decided:
             self._decided |= decided
             return None

@@ -447,6 +447,8 @@ async def test_vote_leaves_the_interrupt_open_for_the_next_person() -> None:
         seen = await ann.answer(YES)  # her vote counts once
         assert scene.paid == []
         assert [each["id"] for each in seen.interrupts] == [asked["id"]]
+        about = seen.interrupts[0]["metadata"]
+        assert (about["votes"], about["votesNeeded"]) == (["ann"], 2)
         seen = await kim.answer(YES)
         assert (seen.outcome, scene.paid) == ("success", ["A-17"])
 
