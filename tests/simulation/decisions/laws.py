@@ -340,7 +340,9 @@ def executed_equals_approved(evidence: Evidence) -> str | None:
     """A call that needs approval runs exactly as approved, by the approved contract.
 
     The code that runs it counts: a deployment may have changed the tool's contract, or
-    ask for an approval that earlier code did not need.
+    ask for an approval that earlier code did not need. A worker that freezes right
+    before the call does not know the wait that a later claim, such as that of a rewind,
+    opens for it.
     """
     for effect in evidence.environment.effects:
         if effect.code.approval is None:
@@ -349,7 +351,7 @@ def executed_equals_approved(evidence: Evidence) -> str | None:
             record
             for record in evidence.waits.values()
             if _is_of_call(record.wait, effect)
-            and record.opened_at < effect.began_at
+            and record.opened_at <= _relied_on(evidence, effect)
             and (record.wait.kind == "approval" or _approved_before(record, effect))
         ]
         last = max(records, key=lambda record: record.opened_at, default=None)
@@ -359,6 +361,14 @@ def executed_equals_approved(evidence: Evidence) -> str | None:
         if reason:
             return f"{effect}: {reason}"
     return None
+
+
+def _relied_on(evidence: Evidence, effect: Effect) -> float:
+    """Return the time of the version on which the worker of a call relied."""
+    versions = evidence.runs[effect.run_id].versions
+    if effect.fence > len(versions):
+        return effect.began_at
+    return min(versions[effect.fence - 1].at, effect.began_at)
 
 
 def _approved_before(record: WaitRecord, effect: Effect) -> bool:
