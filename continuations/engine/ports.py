@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.reading.live_events import RunEvent
+    from continuations.core.reading.notices import Notice
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.ledger.arrivals.arrivals import Arrivals
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from continuations.wire.arrivals import InboxMessage
 
     Notify = Callable[[Wait], Awaitable[None] | None]
+    OnNotice = Callable[[Notice], Awaitable[None] | None]
     Groups = Callable[[str], Awaitable[Collection[str]] | Collection[str]]
     Sleep = Callable[[float], Awaitable[None]]
     CallbackUrl = Callable[[str], str]
@@ -101,6 +103,7 @@ class Ports:
         callback_url: Returns the URL to which another system sends the result of a
             wait, or `None`.
         on_event: Gets the events of the runs while they are worked on, or `None`.
+        sent_notices: The ids of the last notices that `on_notice` took.
     """
 
     clock: Clock = field(default_factory=SystemClock)
@@ -110,6 +113,12 @@ class Ports:
     sleep: Sleep = asyncio.sleep
     callback_url: CallbackUrl | None = None
     on_event: OnEvent | None = None
+    sent_notices: dict[str, None] = field(default_factory=dict[str, None])
+
+    @property
+    def on_notice(self) -> OnNotice | None:
+        """The method of `notify` that takes notices, or `None`."""
+        return getattr(self.notify, "on_notice", None)
 
     @classmethod
     def with_defaults(
@@ -138,6 +147,13 @@ class Ports:
             msg = (
                 "notify must be a function or coroutine function that takes a Wait, "
                 f"got {type(notify).__name__}."
+            )
+            raise InvalidInput(msg)
+        on_notice = getattr(notify, "on_notice", None)
+        if on_notice is not None and not callable(on_notice):
+            msg = (
+                "notify.on_notice must be a method that takes a Notice, got "
+                f"{type(on_notice).__name__}. Rename the attribute."
             )
             raise InvalidInput(msg)
         if callback_url is not None and not callable(callback_url):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from continuations.core.messages import Detail
     from continuations.core.reading.live_events import RunEvent
+    from continuations.core.reading.notices import Notice
     from continuations.core.reading.run_past import (
         RewindPlan,
         Rewound,
@@ -85,6 +86,37 @@ def wait_notice_json(wait: Wait, *, with_arguments: bool) -> dict[str, Any]:
         names += WAIT_NOTICE_OPTIONS.split()
     form = to_json(wait)
     return {name: form[name] for name in names}
+
+
+# The fields of notices. The reason of a decision may be private.
+DECISION_NOTICE = "kind by edited voters door authentication rule"
+CHILD_NOTICE = "run_id agent path call end version"
+RUN_NOTICE = "run_id agent status version failure_code"
+# The part of an open wait that the notice of its run contains.
+WAIT_OF_RUN = "id kind path tool created_at deadline"
+
+
+def notice_json(notice: Notice, *, with_arguments: bool) -> dict[str, Any]:
+    """Return the `data` of a notice as JSON values.
+
+    Args:
+        notice: The notice.
+        with_arguments: Add the arguments of the wait and the reason of its decision.
+    """
+    from continuations.core.reading.notices import ChildNotice, DecisionNotice  # noqa: PLC0415 - only for notices
+
+    form = to_json(notice)
+    if isinstance(notice, ChildNotice):
+        return {"child": {name: form[name] for name in CHILD_NOTICE.split()}}
+    if isinstance(notice, DecisionNotice):
+        has_reason = with_arguments and notice.reason is not None
+        names = DECISION_NOTICE.split() + ["reason"] * has_reason
+        wait = wait_notice_json(notice.wait, with_arguments=with_arguments)
+        return {"wait": wait, "decision": {name: form[name] for name in names}}
+    shown = {name: form[name] for name in RUN_NOTICE.split()}
+    names = WAIT_OF_RUN.split()
+    waits = [{name: wait[name] for name in names} for wait in form["waits"]]
+    return {"run": {**shown, "waits": waits}}
 
 
 # Decisions and other acts ---------------------------------------------------------

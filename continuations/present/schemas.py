@@ -25,6 +25,7 @@ from continuations.core.changes.call_ends import CallEnd
 from continuations.core.reading import live_events, run_stream
 from continuations.core.reading.audit import AuditLine
 from continuations.core.reading.live_events import CallProgress
+from continuations.core.reading.notices import ChildNotice, DecisionNotice, RunNotice
 from continuations.core.reading.run_past import (
     BegunCall,
     CallDifference,
@@ -375,18 +376,47 @@ def _wait_definitions() -> Json:
                 ),
             },
         ),
-        "wait_opened_event": object_form(
-            "The body of a webhook.",
-            {
-                "type": {"enum": ["wait.escalated", "wait.opened", "wait.reminder"]},
-                "timestamp": TIME,
-                "data": object_form(
-                    "The wait, and the signed link to decide it.",
-                    {"wait": ref("wait_notice"), "link": TEXT_OR_NULL},
-                ),
-            },
+        "wait_opened_event": _event(
+            ["wait.escalated", "wait.opened", "wait.reminder"],
+            object_form(
+                "The wait, and the signed link to decide it.",
+                {"wait": ref("wait_notice"), "link": TEXT_OR_NULL},
+            ),
+        ),
+        **_notice_definitions(),
+    }
+
+
+def _notice_definitions() -> Json:
+    decided = value_schema(
+        DecisionNotice,
+        JsonForm(names=json_forms.DECISION_NOTICE, optional="reason"),
+    )
+    waits = array(
+        object_form("An open wait.", field_schemas(_WAIT, json_forms.WAIT_OF_RUN))
+    )
+    child = value_schema(ChildNotice, JsonForm(names=json_forms.CHILD_NOTICE))
+    run = value_schema(
+        RunNotice, JsonForm(names=f"{json_forms.RUN_NOTICE} waits"), waits=waits
+    )
+    decision_data = {"wait": ref("wait_notice"), "decision": decided}
+    return {
+        "decision_event": _event(
+            ["wait.decided", "wait.expired"],
+            object_form("The wait, and how it ended.", decision_data),
+        ),
+        "child_event": _event(
+            ["child.ended"], object_form("The agent.", {"child": child})
+        ),
+        "run_event": _event(
+            ["run.ended", "run.suspended"], object_form("The run.", {"run": run})
         ),
     }
+
+
+def _event(types: list[str], data: Json) -> Json:
+    fields = {"type": {"enum": types}, "timestamp": TIME, "data": data}
+    return object_form("The body of a webhook.", fields)
 
 
 def _decision_definitions() -> Json:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
+    from continuations.engine.journal.notice_sending import VersionNotices
     from continuations.engine.ports import Ports
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
@@ -106,6 +107,7 @@ class StoreJournal:
         # A worker that died may not have listed the run.
         self.must_index = loaded is None or died
         self.keeps_markers = False
+        self.notices = _new_notices(ports, loaded if died else None)
         self._made_progress = False
         self._worker_id = ports.ids.new_ulid(ports.clock.now())
 
@@ -219,7 +221,8 @@ class StoreJournal:
                 raise
 
         opened: Sequence[Wait] = ()
-        before: Mapping[str, Wait] = self.loaded.state.waits if self.loaded else {}
+        previous = self.loaded.state if self.loaded else None
+        before: Mapping[str, Wait] = previous.waits if previous else {}
         if before or state.waits:
             opened, closed = opened_and_closed(before, state.waits)
             if opened or closed:
@@ -230,6 +233,8 @@ class StoreJournal:
             if opened:
                 await self._index_waits((), opened)
             raise
+        if self.notices is not None:
+            self.notices.add(previous, self.loaded)
         return sent_at
 
     async def _index_waits(
@@ -424,6 +429,17 @@ class StoreJournal:
             self._lease = None
             await self._delete_own_markers()
             raise
+
+
+def _new_notices(
+    ports: Ports, of_dead_worker: LoadedVersion | None
+) -> VersionNotices | None:
+    """Return where to collect the notices of versions; `None` if no one takes them."""
+    if ports.on_notice is None:
+        return None
+    from continuations.engine.journal.notice_sending import VersionNotices  # noqa: PLC0415 - few listeners
+
+    return VersionNotices(of_dead_worker=of_dead_worker)
 
 
 async def read_if_possible(objects: Objects, run: RunRow) -> Arrivals:

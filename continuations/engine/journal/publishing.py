@@ -97,6 +97,27 @@ async def publish_again(
     await notify_waits(notify, open_waits)
 
 
+async def send_notices_again(
+    objects: Objects, ports: Ports, newest: LoadedVersion, left: Iterable[str]
+) -> None:
+    """Send the notices of a version whose worker stopped before it deleted its markers.
+
+    Args:
+        objects: The store.
+        ports: The notifier.
+        newest: The newest version.
+        left: The keys of the markers that are left. The version before that worker
+            needs them all.
+    """
+    if ports.on_notice is None:
+        return
+    from continuations.engine.journal import notice_sending  # noqa: PLC0415 - few listeners
+
+    found = filter(None, map(layout.parse_marker, left))
+    notices = await notice_sending.read_notices(objects, newest, found)
+    await notice_sending.send_notices(objects, ports, notices, {})
+
+
 def _new_and_published_waits(
     before: RunState, state: RunState
 ) -> tuple[list[Wait], list[Wait]]:
@@ -147,7 +168,7 @@ class Publisher:
         new, _ = _new_and_published_waits(before, state)
         await publish_waits(self.objects, new)
         await look_back(self.objects, self.ports, new)
-        await notify_waits(self.ports.notify, new)
+        await self._notify(journal, new, arrived)
         indexed = await self._index(journal)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         arrived_since = Arrivals()
@@ -168,6 +189,18 @@ class Publisher:
         else:
             journal.keeps_markers = True
         return arrived_since
+
+    async def _notify(
+        self, journal: StoreJournal, new: Iterable[Wait], arrived: Arrivals
+    ) -> None:
+        """Notify of new waits, and send the notices of the versions of this worker."""
+        await notify_waits(self.ports.notify, new)
+        if journal.notices is None:
+            return
+        from continuations.engine.journal import notice_sending  # noqa: PLC0415 - few listeners
+
+        found, known = journal.notices, arrived.decisions
+        await notice_sending.send_notices(self.objects, self.ports, found, known)
 
     async def announce_moved(self, state: RunState, moved: Iterable[Wait]) -> None:
         """Tell people about waits with new approvers and a new deadline.
@@ -201,7 +234,7 @@ class Publisher:
         await publish_waits(self.objects, new)
         await waits.recreate_missing(self.objects, published)
         await look_back(self.objects, self.ports, new)
-        await notify_waits(self.ports.notify, new)
+        await self._notify(journal, new, arrived)
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         if await self._delete(
             journal.run_id,
@@ -229,6 +262,7 @@ class Publisher:
         if not await run_index.mend(self.objects, loaded):
             return
         await publish_again(self.objects, self.ports.notify, loaded.state)
+        await send_notices_again(self.objects, self.ports, loaded, left)
         await look_back(self.objects, self.ports, loaded.state.waits.values())
         run_id = loaded.state.run.id
         decided = await list_decided_wait_ids(self.objects, run_id)

@@ -689,17 +689,16 @@ class AsyncRunner(RunnerParts, Generic[Output]):
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait, the person saw another
-                wait, or may not decide it, or has voted otherwise. Nothing was
-                recorded. Exceptions of the runner's `groups` function are raised as
-                they are.
+            DecisionRefused: The verdict is invalid for the wait, or the person saw
+                another wait, may not decide, or has voted otherwise. Nothing was
+                recorded. Errors of the runner's `groups` function are raised as such.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.
             StoreError: The store failed. Call again with the same verdict.
         """
         _check_call(verdict, _unexpected, _unknown)
-        now = self._ports.clock.now()
+        now, found = self._ports.clock.now(), list["Wait"]()
         decide = partial(
             decisions.decide,
             self._objects,
@@ -710,11 +709,14 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             shown=shown,
             door=door,
             groups_of=self._groups_function,
+            on_open=None if self._ports.on_notice is None else found.append,
         )
         # A person who saw the digest of a wait decides no other wait.
         if check_digest is not None or shown is not None:
-            return await decide(wait_id)
-        return await self._for_newest_wait(wait_id, decide)
+            result = await decide(wait_id)
+        else:
+            result = await self._for_newest_wait(wait_id, decide)
+        return await self._with_notice(found, result)
 
     async def decide_all(
         self,

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from continuations.authoring.agent.agent import Agent
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.quorum import Vote
+    from continuations.core.rows.waits import Wait
     from continuations.engine.events.word_hub import WordHub
     from continuations.engine.ports import EventSink, OnEvent, Ports
     from continuations.engine.requests.operator_commands import OperatorCommands
@@ -132,6 +135,16 @@ class RunnerParts:
         """
         functions = on_event, self._ports.on_event
         return with_listeners(run_options, *functions, observers=self.observers)
+
+    async def _with_notice(
+        self, found: list[Wait], result: Decision | Vote
+    ) -> Decision | Vote:
+        """Send the notice of a decision; `found` is empty if no one takes notices."""
+        if found:
+            from continuations.engine.journal.notice_sending import send_decision
+
+            await send_decision(self._ports, found[-1], result)
+        return result
 
     def _run_description(self, **arguments: object) -> RunDescription:
         from continuations.engine.start.run_description import RunDescription

@@ -464,10 +464,9 @@ class Runner(Generic[Output]):
 
         Raises:
             WaitNotFound: There is no such wait.
-            DecisionRefused: The verdict is invalid for the wait, the person saw another
-                wait, or may not decide it, or has voted otherwise. Nothing was
-                recorded. Exceptions of the runner's `groups` function are raised as
-                they are.
+            DecisionRefused: The verdict is invalid for the wait, or the person saw
+                another wait, may not decide, or has voted otherwise. Nothing was
+                recorded. Errors of the runner's `groups` function are raised as such.
             AlreadyDecided: Another decision is recorded; the error contains it.
             WaitExpired: The deadline has passed.
             Cancelled: The run was cancelled, has failed or was repaired.

@@ -16,6 +16,7 @@ from continuations.engine.journal.publishing import (
     look_back,
     notify_waits,
     publish_again,
+    send_notices_again,
 )
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.stack.stack_binding import StackBinding
@@ -299,6 +300,8 @@ class RunSweep:
             await run_index.mend(self.objects, newest)
             await publish_again(self.objects, notify, newest.state)
             ports, open_waits = self.worker.ports, newest.state.waits.values()
+            left = [m.key for m in due_markers if not _is_needed(m, newest)]
+            await send_notices_again(self.objects, ports, newest, left)
             await look_back(self.objects, ports, open_waits)
         outcome = None
         if await self._can_progress(newest):

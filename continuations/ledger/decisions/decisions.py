@@ -72,15 +72,16 @@ async def decide(  # noqa: PLR0913 - all by keyword
     shown: str | None = None,
     groups_of: GroupsOf | None = None,
     door: Door | None = None,
+    on_open: Callable[[Wait], None] | None = None,
 ) -> Decision | Vote:
     """Record a decision for a wait; return the recorded decision, or the vote.
 
     A wait that several persons decide is open after a vote that does not end it. To
     repeat a recorded decision is a success. A crash leaves the wait open, or the
-    decision recorded; then the next resume or sweep finds it. `check_digest` is called
-    with the digest of the wait before the decision is recorded or compared, and may
-    raise. `shown` is the digest that the person saw, which must be that of the wait.
-    `groups_of` returns the groups of a person, if an approver is a group.
+    decision recorded; then the next resume or sweep finds it. `check_digest` gets the
+    digest of the wait before the decision is recorded or compared, and may raise.
+    `on_open` gets the wait if it is open. `shown` is the digest that the person saw,
+    which must be that of the wait. `groups_of` returns the groups of a person.
 
     Raises:
         WaitNotFound: The wait does not exist.
@@ -95,8 +96,7 @@ async def decide(  # noqa: PLR0913 - all by keyword
     decide_closed_wait = partial(
         _decide_closed_wait, objects, wait_id, verdict, now=now, decision_id=decision_id
     )
-    wait = await find_open_wait(objects, wait_id)
-    if wait is None:
+    if (wait := await find_open_wait(objects, wait_id)) is None:
         return await decide_closed_wait(check_digest=check_digest, shown=shown)
     if check_digest is not None:
         check_digest(wait.digest)
@@ -105,6 +105,8 @@ async def decide(  # noqa: PLR0913 - all by keyword
         wait, ended = await _follow_slots(objects, wait)
         if ended:
             return await decide_closed_wait()
+    if on_open is not None:
+        on_open(wait)
     try:
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
         proposed = replace(_through(door, proposed), shown=shown)

@@ -23,6 +23,7 @@ from continuations_storage.thread_pool import DaemonThreadPool
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from continuations.core.reading.notices import Notice
     from continuations.core.rows.waits import Wait
 
 # The run's worker waits for its notifier, so an early failure is better than a delay.
@@ -103,7 +104,7 @@ class Delivery:
         check_type("retry_policy", self.retry_policy, RetryPolicy, "a RetryPolicy")
 
     async def deliver(
-        self, wait: Wait, send: Callable[[DeliveryAttempt], None]
+        self, subject: Wait | Notice, send: Callable[[DeliveryAttempt], None]
     ) -> None:
         """Send, and try again while that can help; raise `NotifyFailed`."""
         retries = self.retry_policy.begin()
@@ -116,7 +117,7 @@ class Delivery:
                 ):
                     # No cause: a client's error may quote the receiver's response.
                     raise NotifyFailed(
-                        wait,
+                        subject,
                         f"{self.receiver}: {failure}",
                         retryable=failure.retryable,
                     ) from None

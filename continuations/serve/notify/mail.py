@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from continuations.core.reading.notices import open_notice_id
 from continuations.core.rows.decisions import Answer, Fail
 from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import escape_invisible
@@ -19,7 +20,6 @@ from continuations.serve.notify.delivery import (
 from continuations.serve.notify.notifier import (
     event_type,
     make_link,
-    notice_digest,
 )
 from continuations.serve.option_checks import check_callable, check_type
 
@@ -170,7 +170,7 @@ class EmailNotifier:
 def message_id(wait: Wait, sender: str) -> str:
     """Return the Message-ID of the mails of one notice of a wait."""
     domain = sender.partition("@")[2]
-    return f"<{notice_digest(wait)}@{domain}>"
+    return f"<{open_notice_id(wait)}@{domain}>"
 
 
 def subject_line(wait: Wait) -> str:

@@ -1,13 +1,14 @@
-"""A notifier that posts each open wait to a URL, signed as Standard Webhooks.
+"""A notifier that posts waits and runs to a URL, signed as Standard Webhooks.
 
     POST https://example.com/hook
-    webhook-id: msg_…           the same for every event of one wait
+    webhook-id: msg_…           the same for every repeat of one notice
     webhook-timestamp: …        time of this attempt, in seconds since 1970
     webhook-signature: v1,…     HMAC-SHA256 of "id.timestamp.body", in base64
 
     {"type": "wait.opened", "timestamp": "…", "data": {"wait": {…}, "link": "…"}}
 
-The body is `wait_opened_event` in `docs/schemas/continuations.schema.json`.
+The body is `wait_opened_event`, `decision_event`, `child_event` or `run_event` in
+`docs/schemas/continuations.schema.json`.
 
 https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -21,7 +22,6 @@ from continuations import __version__
 from continuations.core import jsontext
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput
-from continuations.present.json_forms import wait_notice_json
 from continuations.serve import standard_webhooks
 from continuations.serve.notify.delivery import (
     NOTIFY_RETRY_POLICY,
@@ -30,25 +30,23 @@ from continuations.serve.notify.delivery import (
     check_tls,
     is_loopback,
 )
-from continuations.serve.notify.notifier import (
-    event_type,
-    make_link,
-    notice_digest,
-)
+from continuations.serve.notify.notifier import OPEN_TYPES, check_types, notification_of
 from continuations.serve.option_checks import check_callable, check_type
 from continuations.value_class import dataclass
 from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
     from http.client import HTTPConnection
 
+    from continuations.core.reading.notices import Notice
     from continuations.core.rows.waits import Wait
+    from continuations.engine.ports import OnNotice
     from continuations.ledger.claims import Clock
     from continuations.serve.notify.delivery import DeliveryAttempt
-    from continuations.serve.notify.notifier import MakeLink
+    from continuations.serve.notify.notifier import MakeLink, Notification
     from continuations_storage.retry_policy import RetryPolicy
 
 __all__ = ["WebhookNotifier"]
@@ -58,7 +56,7 @@ _RETRYABLE_STATUSES = {408, 425, 429}
 
 
 class WebhookNotifier:
-    """Post an event for each open wait to a URL.
+    """Post an event to a URL for each open wait, and for other notices if asked.
 
     A response with status 2xx is a success. Temporary statuses (5xx, 408, 425, 429) and
     lost connections are tried again, after the time in Retry-After. Every other status
@@ -69,9 +67,11 @@ class WebhookNotifier:
         url: The URL of the receiver: https, or http on this machine.
         secret: The signing secret, `whsec_` and base64. During a rotation, a list of
             secrets: each of them signs every event.
+        types: The types of the events to post, from `NOTICE_TYPES`: by default those of
+            open waits.
         link: Returns the link to decide a wait, for example `Links.link`.
-        with_arguments: Send the call's arguments. They may be private, so they are not
-            sent by default.
+        with_arguments: Send the call's arguments, and the reasons of decisions. They
+            may be private, so they are not sent by default.
         timeout: The time limit of one attempt, in seconds.
         retry_policy: How often and when to try again.
         tls: The TLS settings, for a receiver with a private certificate authority.
@@ -81,11 +81,12 @@ class WebhookNotifier:
         InvalidInput: The URL or a secret is invalid. The text contains neither of them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options are keyword-only
         self,
         url: str,
         secret: str | Sequence[str],
         *,
+        types: Collection[str] = OPEN_TYPES,
         link: MakeLink | None = None,
         with_arguments: bool = False,
         timeout: float = 5.0,
@@ -98,6 +99,7 @@ class WebhookNotifier:
         check_callable("link", link, "a function that takes a Wait")
         check_tls(tls)
         self._keys = keys
+        self._types = check_types(types)
         self._link = link
         self._with_arguments = with_arguments
         self._delivery = Delivery(
@@ -110,6 +112,11 @@ class WebhookNotifier:
         # The path of a webhook's URL is often a secret.
         return f"<WebhookNotifier {self._target.origin}>"
 
+    @property
+    def on_notice(self) -> OnNotice | None:
+        """The function that posts a notice; `None` if only open waits are posted."""
+        return self._send if self._types - set(OPEN_TYPES) else None
+
     async def __call__(self, wait: Wait) -> None:
         """Post the event of a wait.
 
@@ -119,20 +126,26 @@ class WebhookNotifier:
         Raises:
             NotifyFailed: The receiver did not accept the event.
         """
-        event = wait_opened_event(
-            wait, make_link(wait, self._link), with_arguments=self._with_arguments
+        await self._send(wait)
+
+    async def _send(self, subject: Wait | Notice) -> None:
+        notification = notification_of(
+            subject, link=self._link, with_arguments=self._with_arguments
         )
+        if notification.type not in self._types:
+            return
+        event = event_of(notification)
         body = jsontext.escape_surrogates(jsontext.dump(event)).encode()
         await self._delivery.deliver(
-            wait, lambda attempt: self._post(wait, body, attempt)
+            subject, lambda attempt: self._post(f"msg_{notification.id}", body, attempt)
         )
 
-    def _post(self, wait: Wait, body: bytes, attempt: DeliveryAttempt) -> None:
+    def _post(self, message_id: str, body: bytes, attempt: DeliveryAttempt) -> None:
         from http.client import HTTPException  # noqa: PLC0415 - slow to import
 
         connection = attempt.track(self._new_connection())
         try:
-            headers = self._headers(wait, body)
+            headers = self._headers(message_id, body)
             connection.request("POST", self._target.path, body, headers)
             with connection.getresponse() as response:
                 retry_after = response.headers.get("retry-after", "")
@@ -156,16 +169,15 @@ class WebhookNotifier:
             return client.HTTPConnection(host, port, timeout=timeout)
         return client.HTTPSConnection(host, port, timeout=timeout, context=self._tls)
 
-    def _headers(self, wait: Wait, body: bytes) -> dict[str, str]:
-        message = message_id(wait)
+    def _headers(self, message_id: str, body: bytes) -> dict[str, str]:
         at = str(int(self._clock.now().timestamp()))
         signatures = (
-            standard_webhooks.signature(key, message, at, body) for key in self._keys
+            standard_webhooks.signature(key, message_id, at, body) for key in self._keys
         )
         return {
             "content-type": "application/json",
             "user-agent": f"continuations/{__version__}",
-            "webhook-id": message,
+            "webhook-id": message_id,
             "webhook-timestamp": at,
             "webhook-signature": " ".join(signatures),
         }
@@ -181,27 +193,12 @@ class WebhookNotifier:
         )
 
 
-def message_id(wait: Wait) -> str:
-    """Return the id of the events of one notice of a wait.
-
-    A digest, because a run id may contain the full stop that separates signed parts.
-    """
-    return f"msg_{notice_digest(wait)}"
-
-
-def wait_opened_event(
-    wait: Wait, link: str | None, *, with_arguments: bool
-) -> dict[str, Any]:
-    """Return the event of a wait, the same for every attempt.
-
-    `timestamp` is the time when the wait was opened, also in a reminder or an
-    escalation.
-    """
-    notice = wait_notice_json(wait, with_arguments=with_arguments)
+def event_of(notification: Notification) -> dict[str, Any]:
+    """Return the event of a notification, the same for every attempt."""
     return {
-        "type": event_type(wait),
-        "timestamp": utc_text(wait.created_at),
-        "data": {"wait": notice, "link": link},
+        "type": notification.type,
+        "timestamp": utc_text(notification.at),
+        "data": notification.data,
     }
 
 

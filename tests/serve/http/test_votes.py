@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from continuations import ApprovalPolicy, Identity, Wait, escalate
+from continuations.core.reading.notices import open_notice_id
 from continuations.serve.http.api import Request
 from continuations.serve.http.links import Links
 from continuations.serve.notify import mail, notifier
@@ -231,7 +232,7 @@ async def test_notices_have_stable_ids_of_their_own() -> None:
     await fixture.runner.resume("jane-1")
     escalated = await fixture.runner.wait(wait.id)
 
-    digests = {notifier.notice_digest(each) for each in (wait, escalated)}
+    digests = {open_notice_id(each) for each in (wait, escalated)}
     assert 2 == len(digests)
     assert "wait.escalated" == notifier.event_type(escalated)
     assert mail.subject_line(escalated).startswith("Escalated: ")

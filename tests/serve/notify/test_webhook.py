@@ -9,20 +9,33 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from socket import socket
 from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
 
+from continuations import (
+    Agent,
+    ApprovalPolicy,
+    Approve,
+    Finished,
+    Runner,
+    Suspended,
+    tool,
+)
 from continuations.core import jsontext
 from continuations.core.rows.waits import Wait
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.notify.delivery import is_loopback
-from continuations.serve.notify.notifier import NotifyFailed
+from continuations.serve.notify.notifier import NOTICE_TYPES, NotifyFailed
 from continuations.serve.notify.webhook import WebhookNotifier
+from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.engine.agent_builders import make_boss
 from tests.present.schema_check import assert_matches_schema
+from tests.scripts import Script, call, scripted_model
 from tests.serve.notify.receivers import (
     OTHER_SECRET,
     PRIVATE_ARGUMENT,
@@ -37,6 +50,12 @@ from tests.serve.notify.receivers import (
     trusting_tls_context,
     unused_port,
 )
+
+
+@pytest.fixture(autouse=True)
+def turn_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the file in which the models record their turns."""
+    monkeypatch.setenv("TEST_TURNS", str(tmp_path / "turns"))
 
 
 def send_event(
@@ -165,6 +184,95 @@ def test_each_attempt_is_signed_at_its_own_time() -> None:
     assert int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) == first
     signatures = {each.headers["webhook-signature"] for each in receiver.received}
     assert 2 == len(signatures)
+
+
+# Notices ------------------------------------------------------------------------
+
+SCHEMAS = {
+    "wait.opened": "wait_opened_event",
+    "wait.decided": "decision_event",
+    "wait.expired": "decision_event",
+    "child.ended": "child_event",
+    "run.suspended": "run_event",
+    "run.ended": "run_event",
+}
+
+
+def post_notices(receiver: WebhookReceiver, **options: Any) -> None:
+    """Run an agent with a child whose call expires, and one whose call is approved."""
+
+    @tool(approval=ApprovalPolicy(within=timedelta(hours=1)))
+    def pay(to: str) -> str:
+        """Pay a person."""
+        return f"paid {to}"
+
+    script: Script = {"go": [[call("pay", to=PRIVATE_ARGUMENT)], "end"]}
+    clerk = Agent("clerk", tools=[pay], model=scripted_model(script))
+    clock = ManualClock()
+    runner = Runner(
+        make_boss({"go": [[call("clerk", input="go")], "end"]}, clerk),
+        store=MemoryStore(clock.now),
+        clock=clock,
+        notify=WebhookNotifier(receiver.url, SECRET, **options),
+    )
+    for reason in (None, PRIVATE_ARGUMENT):
+        outcome = runner.start("go")
+        assert isinstance(outcome, Suspended)
+        if reason is not None:
+            runner.decide(outcome.waits[0].id, Approve(by="kim", reason=reason))
+        clock.seconds += 3601
+        assert isinstance(runner.resume(outcome.run_id), Finished)
+
+
+def test_notices_are_posted_as_events_of_their_schemas() -> None:
+    """Each type has an event, with an id of its own; arguments are not sent."""
+    with serve_webhook(WebhookReceiver()) as receiver:
+        post_notices(receiver, types=NOTICE_TYPES, link=link_of)
+
+    events = [verify_event(each) for each in receiver.received]
+    assert {each["type"] for each in events} == {*SCHEMAS}
+    for event in events:
+        assert_matches_schema(SCHEMAS[event["type"]], event)
+    ids = {each.headers["webhook-id"] for each in receiver.received}
+    assert len(ids) == len(events) == 10
+    assert PRIVATE_ARGUMENT not in str(events)
+    [decided] = [each["data"] for each in events if each["type"] == "wait.decided"]
+    assert ("approve", "kim") == tuple(decided["decision"][k] for k in ("kind", "by"))
+
+
+def test_only_the_chosen_types_are_posted() -> None:
+    """Open waits alone are the default; reasons are sent with arguments."""
+    with serve_webhook(WebhookReceiver()) as receiver:
+        post_notices(receiver)
+        assert {"wait.opened"} == {verify_event(p)["type"] for p in receiver.received}
+        receiver.received.clear()
+        post_notices(receiver, types=["wait.decided"], with_arguments=True)
+
+    [event] = map(verify_event, receiver.received)
+    assert_matches_schema("decision_event", event)
+    assert PRIVATE_ARGUMENT == event["data"]["decision"]["reason"]
+    assert {"to": PRIVATE_ARGUMENT} == event["data"]["wait"]["arguments"]
+
+
+def test_notice_that_is_not_accepted_costs_nothing_but_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """All runs end; the log names the notice, and not the URL."""
+    with serve_webhook(WebhookReceiver(*repeated_responses(400, 50))) as receiver:
+        post_notices(receiver, types=["run.ended", "wait.decided"])
+
+    [decided, *_] = texts = [str(each.exc_info) for each in caplog.records]
+    # The decider and the worker tried.
+    assert 4 == len(texts) == len(receiver.received)
+    assert "the notice wait." in decided or "the notice run." in decided
+    assert "SECRETPATH" not in f"{texts}"
+
+
+@pytest.mark.parametrize("types", [[], "run.ended", ["run.began"], None, [3]])
+def test_invalid_types_are_rejected(types: Any) -> None:
+    """The error lists the types."""
+    with pytest.raises(InvalidInput, match=r"Choose from wait\.opened"):
+        WebhookNotifier("https://example.com/", SECRET, types=types)
 
 
 # What is answered ---------------------------------------------------------------
