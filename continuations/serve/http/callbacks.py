@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from continuations.core import jsontext
 from continuations.core.rows.decisions import VERDICT_KINDS, Answer, Door, Fail
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import (
@@ -31,7 +30,12 @@ from continuations.present.requests import JOB_RESULT
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.links import CallbackInvalid
 from continuations.serve.http.request_response import json_response
-from continuations.serve.http.webhook_receiver import Decide, SendSignal, Wake
+from continuations.serve.http.webhook_receiver import (
+    Decide,
+    Publish,
+    SendSignal,
+    Wake,
+)
 from continuations.value_class import replace
 from continuations.wire.report import utc_text
 
@@ -103,18 +107,17 @@ async def receive(context: RequestContext) -> Response:
     message_id = receiver.verified_id(request, context.clock.now())
     if message_id is None:
         raise problems.webhook_refused()
-    try:
-        payload = jsontext.parse(request.body, lossless=True)
-    except jsontext.NotJson as error:
-        msg = f"The body is not JSON: {error}."
-        raise problems.malformed(msg) from None
-    meaning = await receiver.meaning(payload, request.headers)
+    message = receiver.read(request, message_id)
+    meaning = await receiver.meaning(message.payload, request.headers)
+    own_id = f"{name}/{message.id}"
     if meaning is None:
         return json_response({"status": "ignored", "woken": False})
     if isinstance(meaning, Wake):
         return await _wake_run(context, meaning, name)
+    if isinstance(meaning, Publish):
+        return await _publish(context, meaning, name, own_id)
     try:
-        run_id = await _record(context, meaning, name, message_id)
+        run_id = await _record(context, meaning, name, own_id)
     except (AlreadyDecided, Cancelled, RunErased, WaitExpired) as error:
         return _too_late(name, error)
     except InvalidInput as error:
@@ -140,6 +143,22 @@ async def _wake_run(context: RequestContext, meaning: Wake, name: str) -> Respon
     return json_response({"status": "recorded", "woken": woken})
 
 
+async def _publish(
+    context: RequestContext, meaning: Publish, name: str, own_id: str
+) -> Response:
+    """Publish an event, and start workers for the runs that took it."""
+    publication = await context.runner.publish(
+        meaning.name,
+        meaning.data,
+        key=meaning.key,
+        by=f"webhook {name}",
+        id=own_id,
+        door=WEBHOOK,
+    )
+    woken = await context.wake_all(publication.run_ids)
+    return json_response({"status": "recorded", "woken": bool(woken)})
+
+
 def _too_late(name: str, error: Exception) -> Response:
     """Senders repeat a message that fails, and stop sending after status 410."""
     _log.warning("a message of webhook %s came too late: %s", name, error)
@@ -151,10 +170,7 @@ async def _has_ended(context: RequestContext, run_id: str) -> bool:
 
 
 async def _record(
-    context: RequestContext,
-    meaning: Decide | SendSignal,
-    name: str,
-    message_id: str,
+    context: RequestContext, meaning: Decide | SendSignal, name: str, own_id: str
 ) -> str:
     """Record what a message means; return the id of the run."""
     by = f"webhook {name}"
@@ -165,12 +181,7 @@ async def _record(
         await context.runner.decide(meaning.wait_id, verdict, door=WEBHOOK)
         return layout.parse_wait_id(meaning.wait_id).run_id
     await context.runner.signal(
-        meaning.run_id,
-        meaning.name,
-        meaning.data,
-        by=by,
-        id=f"{name}/{message_id}",
-        door=WEBHOOK,
+        meaning.run_id, meaning.name, meaning.data, by=by, id=own_id, door=WEBHOOK
     )
     return meaning.run_id
 

@@ -1,4 +1,4 @@
-"""Webhooks of other systems: a signed post decides, signals or wakes a run.
+"""Webhooks of other systems: a signed post decides, signals, publishes or wakes.
 
     POST /webhooks/{name}
     webhook-id: msg_…           the same for every attempt of one message
@@ -17,10 +17,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.authoring import callables
-from continuations.errors import (
-    InvalidInput,
-)
+from continuations.core import jsontext
+from continuations.errors import InvalidInput
 from continuations.serve import standard_webhooks
+from continuations.serve.http import problems
 from continuations.serve.option_checks import check_callable, check_type
 from continuations.value_class import dataclass
 
@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from continuations.core.rows.decisions import Verdict
     from continuations.serve.http.request_response import Request
 
-__all__ = ["Decide", "SendSignal", "Wake", "WebhookReceiver"]
+__all__ = [
+    "Decide",
+    "Meaning",
+    "Message",
+    "Publish",
+    "SendSignal",
+    "Wake",
+    "WebhookReceiver",
+]
 
 _TOLERANCE = timedelta(minutes=5)
 _MAX_HEADER_CHARS, _MAX_DIGITS = 2000, 12
@@ -67,6 +75,23 @@ class SendSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class Publish:
+    """The message is an event for all runs that wait for it: `runner.publish`.
+
+    The id of the event is that of the message.
+
+    Attributes:
+        name: Name of the event.
+        data: Any JSON value.
+        key: Key of the event, or `None`.
+    """
+
+    name: str
+    data: Any = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """The message says that a model can be asked or polled: `runner.wake(run_id)`.
 
@@ -77,7 +102,20 @@ class Wake:
     run_id: str
 
 
-Meaning: TypeAlias = Decide | SendSignal | Wake | None
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A verified message.
+
+    Attributes:
+        id: Id under which the message counts once.
+        payload: The payload, which the application's function gets.
+    """
+
+    id: str
+    payload: Any
+
+
+Meaning: TypeAlias = Decide | SendSignal | Publish | Wake | None
 Handle: TypeAlias = Callable[[Any, Mapping[str, str]], Meaning | Awaitable[Meaning]]
 
 
@@ -88,8 +126,9 @@ class WebhookReceiver:
         secret: The secret of the sender, `whsec_` and base64. During a rotation, a
             list of secrets: a signature of one of them is enough.
         handle: A function or coroutine function of the JSON payload and the headers
-            (lower case). It returns `Decide`, `SendSignal`, `Wake`, or `None` to ignore
-            the message. It may be called several times for one message.
+            (lower case). It returns `Decide`, `SendSignal`, `Publish`, `Wake`, or
+            `None` to ignore the message. It may be called several times for one
+            message.
         tolerance: How much the time of a message may differ from that of this machine.
 
     Raises:
@@ -149,6 +188,27 @@ class WebhookReceiver:
         is_valid = any(matches) and age <= self._tolerance.total_seconds()
         return message_id if is_valid else None
 
+    def read(self, request: Request, message_id: str) -> Message:
+        """Return the message of a request whose signature is valid.
+
+        A subclass for another form of messages overrides this method.
+
+        Args:
+            request: The request.
+            message_id: The signed id.
+
+        Returns:
+            The message.
+
+        Raises:
+            RequestRefused: The body is malformed.
+        """
+        try:
+            payload = jsontext.parse(request.body, lossless=True)
+        except jsontext.NotJson as error:
+            raise problems.malformed(f"The body is not JSON: {error}.") from None
+        return Message(message_id, payload)
+
     async def meaning(self, payload: Any, headers: Mapping[str, str]) -> Meaning:
         """Call the application's function with a message.
 
@@ -163,10 +223,10 @@ class WebhookReceiver:
             TypeError: The function returned something else.
         """
         asked: object = await callables.call(self._handle, payload, headers)
-        if asked is None or isinstance(asked, Decide | SendSignal | Wake):
+        if asked is None or isinstance(asked, Decide | SendSignal | Publish | Wake):
             return asked
         msg = (
-            "handle must return Decide, SendSignal, Wake or None, got "
+            "handle must return Decide, SendSignal, Publish, Wake or None, got "
             f"{type(asked).__name__}. Return for example Decide(wait_id, Answer(7))."
         )
         raise TypeError(msg)

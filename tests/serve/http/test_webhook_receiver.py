@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Mapping
@@ -10,17 +11,29 @@ from typing import Any
 
 import pytest
 
-from continuations import Answer, Approve, AsyncRunner, Finished
+from continuations import (
+    Agent,
+    Answer,
+    Approve,
+    AsyncRunner,
+    Finished,
+    Suspended,
+    tool,
+    wait_for,
+)
 from continuations.core.reading.audit import AuditLine
 from continuations.errors import InvalidInput
+from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve import standard_webhooks
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.request_response import Response
 from continuations.serve.http.webhook_receiver import (
     Decide,
+    Publish,
     SendSignal,
     WebhookReceiver,
 )
+from continuations.tools import ToolWait
 from tests.serve.http.api_fixture import json_body, problem_slug
 from tests.serve.http.scanner import Scanner
 
@@ -30,7 +43,9 @@ OTHER = "whsec_" + "QUJD" * 8
 MESSAGE = "msg_p5jXN8AQM9LWM0D4loKWxJek"
 
 
-def meaning(payload: Any, headers: Mapping[str, str]) -> Decide | SendSignal | None:
+def meaning(
+    payload: Any, headers: Mapping[str, str]
+) -> Decide | SendSignal | Publish | None:
     """Map the webhook of a scanner."""
     assert MESSAGE in headers["webhook-id"]
     match payload:
@@ -40,6 +55,8 @@ def meaning(payload: Any, headers: Mapping[str, str]) -> Decide | SendSignal | N
             return Decide(wait_id, Approve())
         case {"type": "mail", "run": str(run_id)}:
             return SendSignal(run_id, "mail", payload["data"])
+        case {"type": "price", "product": str(product)}:
+            return Publish("price", payload["data"], key=product)
         case {"type": "broken"}:
             return "recorded"  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
         case _:
@@ -138,6 +155,56 @@ async def test_message_is_one_signal_however_often_it_comes() -> None:
         assert 200 == (await sender.send(mail)).status
     keys = await sender.scanner.store.keys("runs/r1/in/e-")
     assert 1 == len(keys)
+
+
+async def test_message_is_one_event_however_often_it_comes() -> None:
+    """All runs that wait for its key go on, and later waits do not take it again."""
+
+    @tool
+    def price(product: str) -> ToolWait[int]:
+        """Wait for prices."""
+        return wait_for("price", int, key=product)
+
+    sender = Sender()
+    asked: list[Any] = [ToolCall("price", {"product": "tea"})] * 2
+    agent = Agent("buyer", tools=[price], model=ScriptedModel([*asked, "end"]))
+    store, clock = sender.scanner.store, sender.scanner.clock
+    runner = AsyncRunner(agent, store=store, clock=clock)
+    for run_id in ("r1", "r2"):
+        assert isinstance(await runner.start("go", run_id=run_id), Suspended)
+    event = {"type": "price", "product": "tea", "data": 5}
+
+    answers = await asyncio.gather(*(sender.send(event) for _ in range(3)))
+
+    assert {"recorded"} == {json_body(each)["status"] for each in answers}
+    for run_id in ("r1", "r2"):
+        outcome = await runner.resume(run_id)
+        assert isinstance(outcome, Suspended), "the second wait has not taken the event"
+        [line] = await runner.audit(run_id)
+        assert ("webhook", "webhook scanner") == (line.door, line.by)
+    assert 200 == (await sender.send(event, age=290)).status
+    assert isinstance(await runner.resume("r1"), Suspended)
+    # The id of the message names that event.
+    changed = await sender.send({**event, "data": 6})
+    assert (400, "invalid-input") == (changed.status, problem_slug(changed))
+    assert isinstance(await runner.resume("r1"), Suspended)
+
+
+async def test_repeated_id_with_another_content_changes_nothing() -> None:
+    """The first message under an id counts; the signature alone is not enough."""
+    sender = Sender()
+    [wait] = (await sender.scanner.start()).waits
+    mail = {"type": "mail", "run": "r1", "data": 5}
+    done = {"type": "scan.done", "wait": wait.id, "pages": 7}
+    assert [200, 200] == [(await sender.send(each)).status for each in (mail, done)]
+    store: Any = sender.scanner.store
+    before = dict(store._bodies)
+
+    assert 400 == (await sender.send({**mail, "data": 6})).status
+    late = await sender.send({**done, "pages": 8})
+
+    assert "too_late" == json_body(late)["status"]
+    assert before == store._bodies
 
 
 async def test_message_after_the_end_of_its_run_is_no_error() -> None:
