@@ -6,5 +6,6 @@
 - `langchain`, `openai_agents` and `pydantic_ai` make tools from the tools of other
   kits.
 - `agui` serves the conversations of a runner to chat front ends.
+- `cloudevents` sends notices as CloudEvents, and receives CloudEvents.
 - `agent_continuations` has the names of that prototype, so that its applications run.
 """

@@ -168,3 +168,32 @@ KITS = Area(
         ),
     ),
 )
+
+_CLOUDEVENTS = """
+    from continuations.interop.cloudevents import CloudEventForm
+    from continuations.serve.notify.webhook import WebhookNotifier
+    SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    URL = "https://events.example.com/"
+"""
+
+CLOUDEVENTS = Area(
+    "CloudEvents and notices",
+    (
+        Case(
+            "cloudevents-mode",
+            InvalidInput,
+            "CloudEventForm('/runs', mode='batch')",
+            "CloudEventForm('/runs', mode='binary')",
+            setup=_CLOUDEVENTS,
+            names=("mode", "structured", "batch"),
+        ),
+        Case(
+            "webhook-types",
+            InvalidInput,
+            "WebhookNotifier(URL, SECRET, types=['run.over'])",
+            "WebhookNotifier(URL, SECRET, types=['run.ended'])",
+            setup=_CLOUDEVENTS,
+            names=("types", "run.over", "run.ended"),
+        ),
+    ),
+)

@@ -60,6 +60,7 @@ AREAS = (
     cases_interop.ADOPTING,
     cases_interop.PROTOTYPE,
     cases_interop.KITS,
+    cases_interop.CLOUDEVENTS,
     cases_stores.URLS,
     cases_stores.STORES,
     cases_stores.FAILING,

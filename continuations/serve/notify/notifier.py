@@ -38,6 +38,7 @@ __all__ = [
     "DecisionNotice",
     "Notice",
     "NoticeListener",
+    "Notification",
     "Notifier",
     "NotifyAll",
     "NotifyFailed",

@@ -15,7 +15,7 @@ https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from continuations import __version__
@@ -37,7 +37,7 @@ from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
     from http.client import HTTPConnection
 
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from continuations.serve.notify.delivery import DeliveryAttempt
     from continuations.serve.notify.notifier import MakeLink, Notification
     from continuations_storage.retry_policy import RetryPolicy
+
+    Form: TypeAlias = Callable[[Notification], tuple[Mapping[str, str], bytes]]
 
 __all__ = ["WebhookNotifier"]
 
@@ -69,6 +71,8 @@ class WebhookNotifier:
             secrets: each of them signs every event.
         types: The types of the events to post, from `NOTICE_TYPES`: by default those of
             open waits.
+        form: Returns the headers and the body for a notification, for example a
+            `CloudEventForm`. `None`: an event of Standard Webhooks.
         link: Returns the link to decide a wait, for example `Links.link`.
         with_arguments: Send the call's arguments, and the reasons of decisions. They
             may be private, so they are not sent by default.
@@ -87,6 +91,7 @@ class WebhookNotifier:
         secret: str | Sequence[str],
         *,
         types: Collection[str] = OPEN_TYPES,
+        form: Form | None = None,
         link: MakeLink | None = None,
         with_arguments: bool = False,
         timeout: float = 5.0,
@@ -97,9 +102,11 @@ class WebhookNotifier:
         self._target = _parse_url(url)
         keys = standard_webhooks.decode_secrets(secret)
         check_callable("link", link, "a function that takes a Wait")
+        check_callable("form", form, "a function that takes a Notification")
         check_tls(tls)
         self._keys = keys
         self._types = check_types(types)
+        self._form = form or _event_form
         self._link = link
         self._with_arguments = with_arguments
         self._delivery = Delivery(
@@ -134,18 +141,22 @@ class WebhookNotifier:
         )
         if notification.type not in self._types:
             return
-        event = event_of(notification)
-        body = jsontext.escape_surrogates(jsontext.dump(event)).encode()
-        await self._delivery.deliver(
-            subject, lambda attempt: self._post(f"msg_{notification.id}", body, attempt)
-        )
+        headers, body = self._form(notification)
+        message_id = f"msg_{notification.id}"
 
-    def _post(self, message_id: str, body: bytes, attempt: DeliveryAttempt) -> None:
+        def send(attempt: DeliveryAttempt) -> None:
+            signed = {**headers, **self._headers(message_id, body)}
+            self._post(signed, body, attempt)
+
+        await self._delivery.deliver(subject, send)
+
+    def _post(
+        self, headers: dict[str, str], body: bytes, attempt: DeliveryAttempt
+    ) -> None:
         from http.client import HTTPException  # noqa: PLC0415 - slow to import
 
         connection = attempt.track(self._new_connection())
         try:
-            headers = self._headers(message_id, body)
             connection.request("POST", self._target.path, body, headers)
             with connection.getresponse() as response:
                 retry_after = response.headers.get("retry-after", "")
@@ -175,7 +186,6 @@ class WebhookNotifier:
             standard_webhooks.signature(key, message_id, at, body) for key in self._keys
         )
         return {
-            "content-type": "application/json",
             "user-agent": f"continuations/{__version__}",
             "webhook-id": message_id,
             "webhook-timestamp": at,
@@ -193,13 +203,15 @@ class WebhookNotifier:
         )
 
 
-def event_of(notification: Notification) -> dict[str, Any]:
-    """Return the event of a notification, the same for every attempt."""
-    return {
+def _event_form(notification: Notification) -> tuple[dict[str, str], bytes]:
+    """Return the headers and the body of an event of Standard Webhooks."""
+    event = {
         "type": notification.type,
         "timestamp": utc_text(notification.at),
         "data": notification.data,
     }
+    body = jsontext.escape_surrogates(jsontext.dump(event)).encode()
+    return {"content-type": "application/json"}, body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
