@@ -341,8 +341,8 @@ def executed_equals_approved(evidence: Evidence) -> str | None:
 
     The code that runs it counts: a deployment may have changed the tool's contract, or
     ask for an approval that earlier code did not need. A worker that freezes right
-    before the call does not know the wait that a later claim, such as that of a rewind,
-    opens for it.
+    before the call does not know the waits that a later claim opens, such as that of a
+    rewind.
     """
     for effect in evidence.environment.effects:
         if effect.code.approval is None:
