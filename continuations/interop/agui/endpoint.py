@@ -33,7 +33,7 @@ __all__ = ["ThreadOf", "app"]
 
 _log = logging.getLogger("continuations")
 # The most waits that one turn answers.
-_MAX_ANSWERS = 100
+_MAX_ANSWERS = 1000
 
 ThreadOf: TypeAlias = Callable[
     [Identity, str],
@@ -207,9 +207,13 @@ def _input_of(request: PlainRequest) -> RunAgentInput:
             place = f' at "{".".join(names):.100}"'
         msg = f"The body is not a RunAgentInput of AG-UI {PROTOCOL_VERSION}{place}."
         raise problems.malformed(msg) from None
-    ids = [each.interrupt_id for each in given.resume or ()]
-    if len(ids) > _MAX_ANSWERS or len({*ids}) < len(ids):
-        msg = f'"resume" must name each interrupt once, and at most {_MAX_ANSWERS}.'
+    entries = given.resume or ()
+    answers = sum(each.status == "resolved" for each in entries)
+    if answers > _MAX_ANSWERS or len({e.interrupt_id for e in entries}) < len(entries):
+        msg = (
+            '"resume" must name each interrupt once, and resolve at most '
+            f"{_MAX_ANSWERS}."
+        )
         raise problems.malformed(msg)
     if given.protocol_version not in (None, PROTOCOL_VERSION):
         text = "a client speaks AG-UI %.20r, and this server %s"

@@ -254,7 +254,7 @@ class Turn:
     async def _events(self) -> AsyncGenerator[BaseEvent | None]:
         async for warning in self._decide():
             yield warning
-        run_id = self.subject.run_id
+        run_id = self._run_id
         for message in self.new:
             content, left_out = conversation.content_of(message)
             if left_out:

@@ -344,6 +344,33 @@ async def test_wait_that_another_door_decided_is_a_warning(
         assert error.value.decision.by == "kim"
 
 
+async def test_answer_after_the_deadline_is_a_warning() -> None:
+    @tool(approval=ApprovalPolicy(within=timedelta(seconds=0.2)))
+    def buy(house: str) -> str:
+        """Buy a house."""
+        scenes.paid.append(house)
+        return "bought"
+
+    script: list[Any] = [ToolCall("buy", {"house": "A-17"}), "It is sold."]
+    async with chat(shop(script, tools=[buy])) as scene:
+        ann = scene.person()
+        seen = await ann.say("Buy it")
+        [entry] = ann.entries([YES])
+        await asyncio.sleep(0.3)
+        refused = await ann.answer(YES)  # by the client, before it sends anything
+        assert refused.error
+        assert "expired" in refused.error
+        body: dict[str, Any] = {"threadId": "lamp", "runId": "r9", "messages": []}
+        body["resume"] = [entry]
+        async with httpx.AsyncClient(headers={"x-user": "ann"}) as client:
+            raw = (await client.post(scene.url, json=body)).text
+        assert ('"code":"wait-expired"' in raw, '"success"' in raw) == (True, True)
+        ann.seen = seen
+        seen = await ann.answer(...)
+        assert (seen.error, seen.texts[-1]) == (None, "It is sold.")
+        assert scene.paid == []
+
+
 async def test_run_that_another_worker_continued_shows_its_end() -> None:
     """The console decides, and a sweep of another process does the work."""
     async with chat(shop([pay_jane(), "Paid."]), store="memory:") as scene:
