@@ -164,6 +164,9 @@ _REASONS: dict[str, str] = {
         serve/console/wait_approvals.py _review
         serve/console/wait_approvals.py _choices_form
         serve/console/wait_pages.py wait_page
+        interop/agui/endpoint.py _Door.__call__
+        interop/agui/turn.py _problem
+        interop/mcp/tasks.py error_of
         serve/http/api.py HttpApi.handle_route
         serve/http/run_handlers.py _result_json
         serve/http/link_pages.py show
