@@ -83,6 +83,7 @@ class ToolContext(Generic[State]):
         make_callback_url: A function that returns `callback_url`.
         call_state: The state of the agent, if it has one.
         report_progress: The function behind `progress`.
+        make_trace_context: A function that returns `trace_context`.
     """
 
     run_id: str
@@ -104,6 +105,18 @@ class ToolContext(Generic[State]):
         default=_no_listener, repr=False, compare=False
     )
     call_state: StateAccess | None = field(default=None, repr=False, compare=False)
+    make_trace_context: Callable[[], Mapping[str, str]] = field(
+        default=dict[str, str], repr=False, compare=False
+    )
+
+    @property
+    def trace_context(self) -> Mapping[str, str]:
+        """The W3C trace context to send on, as a mapping of header names to values.
+
+        With `otel.instrument(runner)`, it is that of this call. Without it, it is the
+        one that `start(trace_context=...)` got. Empty: there is none.
+        """
+        return self.make_trace_context()
 
     @property
     def state(self) -> State:

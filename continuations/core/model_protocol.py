@@ -95,6 +95,9 @@ class ModelRequest:
             one with a part of the type `continuations.attachment`, which has `kind`,
             `media_type`, `digest`, `size` and perhaps `name`. In a message of the
             model such a part is text.
+        frame: The id of the frame for which the model is asked, for logs and traces.
+        call: The id of the call whose tool is the frame's agent; `None` for the root
+            agent.
     """
 
     messages: Sequence[Message]
@@ -111,6 +114,8 @@ class ModelRequest:
     files: Mapping[str, bytes] = field(
         default_factory=dict[str, bytes], compare=False, repr=False
     )
+    frame: str = field(default="", compare=False, repr=False)
+    call: str | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

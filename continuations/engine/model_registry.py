@@ -18,6 +18,7 @@ from continuations.core.model_protocol import (
 from continuations.core.usage import USAGE_COUNTS, Usage
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.run_options import never_pause
+from continuations.engine.work_observers import CURRENT_WORK
 from continuations.errors import ModelError
 from continuations.value_class import replace
 
@@ -236,10 +237,16 @@ class ModelRegistry:
         model: Any = self.model_of(agent, request.run_id, pending_reply)
         can_poll = hasattr(model, "poll")
         try:
-            answer = (
-                await model.reply(request)
+            asked = (
+                model.reply(request)
                 if pending_reply is None
-                else await model.poll(pending_reply, request)
+                else model.poll(pending_reply, request)
+            )
+            work = CURRENT_WORK.get()
+            answer = (
+                await asked
+                if work is None
+                else await work.request(agent, model, request, pending_reply, asked)
             )
         except ModelError as error:
             error.run_id = request.run_id

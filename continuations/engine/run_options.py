@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.run import RunRow
     from continuations.engine.event_reading import Cursor
     from continuations.engine.ports import EventSink
+    from continuations.engine.work_observers import WatchedSession
 
 ShouldPause: TypeAlias = Callable[[], bool]
 
@@ -38,6 +39,7 @@ class RunOptions:
         events: Takes the events of the runs; `None`: there is no listener.
         events_after: Only later events are handed on. `None`: those after the version
             that the worker finds.
+        session: The session of the worker for its observer, or `None`.
     """
 
     context: Any = None
@@ -46,6 +48,7 @@ class RunOptions:
     reopens: bool = False
     events: EventSink | None = None
     events_after: Cursor | None = None
+    session: WatchedSession | None = None
 
     def is_enough(self, run: RunRow) -> bool:
         """Return whether the awaited message of a thread has its reply."""

@@ -90,6 +90,8 @@ class OpenAIChat:
     def __repr__(self) -> str:
         return f"OpenAIChat({self._name!r})"
 
+    provider = "openai"  # the name that traces have
+
     @property
     def name(self) -> str:
         """The name of the model, as the provider knows it."""

@@ -112,6 +112,8 @@ class OpenAIResponses:
     def __repr__(self) -> str:
         return f"OpenAIResponses({self._name!r})"
 
+    provider = "openai"  # the name that traces have
+
     @property
     def name(self) -> str:
         """The name of the model, as the provider knows it."""

@@ -227,6 +227,11 @@ _START: Json = object_form(
             "Model settings of the run. They win over those of the agents. They are "
             "stored with the run.",
         ),
+        "trace_context": object_form(
+            "The W3C trace context of the caller, stored with the run.",
+            {"traceparent": described(TEXT, "The header `traceparent`.")},
+            {"tracestate": described(TEXT, "The header `tracestate`.")},
+        ),
     },
 )
 _RESUME: Json = object_form(

@@ -42,6 +42,7 @@ from continuations.core.rows.run import (
     RunRow,
     is_label,
 )
+from continuations.core.trace_context import is_trace_context, is_trace_parent
 from continuations.core.trips import GUARDRAIL_STAGES, Trip
 from continuations.core.usage import USAGE_COUNTS, Usage, text_units, units_text
 from continuations.value_class import replace
@@ -168,6 +169,21 @@ def _read_labels(value: object, where: str, name: str) -> tuple[tuple[str, str],
     return tuple(sorted(stored.items()))
 
 
+def _read_trace(value: object, where: str, name: str) -> tuple[tuple[str, str], ...]:
+    stored: dict[str, Any] = check_type(value, dict, where, name)
+    if not is_trace_context(stored):
+        problem = "it must have the headers of a trace context"
+        raise invalid_object(f"{where}.{name}", problem)
+    return tuple(sorted(stored.items()))
+
+
+def _read_trace_parent(value: object, where: str, name: str) -> str:
+    text: str = check_type(value, str, where, name)
+    if not is_trace_parent(text):
+        raise invalid_object(f"{where}.{name}", "it must be a traceparent header")
+    return text
+
+
 def _read_signal(value: object, where: str) -> KeptSignal:
     match value:
         case [int() as number, str() as name] if type(number) is int and number > 0:
@@ -234,6 +250,8 @@ RUN = Row(
     rewind_to=COUNT,
     doubtful_tools=TEXTS,
     requesters=TEXTS,
+    trace=Field(_read_trace, dict, missing=(), attribute="trace_context"),
+    traced=Field(_read_trace_parent, attribute="session_trace"),
 )
 
 # Frames -----------------------------------------------------------------------

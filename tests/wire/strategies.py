@@ -161,6 +161,7 @@ USAGE = st.builds(Usage, **_COUNTS) | st.builds(
     cost_units=st.integers(0, 10**25),
     currency=st.sampled_from(["USD", "EUR"]),
 )
+TRACE = (("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),)
 RUN = st.builds(
     RunRow,
     id=TEXT,
@@ -184,6 +185,8 @@ RUN = st.builds(
     settings_json=st.sampled_from([None, "{}", '{"a":1}']),
     forked_from=st.sampled_from([None, "jane-1@4"]),
     rewind_to=st.integers(0, 9),
+    trace_context=st.sampled_from([(), TRACE]),
+    session_trace=st.sampled_from([None, TRACE[0][1]]),
     doubtful_tools=st.lists(TEXT, max_size=2).map(tuple),
     output=OPTIONAL_TEXT,
     history_lost=st.booleans(),

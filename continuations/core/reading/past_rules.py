@@ -122,6 +122,12 @@ FIELD_RULES: Mapping[str, FieldRule] = {
         "A person who may not approve in the original may not approve in the copy. "
         "Names count within one store.",
     ),
+    "trace_context": FieldRule(
+        "newest", "cleared", "copied", "The caller did not ask for the fork."
+    ),
+    "session_trace": FieldRule(
+        "newest", "copied", "copied", "The next worker session is linked to it."
+    ),
 }
 
 

@@ -213,6 +213,10 @@ class RunRow:
             empty text is a person who is not known. See `kept_requesters`.
         doubtful_tools: Names of tools that were approved or started in versions that a
             fork or a rewind left. Each new call of them needs an approval.
+        trace_context: The W3C trace context with which the run was started, as headers
+            and their values, sorted by name; empty for none.
+        session_trace: The `traceparent` of the newest worker session that an observer
+            recorded, or `None`.
     """
 
     id: str
@@ -251,6 +255,8 @@ class RunRow:
     rewind_to: int = 0
     doubtful_tools: tuple[str, ...] = ()
     requesters: tuple[str, ...] = ()
+    trace_context: tuple[tuple[str, str], ...] = ()
+    session_trace: str | None = None
 
     @property
     def rests(self) -> bool:

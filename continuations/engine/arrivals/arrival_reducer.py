@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from continuations.engine.events.event_feeds import EventFeed
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
+    from continuations.engine.work_observers import WatchedSession
     from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 
 
@@ -83,6 +84,7 @@ class ArrivalReducer:
     flows: FlowsOfWorker
     # Reports the events of the run, if there is a listener.
     feed: EventFeed | None = None
+    session: WatchedSession | None = None
 
     def replayed(self, state: RunState) -> RunState:
         """Return the run after a replay of its workflows; raises `AgentChanged`."""
@@ -100,8 +102,9 @@ class ArrivalReducer:
         """
         if state.run.status in ENDED_STATUSES:
             return state
-        if self.feed is not None:
-            self.feed.know(decisions)
+        for listener in (self.feed, self.session):
+            if listener is not None:
+                listener.know(decisions)
         stop: Failure | None = None
         decided = [wait for wait in state.waits.values() if wait.id in decisions]
         for wait in sorted(decided, key=Wait.sort_key):

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.waits import Wait
     from continuations.engine.journal.notice_sending import VersionNotices
     from continuations.engine.ports import Ports
+    from continuations.engine.work_observers import WatchedSession
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
@@ -80,7 +81,9 @@ class StoreJournal:
         lease: float,
         clock_reading: ClockReading | None = None,
         arrival_markers: tuple[str, ...] = (),
+        session: WatchedSession | None = None,
     ) -> None:
+        self._session = session
         self._objects = objects
         self._versions = versions
         self._ports = ports
@@ -227,6 +230,7 @@ class StoreJournal:
             opened, closed = opened_and_closed(before, state.waits)
             if opened or closed:
                 await self._index_waits(opened, closed)
+        known = self.loaded.state if self.loaded else None
         try:
             self.loaded = await self._retry_while_claimed(append)
         except StaleRun:
@@ -235,6 +239,8 @@ class StoreJournal:
             raise
         if self.notices is not None:
             self.notices.add(previous, self.loaded)
+        if self._session is not None:
+            self._session.committed(known, state, self.loaded.number)
         return sent_at
 
     async def _index_waits(

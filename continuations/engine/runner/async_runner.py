@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from continuations.engine.sweep.sweeping import SweepResult
     from continuations.engine.sync.run_streams import AsyncRunStream
     from continuations.engine.threads.async_thread import AsyncThread
+    from continuations.engine.work_observers import WorkObserver
     from continuations.ledger.claims import Clock
     from continuations.ledger.decisions.decisions import DigestCheck
     from continuations.ledger.decisions.worklist import Worklist
@@ -230,6 +231,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         title: str | None = None,
         by: str | Identity | None = None,
         settings: Mapping[str, Any] | None = None,
+        trace_context: Mapping[str, str] | str | None = None,
         on_event: OnEvent | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
@@ -252,6 +254,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             by: The requester: a name or an `Identity`, whose name is stored.
             settings: Model settings of the run, JSON values. In each turn of each agent
                 they win over `Agent(settings=...)`. They are stored: pass no secrets.
+            trace_context: The W3C trace context of your caller: the headers
+                `traceparent` and `tracestate` as a dict, or `traceparent` as a text.
             on_event: A function, plain or async, that gets each event, as of `stream`.
 
         Returns:
@@ -263,7 +267,11 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
         description = self._run_description(
-            labels=labels, title=title, by=by, settings=settings
+            labels=labels,
+            title=title,
+            by=by,
+            settings=settings,
+            trace_context=trace_context,
         )
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
@@ -354,6 +362,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         title: str | None = None,
         by: str | Identity | None = None,
         settings: Mapping[str, Any] | None = None,
+        trace_context: Mapping[str, str] | str | None = None,
     ) -> AsyncRunStream[Outcome[Output]]:
         """Start a run, and yield its events while this process works on it.
 
@@ -372,6 +381,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             title: The subject of the run, on one line.
             by: The requester.
             settings: Model settings of the run.
+            trace_context: The W3C trace context of your caller.
 
         Returns:
             The stream. Iterate over it; at the end, `stream.outcome` has the outcome.
@@ -392,6 +402,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
                 title=title,
                 by=by,
                 settings=settings,
+                trace_context=trace_context,
                 on_event=events,
             ),
             Cursor(),
@@ -552,6 +563,32 @@ class AsyncRunner(RunnerParts, Generic[Output]):
     def root_agents(self) -> tuple[Agent[Any], ...]:
         """The agents with which runs of this runner may begin, in their order."""
         return self._worker_factory.root_agents
+
+    def observe(self, observer: WorkObserver) -> None:
+        """Let an observer see the work of this runner: sessions, requests, calls.
+
+        It sees the runs that the runner works on from now. What it raises is logged,
+        and changes no run.
+
+        Args:
+            observer: A `continuations.observers.WorkObserver`.
+
+        Raises:
+            InvalidInput: The runner has an observer, or the value is none.
+        """
+        if not callable(getattr(observer, "session", None)):
+            got = type(observer).__name__
+            msg = f"observer must have the method session(), got {got}."
+            raise InvalidInput(f"{msg} Pass a WorkObserver.")
+        if self._work_observer is not None:
+            msg = (
+                "observe was called twice: the runner has an observer. Call "
+                "observe or otel.instrument once for each runner."
+            )
+            raise InvalidInput(msg)
+        self._work_observer = observer
+        if self._has_agents:
+            self._worker_factory.observer = observer
 
     def root_agent(self, name: str | None = None) -> Agent[Any]:
         """Return a root agent of this runner.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.start.run_description import RunDescription
     from continuations.engine.sweep.sweeping import Sweeper, SweepMemory
+    from continuations.engine.work_observers import WorkObserver
     from continuations.engine.worker.worker_factory import WorkerFactory
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.arrivals.wait_slots import GroupsOf
@@ -72,6 +73,7 @@ class RunnerParts:
         self._probed = False
         # They get the events of the runs that they listen to, while this runner works.
         self.observers: list[EventSink] = []
+        self._work_observer: WorkObserver | None = None
         if agents != []:
             # Invalid agents raise here, not at the first resume.
             _ = self._worker_factory
@@ -87,7 +89,9 @@ class RunnerParts:
     def _make_worker_factory(self) -> WorkerFactory:
         from continuations.engine.worker.worker_factory import WorkerFactory
 
-        return WorkerFactory(self._agents, self._objects, self._ports, self._options)
+        factory = WorkerFactory(self._agents, self._objects, self._ports, self._options)
+        factory.observer = self._work_observer
+        return factory
 
     def _make_sweeper(self, run_options: RunOptions) -> Sweeper:
         from continuations.engine.sweep.sweeping import Sweeper

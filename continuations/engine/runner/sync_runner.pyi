@@ -27,6 +27,7 @@ from continuations.engine.start.new_run import Input, UserText
 from continuations.engine.sweep.sweeping import SweepResult
 from continuations.engine.sync.run_streams import RunStream
 from continuations.engine.threads.sync_thread import Thread
+from continuations.engine.work_observers import WorkObserver
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
     DEFAULT_MODEL_RETRY_TIME,
@@ -142,6 +143,7 @@ class Runner(Generic[Output]):
         title: str | None = None,
         by: str | Identity | None = None,
         settings: Mapping[str, Any] | None = None,
+        trace_context: Mapping[str, str] | str | None = None,
         on_event: OnEvent | None = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
@@ -164,6 +166,8 @@ class Runner(Generic[Output]):
             by: The requester: a name or an `Identity`, whose name is stored.
             settings: Model settings of the run, JSON values. In each turn of each agent
                 they win over `Agent(settings=...)`. They are stored: pass no secrets.
+            trace_context: The W3C trace context of your caller: the headers
+                `traceparent` and `tracestate` as a dict, or `traceparent` as a text.
             on_event: A function, plain or async, that gets each event, as of `stream`.
 
         Returns:
@@ -229,6 +233,7 @@ class Runner(Generic[Output]):
         title: str | None = None,
         by: str | Identity | None = None,
         settings: Mapping[str, Any] | None = None,
+        trace_context: Mapping[str, str] | str | None = None,
     ) -> RunStream[Outcome[Output]]:
         """Start a run, and yield its events while this process works on it.
 
@@ -247,6 +252,7 @@ class Runner(Generic[Output]):
             title: The subject of the run, on one line.
             by: The requester.
             settings: Model settings of the run.
+            trace_context: The W3C trace context of your caller.
 
         Returns:
             The stream. Iterate over it; at the end, `stream.outcome` has the outcome.
@@ -360,6 +366,19 @@ class Runner(Generic[Output]):
     @property
     def root_agents(self) -> tuple[Agent[Any], ...]:
         """The agents with which runs of this runner may begin, in their order."""
+
+    def observe(self, observer: WorkObserver) -> None:
+        """Let an observer see the work of this runner: sessions, requests, calls.
+
+        It sees the runs that the runner works on from now. What it raises is logged,
+        and changes no run.
+
+        Args:
+            observer: A `continuations.observers.WorkObserver`.
+
+        Raises:
+            InvalidInput: The runner has an observer, or the value is none.
+        """
 
     def root_agent(self, name: str | None = None) -> Agent[Any]:
         """Return a root agent of this runner.

@@ -9,6 +9,7 @@ from continuations.core.identity import MAX_NAME_BYTES, Identity, checked_person
 from continuations.core.model_protocol import check_settings
 from continuations.core.rows.run import is_label
 from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.trace_context import check_trace_context
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass, replace
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.core.rows.state import RunState
+    from continuations.core.trace_context import TraceContext
 
 MAX_LABELS = 16
 MAX_TITLE_CHARS = 200
@@ -30,6 +32,7 @@ class RunDescription:
     requester: str | None
     settings_json: str | None = None
     is_frozen: bool = False
+    trace_context: TraceContext = ()
 
     @classmethod
     def from_arguments(
@@ -40,6 +43,7 @@ class RunDescription:
         by: object = None,
         settings: object = None,
         instructions: object = "present",
+        trace_context: object = None,
     ) -> RunDescription:
         """Check the arguments of a start; raises `InvalidInput`."""
         return cls(
@@ -48,6 +52,7 @@ class RunDescription:
             requester=check_requester(by),
             settings_json=check_settings(settings),
             is_frozen=_check_instructions(instructions) == "frozen",
+            trace_context=check_trace_context(trace_context),
         )
 
     def describe(self, state: RunState) -> RunState:
@@ -58,6 +63,7 @@ class RunDescription:
             title=self.title,
             requester=self.requester,
             settings_json=self.settings_json,
+            trace_context=self.trace_context,
         )
         state = replace(state, run=run)
         if not self.is_frozen:

@@ -125,6 +125,8 @@ class ModelTurn:
             agent=agent.name,
             run_id=state.run.id,
             on_delta=self._listener(state, frame, fence),
+            frame=frame.id,
+            call=frame.parent_call_id,
         )
         gate = current_gate()
         if has_attachments and self.files_of is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.authoring import callables
 from continuations.authoring.errors import (
@@ -50,6 +50,11 @@ from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.start.new_run import stored_instructions, with_instructions
 from continuations.engine.tool_contexts import context_of_call
 from continuations.engine.turns.model_turn import ModelTurn
+from continuations.engine.work_observers import (
+    CURRENT_WORK,
+    Work,
+    observed_frame,
+)
 from continuations.engine.worker.suspend_checks import SuspendChecks
 from continuations.errors import AgentChanged, InvalidInput, ModelError
 
@@ -70,9 +75,12 @@ if TYPE_CHECKING:
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
+    from continuations.engine.work_observers import WatchedSession
     from continuations.engine.workflow.flow_drives import FlowDrives
     from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
     from continuations.ledger.objects import Objects
+
+    ResultOfTool: TypeAlias = str | ResultWithFiles | ToolWait[Any]
 
 
 # No limit of an agent is lower.
@@ -323,6 +331,8 @@ class Performer:
         Raises `ModelError`, `TranscriptInvalid`, and `AgentChanged` if the call's tool
         is missing or has changed.
         """
+        if self.run_options.session is not None:
+            self._set_current_work(action, state, self.run_options.session)
         if isinstance(action, AskModel):
             return await self._ask_model(state, action.frame_id, fence)
         if type(action) is CheckCall:
@@ -335,6 +345,21 @@ class Performer:
         if agent.hooks is None or not isinstance(event, CallReturned | CallRaised):
             return event
         return await self._examiner.guarded(state, call, agent).with_result(event)
+
+    def _set_current_work(
+        self, action: Launched, state: RunState, session: WatchedSession
+    ) -> None:
+        """Say for the present task, which only this action has, what it works for."""
+        frame_id = (
+            action.frame_id
+            if isinstance(action, AskModel)
+            else state.calls[action.call_id].frame_id
+        )
+        binding = self.stack_binding
+        agent = binding.find_agent(state, frame_id)
+        if agent is not None:
+            frame = observed_frame(state, binding, frame_id)
+            CURRENT_WORK.set(Work(session, frame, agent))
 
     async def _ask_model(self, state: RunState, frame_id: str, fence: int) -> Event:
         frame = state.frames[frame_id]
@@ -358,7 +383,6 @@ class Performer:
     async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
         tool = self.stack_binding.unchanged_tool(state, call)
         assert tool.sub_agent is None  # noqa: S101 - sub-agents have frames instead
-        arguments = call.arguments or "{}"
         if call.approved_digest is not None:
             # The last check before the call: time passed since its start was recorded.
             held = await self._admission.hold(state, call)
@@ -370,11 +394,7 @@ class Performer:
             if not isinstance(tool, BaseTool):
                 gate.enter()  # a tool of another class does not ask the gate
             async with gate.time_limit(tool.timeout):
-                result = (
-                    await tool.invoke(arguments, context)
-                    if call.answer is None
-                    else await tool.receive_answer(arguments, call.answer, context)
-                )
+                result = await self._invoke(state, call, tool, context)
         except CallNotBegun:
             raise
         except ResultNotSerializable as error:
@@ -394,6 +414,28 @@ class Performer:
         if isinstance(result, str):
             return self._text_result(state, call, result, patch)
         return await self._waiting_or_stored(state, call, tool, result, patch)
+
+    async def _invoke(
+        self, state: RunState, call: CallRow, tool: ToolProtocol, context: ToolContext
+    ) -> ResultOfTool:
+        """Call the tool, or its `on_answer` function, before its observer."""
+        session = self.run_options.session
+        observed = None
+        if session is not None:
+            observed = session.call(state, call, tool, self.stack_binding)
+        if observed is None:
+            return await _invoked(call, tool, context)
+        context = replace(context, make_trace_context=observed.trace_context)
+        try:
+            result = await _invoked(call, tool, context)
+        except CallNotBegun:
+            observed.never_began()
+            raise
+        except BaseException as error:
+            observed.ended(None, error)
+            raise
+        observed.ended(str(result) if isinstance(result, str) else None)
+        return result
 
     def _text_result(
         self, state: RunState, call: CallRow, result: str, patch: str | None
@@ -499,6 +541,15 @@ class Performer:
         return parked_calls.park(
             state, call, tool, asked, now=now, ulid=ulid, agent=agent, patch=patch
         )
+
+
+async def _invoked(
+    call: CallRow, tool: ToolProtocol, context: ToolContext
+) -> ResultOfTool:
+    arguments = call.arguments or "{}"
+    if call.answer is None:
+        return await tool.invoke(arguments, context)
+    return await tool.receive_answer(arguments, call.answer, context)
 
 
 def _json_result(call: CallRow, result: str, patch: str | None) -> CallReturned:

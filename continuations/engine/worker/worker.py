@@ -31,6 +31,7 @@ from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.side_task import finish_if_cancelled, with_side_task
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start.new_run import problem_of, stored_instructions
+from continuations.engine.work_observers import ObservedEnd
 from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
 from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
@@ -249,15 +250,21 @@ class Worker:
         """Work on the run and log what was done."""
         began, first = self.ports.clock.elapsed(), loaded.number if loaded else 0
         result = ""
+        end = None
         try:
             outcome = await self._work_until_blocked(
                 loaded, state, arrived, clock_reading
             )
             result = outcome_name(outcome)
+            failure = outcome.continuation.run_state.run.failure
+            end = ObservedEnd(result=result, failure=failure and failure.code)
         except BaseException as error:
             result = type(error).__name__
+            end = ObservedEnd(result=result, error=error)
             raise
         finally:
+            if self.run_options.session is not None and end is not None:
+                self.run_options.session.end(end)
             self._flows.close()
             last = self._journal.version_number if self._journal else first
             seconds = self.ports.clock.elapsed() - began
@@ -333,7 +340,10 @@ class Worker:
         readiness.check_code(
             state, arrived, stack_binding, self.run_options, self.options
         )
-        reducer = ArrivalReducer(stack_binding, self.ports, self._flows, self.feed)
+        session = self.run_options.session
+        reducer = ArrivalReducer(
+            stack_binding, self.ports, self._flows, self.feed, session
+        )
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)
             if attempt > self.options.max_attempts:
@@ -471,6 +481,7 @@ class Worker:
             lease=self.options.lease,
             clock_reading=clock_reading,
             arrival_markers=arrived.marker_keys(self.run_id),
+            session=self.run_options.session,
         )
 
     def _outcome(

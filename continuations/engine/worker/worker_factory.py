@@ -9,9 +9,11 @@ from continuations.authoring.registry import AgentRegistry
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.start import new_run
+from continuations.engine.work_observers import WatchedSession
 from continuations.engine.worker.worker import Worker
 from continuations.engine.worker_options import check_context
 from continuations.errors import InvalidInput
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.engine.start.new_run import Input, UserText
     from continuations.engine.start.run_description import RunDescription
+    from continuations.engine.work_observers import WorkObserver
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.arrivals.wait_slots import GroupsOf
     from continuations.ledger.objects import Objects
@@ -52,6 +55,7 @@ class WorkerFactory:
         self._objects = objects
         self._ports = ports
         self._options = options
+        self.observer: WorkObserver | None = None
 
     async def initial_state(
         self,
@@ -143,6 +147,9 @@ class WorkerFactory:
                 events,
                 run_options.events_after,
             )
+        if self.observer is not None:
+            session = WatchedSession(self.observer, run_id)
+            run_options = replace(run_options, session=session)
         return Worker(
             objects=self._objects,
             agent_registry=self._agent_registry,

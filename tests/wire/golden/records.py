@@ -387,6 +387,7 @@ def golden_objects() -> dict[str, GoldenObject]:
         runs.workflow_with_tasks,
         runs.handoff,
         runs.filtered_handoff,
+        runs.traced,
     )
     continuations = {make.__name__: Continuation(make(), 12) for make in states}
     files = runs.attached_files()

@@ -376,6 +376,18 @@ def described() -> RunState:
     return replace(state, run=run)
 
 
+def traced() -> RunState:
+    """Return a run with the trace context of its caller and of its last session."""
+    state = new_state()
+    trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    run = replace(
+        state.run,
+        trace_context=(("traceparent", f"00-{trace}-{span}-01"), ("tracestate", "a=b")),
+        session_trace=f"00-{trace}-00f067aa0ba902b7-03",
+    )
+    return replace(state, run=run)
+
+
 def cancelled() -> RunState:
     """Return a run that was cancelled while a sub-agent had open calls."""
     state = apply_events(

@@ -1,0 +1,83 @@
+"""The context of a trace as W3C Trace Context writes it in headers.
+
+A context is stored and handed on; nothing here knows who records spans.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias, cast
+
+from continuations.errors import InvalidInput
+
+# The headers with their values, sorted by name; empty for no context.
+TraceContext: TypeAlias = tuple[tuple[str, str], ...]
+
+_PARENT = re.compile(
+    r"00-(?!0{32}-)[0-9a-f]{32}-(?!0{16}-)[0-9a-f]{16}-[0-9a-f]{2}\Z", re.ASCII
+)
+# A list of at most 32 members `key=value`, as the standard limits them.
+_KEY = r"[a-z0-9][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z0-9_\-*/]{1,14}"
+_VALUE = r"[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
+_MEMBER = re.compile(rf"(?:{_KEY})={_VALUE}\Z", re.ASCII)
+_MAX_MEMBERS = 32
+_MAX_STATE_CHARS = 512
+
+
+def is_trace_parent(value: object) -> bool:
+    """Return whether a value is a `traceparent` header of version 00."""
+    return isinstance(value, str) and _PARENT.match(value) is not None
+
+
+def is_trace_state(value: object) -> bool:
+    """Return whether a value is a `tracestate` header."""
+    if not isinstance(value, str) or not 0 < len(value) <= _MAX_STATE_CHARS:
+        return False
+    members = [each.strip(" \t") for each in value.split(",")]
+    if len(members) > _MAX_MEMBERS:
+        return False
+    return all(_MEMBER.match(each) for each in members)
+
+
+# The names of the headers, and their checks.
+_CHECKS = {"traceparent": is_trace_parent, "tracestate": is_trace_state}
+
+
+def is_trace_context(headers: dict[str, object]) -> bool:
+    """Return whether headers are a context: a parent, and perhaps a state."""
+    known = headers.keys() <= _CHECKS.keys() and "traceparent" in headers
+    return known and all(_CHECKS[name](value) for name, value in headers.items())
+
+
+def check_trace_context(context: object) -> TraceContext:
+    """Return the context of `trace_context=`; raises `InvalidInput`.
+
+    Args:
+        context: The text of a `traceparent` header, the headers by their names, or
+            `None`.
+    """
+    if context is None:
+        return ()
+    if isinstance(context, str):
+        context = {"traceparent": context}
+    if not isinstance(context, dict):
+        got = type(context).__name__
+        msg = f"trace_context must be a dict, a traceparent or None, got {got}. Pass"
+        raise InvalidInput(f"{msg} {{'traceparent': '00-...'}}.")
+    headers = {
+        str(name).lower(): value
+        for name, value in cast("dict[object, object]", context).items()
+    }
+    if is_trace_context(headers):
+        return tuple(sorted(cast("dict[str, str]", headers).items()))
+    wrong = sorted(
+        name
+        for name, value in headers.items()
+        if name not in _CHECKS or not _CHECKS[name](value)
+    )
+    why = "traceparent is missing" if not wrong else f"{wrong[0][:40]!r} is not valid"
+    msg = (
+        f"trace_context is not a W3C trace context: {why}. Pass the headers "
+        "traceparent and, if there is one, tracestate as the caller sent them."
+    )
+    raise InvalidInput(msg)

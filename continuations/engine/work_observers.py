@@ -1,0 +1,431 @@
+"""Observers of the work on runs: worker sessions, model requests, calls, versions.
+
+A session is the time from the first version that a worker writes until it stops. An
+observer never changes a run: what it raises is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextvars import ContextVar
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.trace_context import is_trace_parent
+from continuations.value_class import dataclass, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.core.model_protocol import Model, ModelRequest
+    from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import Decision
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
+    from continuations.engine.stack.stack_binding import StackBinding
+
+_log = logging.getLogger("continuations")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedFrame:
+    """A frame in which something happens.
+
+    Attributes:
+        id: Id of the frame.
+        agent: Name of the agent that has the conversation now.
+        model: Name of its model, or `None`.
+        is_workflow: Whether the agent is a workflow.
+        call: Id of the call whose tool is this agent; `None` for the root agent.
+        above: The frame of that call, or `None`.
+    """
+
+    id: str
+    agent: str
+    model: str | None = None
+    is_workflow: bool = False
+    call: str | None = None
+    above: ObservedFrame | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedSession:
+    """A worker session that begins.
+
+    Attributes:
+        run_id: Id of the run.
+        created_at: When the run was started.
+        root: The frame of the root agent.
+        version: Number of the version that the worker found; 0 for a new run.
+        trace_context: The headers of `start(trace_context=...)`; empty for none.
+        previous: The `traceparent` of the session before, or `None`.
+    """
+
+    run_id: str
+    created_at: datetime
+    root: ObservedFrame
+    version: int
+    trace_context: Mapping[str, str]
+    previous: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedRequest:
+    """A model request that begins, or a poll of a pending reply.
+
+    Attributes:
+        frame: The frame for which the model is asked.
+        agent: Name of the agent that asks: that of the frame, or one that summarizes or
+            judges for it.
+        model: The model.
+        model_name: Name of the model.
+        request: The request. Its messages and the reply may have secret arguments.
+        pending_reply: Id of the reply that is polled, or `None`.
+        secrets: The paths of the secret arguments by the names of the tools.
+    """
+
+    frame: ObservedFrame
+    agent: str
+    model: Model
+    model_name: str
+    request: ModelRequest
+    pending_reply: str | None
+    secrets: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedCall:
+    """A tool that begins.
+
+    Attributes:
+        frame: The frame that made the call.
+        id: Id of the call.
+        tool_call_id: Id of the call in the transcript.
+        tool: Name of the tool.
+        description: Its description.
+        attempt: Number of the attempt, from 1.
+        shown_arguments: Returns the arguments as JSON text, secret values masked.
+        scrubbed: Returns a text with a mask for each secret argument in it.
+    """
+
+    frame: ObservedFrame
+    id: str
+    tool_call_id: str
+    tool: str
+    description: str
+    attempt: int
+    shown_arguments: Callable[[], str] = field(repr=False)
+    scrubbed: Callable[[str], str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedWait:
+    """A wait that was opened or that ended with a version.
+
+    Attributes:
+        id: Id of the wait.
+        kind: Kind of the wait.
+        tool: Name of the tool of its call, or empty.
+        tool_call_id: Id of that call, or empty.
+        deadline: Its deadline, or `None`.
+        decision: Kind of the decision that ended it. `None` for an open wait, and for
+            one without a stored decision, such as a timer.
+    """
+
+    id: str
+    kind: str
+    tool: str
+    tool_call_id: str
+    deadline: datetime | None
+    decision: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedVersion:
+    """A version that the worker wrote.
+
+    Attributes:
+        number: Number of the version.
+        opened: The waits that it opened.
+        ended: The waits that it ended.
+        ended_frames: Ids of the frames that it ended.
+    """
+
+    number: int
+    opened: tuple[ObservedWait, ...]
+    ended: tuple[ObservedWait, ...]
+    ended_frames: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedEnd:
+    """The end of a worker session.
+
+    Attributes:
+        result: `finished`, `failed`, `cancelled`, `suspended` or `paused`, or the name
+            of the error that ended the work.
+        failure: The code of the failure of the run, or `None`.
+        error: The error that ended the work, or `None`.
+    """
+
+    result: str
+    failure: str | None = None
+    error: BaseException | None = None
+
+
+class ActionObserver(Protocol):
+    """Observes one model request or call; its methods are called in the same task."""
+
+    def ended(self, result: Any, error: BaseException | None) -> None:
+        """Take the end: a reply of a model or the text of a tool, or the error."""
+        ...
+
+    def never_began(self) -> None:
+        """Take that the tool was not called; a later action begins it."""
+        ...
+
+    def trace_context(self) -> Mapping[str, str]:
+        """Return the headers with which a tool hands the trace on."""
+        ...
+
+
+class SessionObserver(Protocol):
+    """Observes one worker session, on the event loop that works."""
+
+    def began(self, session: ObservedSession) -> str | None:
+        """Take the beginning; return the `traceparent` that the run stores."""
+        ...
+
+    def request_began(self, request: ObservedRequest) -> ActionObserver:
+        """Take the beginning of a model request."""
+        ...
+
+    def call_began(self, call: ObservedCall) -> ActionObserver:
+        """Take the beginning of a tool."""
+        ...
+
+    def committed(self, version: ObservedVersion) -> None:
+        """Take a version that was stored."""
+        ...
+
+    def ended(self, end: ObservedEnd) -> None:
+        """Take the end of the session."""
+        ...
+
+
+class WorkObserver(Protocol):
+    """Makes an observer for each worker session; see `Runner.observe`."""
+
+    def session(self) -> SessionObserver:
+        """Return the observer of a session that may begin."""
+        ...
+
+
+def _quietly(
+    what: str, run_id: str, function: Callable[..., T], *args: Any
+) -> T | None:
+    try:
+        return function(*args)
+    except Exception:  # noqa: BLE001 - an observer changes no run
+        _log.exception("run %s: the observer raised at %s", run_id, what)
+        return None
+
+
+class WatchedSession:
+    """The observer of one worker's session, if it has begun. It never raises."""
+
+    def __init__(self, observer: WorkObserver, run_id: str) -> None:
+        self._run_id = run_id
+        self._made = _quietly("a session", run_id, observer.session)
+        self._begun = False
+        self._kinds: dict[str, str] = {}
+
+    def begin(self, state: RunState, binding: StackBinding, version: int) -> RunState:
+        """Begin the session at its first version; return the run to commit."""
+        if self._begun or self._made is None:
+            return state
+        self._begun, run = True, state.run
+        session = ObservedSession(
+            run_id=run.id,
+            created_at=run.created_at,
+            root=observed_frame(state, binding, ROOT_FRAME_ID),
+            version=version,
+            trace_context=dict(run.trace_context),
+            previous=run.session_trace,
+        )
+        trace = _quietly("a session", self._run_id, self._made.began, session)
+        if not is_trace_parent(trace):
+            return state
+        return replace(state, run=replace(run, session_trace=trace))
+
+    def know(self, decisions: Mapping[str, Decision]) -> None:
+        """Keep the kinds of decisions for the waits that they end."""
+        self._kinds.update((key, each.kind) for key, each in decisions.items())
+
+    def committed(self, before: RunState | None, after: RunState, number: int) -> None:
+        """Hand a version on."""
+        if not self._begun or self._made is None:
+            return
+        waits = before.waits if before else {}
+        frames = before.frames.keys() if before else set[str]()
+        opened = [each for key, each in after.waits.items() if key not in waits]
+        ended = [each for key, each in waits.items() if key not in after.waits]
+        gone = frames - after.frames.keys()
+        if not opened and not ended and not gone:
+            return
+        version = ObservedVersion(
+            number=number,
+            opened=tuple(self._wait(each, after) for each in opened),
+            ended=tuple(self._wait(each, before or after) for each in ended),
+            ended_frames=tuple(sorted(gone)),
+        )
+        _quietly("a version", self._run_id, self._made.committed, version)
+
+    def _wait(self, wait: Wait, state: RunState) -> ObservedWait:
+        call = state.calls.get(wait.call_id)
+        return ObservedWait(
+            id=wait.id,
+            kind=wait.kind,
+            tool=call.tool if call else "",
+            tool_call_id=call.tool_call_id if call else "",
+            deadline=wait.deadline,
+            decision=self._kinds.get(wait.id),
+        )
+
+    def end(self, end: ObservedEnd) -> None:
+        """End the session, if it has begun."""
+        if self._begun and self._made is not None:
+            _quietly("the end", self._run_id, self._made.ended, end)
+
+    def action(
+        self, what: str, begin: Callable[[SessionObserver], ActionObserver]
+    ) -> WatchedAction | None:
+        """Begin an action; `None` if nothing observes it."""
+        if not self._begun or self._made is None:
+            return None
+        made = _quietly(what, self._run_id, begin, self._made)
+        return None if made is None else WatchedAction(made, self._run_id)
+
+    def call(
+        self, state: RunState, call: CallRow, tool: ToolProtocol, binding: StackBinding
+    ) -> WatchedAction | None:
+        """Begin the call of a tool."""
+        return self.action(
+            "a call",
+            lambda made: made.call_began(_observed_call(state, call, tool, binding)),
+        )
+
+
+class WatchedAction:
+    """The observer of one action. It never raises."""
+
+    def __init__(self, observer: ActionObserver, run_id: str) -> None:
+        self._observer, self._run_id = observer, run_id
+
+    def ended(self, result: Any, error: BaseException | None = None) -> None:
+        """Hand the end on."""
+        _quietly("an end", self._run_id, self._observer.ended, result, error)
+
+    def never_began(self) -> None:
+        """Hand on that the tool was not called."""
+        _quietly("an end", self._run_id, self._observer.never_began)
+
+    def trace_context(self) -> Mapping[str, str]:
+        """Return the headers for others, or none."""
+        found = _quietly("a context", self._run_id, self._observer.trace_context)
+        return dict(found or {})
+
+
+def observed_frame(
+    state: RunState, binding: StackBinding, frame_id: str
+) -> ObservedFrame:
+    """Return a frame with those above it."""
+    row = state.frames[frame_id]
+    agent = binding.find_agent(state, frame_id)
+    above = call = None
+    if row.parent_call_id is not None:
+        call = row.parent_call_id
+        above = observed_frame(state, binding, state.calls[call].frame_id)
+    return ObservedFrame(
+        id=frame_id,
+        agent=row.agent,
+        model=agent.model_name if agent else None,
+        is_workflow=bool(row.step),
+        call=call,
+        above=above,
+    )
+
+
+def _observed_call(
+    state: RunState, call: CallRow, tool: ToolProtocol, binding: StackBinding
+) -> ObservedCall:
+    """Return a call whose tool begins."""
+    from continuations.core.words.secret_arguments import masked_json, scrubbed  # noqa: PLC0415 - for observers
+
+    arguments = call.arguments or "{}"
+    secrets = (*call.secrets, *tool.secrets)
+    return ObservedCall(
+        frame=observed_frame(state, binding, call.frame_id),
+        id=call.id,
+        tool_call_id=call.tool_call_id,
+        tool=call.tool,
+        description=tool.description,
+        attempt=max(call.attempts, 1),
+        shown_arguments=lambda: masked_json(arguments, secrets),
+        scrubbed=lambda text: scrubbed(text, arguments, secrets),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The frame for which the present task asks models, and its session."""
+
+    session: WatchedSession
+    frame: ObservedFrame
+    agent: AgentProtocol
+
+    async def request(
+        self,
+        asked: Any,
+        model: Model,
+        request: ModelRequest,
+        pending_reply: str | None,
+        answer: Awaitable[T],
+    ) -> T:
+        """Return the answer of a model, and hand the request on."""
+
+        def begin(session: SessionObserver) -> ActionObserver:
+            return session.request_began(
+                ObservedRequest(
+                    frame=self.frame,
+                    agent=asked.name,
+                    model=model,
+                    model_name=asked.model_name or "",
+                    request=request,
+                    pending_reply=pending_reply,
+                    secrets={
+                        name: tool.secrets
+                        for name, tool in self.agent.tools_by_name.items()
+                        if tool.secrets
+                    },
+                )
+            )
+
+        action = self.session.action("a request", begin)
+        try:
+            result = await answer
+        except BaseException as error:
+            if action is not None:
+                action.ended(None, error)
+            raise
+        if action is not None:
+            action.ended(result)
+        return result
+
+
+# Each action of a run has a task, and so a value, of its own.
+CURRENT_WORK: ContextVar[Work | None] = ContextVar("continuations_work", default=None)

@@ -1,0 +1,589 @@
+"""Record spans and metrics of runs with OpenTelemetry.
+
+`instrument(runner)` needs the extra `otel`. Names and attributes of spans and metrics
+are those of the package `opentelemetry-util-genai`. The names of this module begin with
+`continuations.`; the events of a pause are a proposal to OpenTelemetry, see
+`_PAUSED`.
+
+    otel.instrument(runner)
+    runner.start("Pay Jane 5 euros.", trace_context=otel.current_context())
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from continuations.errors import InvalidInput
+from continuations.models.interface import ModelReply
+
+try:
+    from opentelemetry import trace
+    from opentelemetry.context import Context
+    from opentelemetry.trace.propagation.tracecontext import (
+        TraceContextTextMapPropagator,
+    )
+    from opentelemetry.util.genai.environment_variables import (
+        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT,
+    )
+    from opentelemetry.util.genai.handler import TelemetryHandler
+    from opentelemetry.util.genai.types import (
+        Error,
+        InputMessage,
+        OutputMessage,
+        TextPart,
+        ToolCallRequestPart,
+        ToolCallResponsePart,
+    )
+    from opentelemetry.util.genai.utils import fq_exception_type
+except ImportError as error:
+    text = (
+        f"continuations.interop.otel needs opentelemetry: {error}. Run: pip install "
+        "'continuations[otel]'"
+    )
+    raise ImportError(text) from error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import SpanContext, TracerProvider
+    from opentelemetry.util.genai.invocation import (
+        FetchResponseInvocation,
+        InferenceInvocation,
+        LocalAgentInvocation,
+        ToolInvocation,
+        WorkflowInvocation,
+    )
+
+    from continuations import AsyncRunner, Runner
+    from continuations.observers import (
+        ObservedCall,
+        ObservedEnd,
+        ObservedFrame,
+        ObservedRequest,
+        ObservedSession,
+        ObservedVersion,
+        ObservedWait,
+    )
+
+    _FrameSpan: TypeAlias = LocalAgentInvocation | WorkflowInvocation
+
+__all__ = ["current_context", "instrument", "trace_id_of"]
+
+# A proposal of open-telemetry/semantic-conventions-genai, pull request 445, as of
+# 2026-08: its names may change.
+_PAUSED = "gen_ai.agent.paused"
+_CHECKPOINTED = "gen_ai.agent.checkpointed"
+_RESUMED = "gen_ai.agent.resumed"
+_EXECUTION_ID = "gen_ai.agent.execution.id"
+_PAUSE_ID = "gen_ai.agent.pause.id"
+_PAUSE_REASON = "gen_ai.agent.pause.reason"
+_CHECKPOINT_ID = "gen_ai.agent.checkpoint.id"
+_RESUMED_TYPE = "gen_ai.agent.resumed_from.type"
+_RESUMED_ID = "gen_ai.agent.resumed_from.id"
+
+_HUMAN = ("approval", "question", "unknown", "operator", "input", "output")
+_SYSTEM = ("external", "event", "model")
+_REASONS = {
+    **dict.fromkeys(_HUMAN, "human_input"),
+    **dict.fromkeys(_SYSTEM, "external_system"),
+}
+_RESOLUTIONS = {
+    "approve": "approved",
+    "deny": "denied",
+    "answer": "answered",
+    "fail": "failed",
+    "expire": "expired",
+    "cancel": "cancelled",
+}
+# Settings of a model, and the attributes of the package for them.
+_SETTINGS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "seed": "seed",
+    "max_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+}
+_MASK = "[secret]"
+_PROPAGATOR = TraceContextTextMapPropagator()
+_NEW_ROOT = Context()
+
+
+def instrument(
+    runner: Runner[Any] | AsyncRunner[Any],
+    capture_content: bool = False,
+    *,
+    one_trace: bool = False,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+) -> None:
+    """Record spans and metrics of everything that a runner works on from now.
+
+    A worker session is a root span, with a link to the session before it, in whichever
+    process that was. If the run was started with `trace_context=`, its first session is
+    a child of that span. No span is open while a run waits. An error of the tracer is
+    logged, and changes no run.
+
+    Args:
+        runner: The runner.
+        capture_content: Whether spans have messages, arguments and results. Values of
+            `Secret()` arguments are masked. Default: none of them.
+        one_trace: Whether all sessions of a run are in one trace: that of
+            `trace_context=`, or else the trace with the id `trace_id_of(...)`.
+        tracer_provider: Default: the global one.
+        meter_provider: Default: the global one.
+
+    Raises:
+        InvalidInput: The runner has an observer already, or `one_trace` needs a tracer
+            provider of `opentelemetry.sdk`, and there is none.
+    """
+    provider = tracer_provider or trace.get_tracer_provider()
+    ids = _TraceIds() if one_trace else None
+    if ids is not None:
+        provider = _provider_with(ids, provider)
+    with _content_on_spans(capture_content):
+        handler = TelemetryHandler(
+            provider,
+            meter_provider,
+            instrumentation_scope_name="continuations.interop.otel",
+        )
+    runner.observe(_Observer(handler, ids, captures=capture_content))
+
+
+def current_context() -> dict[str, str]:
+    """Return the current span as headers, for `start(trace_context=...)`.
+
+    Returns:
+        `traceparent`, and `tracestate` if there is one. Empty without a span; pass
+        `current_context() or None`.
+    """
+    headers: dict[str, str] = {}
+    _PROPAGATOR.inject(headers)
+    return headers
+
+
+def trace_id_of(run_id: str, created_at: datetime) -> str:
+    """Return the trace id of a run with `one_trace`, as 32 hexadecimal digits.
+
+    Args:
+        run_id: Id of the run.
+        created_at: When the run was started.
+    """
+    named = f"{run_id} {created_at.isoformat(timespec='milliseconds')}"
+    return sha256(named.encode()).hexdigest()[:32]
+
+
+class _TraceIds:
+    """The ids of new spans: those of a tracer, but for the trace id of a session."""
+
+    def __init__(self) -> None:
+        self.inner: Any = None
+        self.next_trace: int | None = None
+
+    def generate_span_id(self) -> int:
+        return int(self.inner.generate_span_id())
+
+    def generate_trace_id(self) -> int:
+        chosen, self.next_trace = self.next_trace, None
+        return int(self.inner.generate_trace_id() if chosen is None else chosen)
+
+    def is_trace_id_random(self) -> bool:
+        return bool(self.inner.is_trace_id_random())
+
+
+def _provider_with(ids: _TraceIds, provider: TracerProvider) -> TracerProvider:
+    """Return a provider whose tracers take trace ids from `ids`."""
+
+    class Provider(trace.TracerProvider):
+        def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:
+            found: Any = provider.get_tracer(*args, **kwargs)
+            inner = getattr(found, "id_generator", None)
+            if inner is None:
+                msg = (
+                    "one_trace needs a TracerProvider of opentelemetry.sdk, got "
+                    f"{type(provider).__name__}. Set the tracer provider first, or "
+                    "pass tracer_provider=."
+                )
+                raise InvalidInput(msg)
+            # A copy: the provider hands the same tracer to others.
+            tracer = copy.copy(found)
+            ids.inner, tracer.id_generator = inner, ids
+            return tracer  # type: ignore[no-any-return]  # a copy of a Tracer
+
+    return Provider()
+
+
+@contextmanager
+def _content_on_spans(captures: bool) -> Iterator[None]:
+    """Let a handler that is made now take content; the package reads a variable."""
+    name = OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT
+    before = os.environ.get(name)
+    if captures and not before:
+        os.environ[name] = "SPAN_ONLY"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+
+
+class _Observer:
+    """Makes the observer of each worker session."""
+
+    def __init__(
+        self, handler: TelemetryHandler, ids: _TraceIds | None, *, captures: bool
+    ) -> None:
+        self._handler, self._ids, self._captures = handler, ids, captures
+
+    def session(self) -> _Session:
+        return _Session(self._handler, self._ids, captures=self._captures)
+
+
+class _Session:
+    """The spans of one worker session: of its frames, requests and calls."""
+
+    def __init__(
+        self, handler: TelemetryHandler, ids: _TraceIds | None, *, captures: bool
+    ) -> None:
+        self._handler, self._ids, self._captures = handler, ids, captures
+        # By frame and agent: a handoff gives a frame to another agent.
+        self._spans: dict[tuple[str, str], _FrameSpan] = {}
+        self._run_id = ""
+        self._root: _FrameSpan | None = None
+        self._version = 0
+
+    # The session --------------------------------------------------------------
+
+    def began(self, session: ObservedSession) -> str | None:
+        self._run_id, self._version = session.run_id, session.version
+        self._root = root = self._begin_root(session)
+        root.attributes["continuations.run.version"] = session.version
+        previous = _span_context(session.previous)
+        if previous is not None:
+            root.span.add_link(previous, {"continuations.link": "previous session"})
+        if session.version and previous is not None:
+            self._event(
+                _RESUMED,
+                {_RESUMED_TYPE: "checkpoint", _RESUMED_ID: str(session.version)},
+            )
+        return _headers(root.context).get("traceparent")
+
+    def _begin_root(self, session: ObservedSession) -> _FrameSpan:
+        context = _NEW_ROOT
+        if session.trace_context and (self._ids or session.previous is None):
+            context = _PROPAGATOR.extract(dict(session.trace_context), _NEW_ROOT)
+        elif self._ids is not None:
+            trace_id = trace_id_of(session.run_id, session.created_at)
+            self._ids.next_trace = int(trace_id, 16)
+        return self._begin_frame(session.root, context)
+
+    def _begin_frame(self, frame: ObservedFrame, context: Context) -> _FrameSpan:
+        span: _FrameSpan = (
+            self._handler.workflow(
+                frame.agent, context=context, conversation_id=self._run_id
+            )
+            if frame.is_workflow
+            else self._handler.invoke_local_agent(
+                request_model=frame.model,
+                agent_name=frame.agent,
+                context=context,
+                conversation_id=self._run_id,
+            )
+        )
+        # It ends in another task than it began: it is the context of its children.
+        span.suspend()
+        span.attributes["continuations.frame.id"] = frame.id
+        if frame.call is not None:
+            span.attributes["continuations.call.id"] = frame.call
+        self._spans[frame.id, frame.agent] = span
+        return span
+
+    def _frame(self, frame: ObservedFrame) -> _FrameSpan:
+        found = self._spans.get((frame.id, frame.agent))
+        if found is not None:
+            return found
+        earlier = (span for key, span in self._spans.items() if key[0] == frame.id)
+        parent = next(earlier, None)
+        if parent is None:
+            parent = self._root if frame.above is None else self._frame(frame.above)
+        assert parent is not None  # noqa: S101 - the session has begun
+        return self._begin_frame(frame, parent.context)
+
+    def ended(self, end: ObservedEnd) -> None:
+        root = self._root
+        if root is None:
+            return
+        if self._version:
+            self._event(_CHECKPOINTED, {_CHECKPOINT_ID: str(self._version)})
+        root.attributes["continuations.session.result"] = end.result
+        spans, self._spans, self._root = self._spans, {}, None
+        for span in reversed([*spans.values()]):
+            if end.error is not None:
+                span.fail(_error(end.error))
+            elif end.failure is not None and span is root:
+                span.fail(Error(message=None, type=end.failure))
+            else:
+                span.stop()
+
+    # Versions -----------------------------------------------------------------
+
+    def committed(self, version: ObservedVersion) -> None:
+        self._version = version.number
+        for wait in version.ended:
+            self._wait_ended(wait)
+        for wait in version.opened:
+            self._wait_opened(wait)
+        for key in [key for key in self._spans if key[0] in version.ended_frames]:
+            if self._spans[key] is not self._root:
+                self._spans.pop(key).stop()
+
+    def _wait_opened(self, wait: ObservedWait) -> None:
+        reason = _REASONS.get(wait.kind)
+        attributes = _of_wait(wait) | {_CHECKPOINT_ID: str(self._version)}
+        if reason is not None:
+            attributes[_PAUSE_REASON] = reason
+        if wait.deadline is not None:
+            deadline = wait.deadline.isoformat(timespec="milliseconds")
+            attributes["continuations.wait.deadline"] = deadline
+        self._event(_PAUSED, attributes)
+        opened = "unknown_outcome" if wait.kind == "unknown" else "opened"
+        self._event(f"continuations.wait.{opened}", attributes)
+
+    def _wait_ended(self, wait: ObservedWait) -> None:
+        resolution = _RESOLUTIONS.get(wait.decision or "", "ended")
+        name = "expired" if resolution == "expired" else "decided"
+        attributes = _of_wait(wait) | {"continuations.wait.resolution": resolution}
+        self._event(f"continuations.wait.{name}", attributes)
+
+    def _event(self, name: str, attributes: Mapping[str, str]) -> None:
+        if self._root is not None:
+            named = {_EXECUTION_ID: self._run_id, **attributes}
+            self._root.span.add_event(name, named)
+
+    # Requests and calls -------------------------------------------------------
+
+    def request_began(self, request: ObservedRequest) -> _Request:
+        frame = self._frame(request.frame)
+        provider = str(getattr(request.model, "provider", "unknown"))
+        span: InferenceInvocation | FetchResponseInvocation
+        if request.pending_reply is not None:
+            span = self._handler.fetch_response(
+                provider, response_id=request.pending_reply, context=frame.context
+            )
+        else:
+            span = self._handler.inference(
+                provider,
+                request_model=request.model_name or None,
+                context=frame.context,
+                conversation_id=self._run_id,
+            )
+            for name, attribute in _SETTINGS.items():
+                if name in request.request.settings:
+                    setattr(span, attribute, request.request.settings[name])
+            if request.request.output_schema is not None:
+                span.output_type = "json"
+            if request.request.on_delta is not None:
+                span.request_stream = True
+        if request.agent != request.frame.agent:
+            span.attributes["continuations.asked_by"] = request.agent
+        return _Request(span, frame, request, captures=self._captures)
+
+    def call_began(self, call: ObservedCall) -> _Call:
+        frame = self._frame(call.frame)
+        span = self._handler.tool(
+            call.tool,
+            tool_type="function",
+            agent_name=call.frame.agent,
+            context=frame.context,
+        )
+        span.tool_call_id = call.tool_call_id
+        span.tool_description = call.description or None
+        span.attributes["continuations.call.id"] = call.id
+        span.attributes["continuations.call.attempt"] = call.attempt
+        if self._captures:
+            span.arguments = call.shown_arguments()
+        return _Call(span, call, captures=self._captures)
+
+
+class _Action:
+    """The span of a request or a call."""
+
+    def __init__(self, span: Any) -> None:
+        self._span = span
+
+    def never_began(self) -> None:
+        # A span that does not end is not exported.
+        self._span.suspend()
+
+    def trace_context(self) -> Mapping[str, str]:
+        return _headers(self._span.context)
+
+    def ended(self, result: Any, error: BaseException | None) -> None:
+        try:
+            if error is None:
+                self._take(result)
+        finally:
+            if error is None:
+                self._span.stop()
+            else:
+                self._span.fail(_error(error))
+
+    def _take(self, result: Any) -> None:
+        raise NotImplementedError
+
+
+class _Request(_Action):
+    def __init__(
+        self,
+        span: InferenceInvocation | FetchResponseInvocation,
+        frame: _FrameSpan,
+        observed: ObservedRequest,
+        *,
+        captures: bool,
+    ) -> None:
+        super().__init__(span)
+        self._frame, self._observed, self._captures = frame, observed, captures
+
+    def _take(self, result: Any) -> None:
+        if not isinstance(result, ModelReply):
+            return
+        usage, frame, span = result.usage, self._frame, self._span
+        span.finish_reasons = [result.finish_reason]
+        if self._observed.pending_reply is None:
+            span.input_tokens = usage.input_tokens
+            span.output_tokens = usage.output_tokens
+            span.cache_read_input_tokens = usage.cached_tokens or None
+            span.thinking_tokens = usage.reasoning_tokens or None
+            # Only a turn names its frame. The prompts of agents that summarize or judge
+            # have arguments in their texts.
+            if self._captures and self._observed.request.frame:
+                self._take_content(result)
+        if hasattr(frame, "input_tokens"):
+            frame.input_tokens = (frame.input_tokens or 0) + usage.input_tokens
+            frame.output_tokens = (frame.output_tokens or 0) + usage.output_tokens
+
+    def _take_content(self, reply: ModelReply) -> None:
+        content = _Content(self._observed.secrets)
+        sent = [message.data for message in self._observed.request.messages]
+        content.learn([*sent, reply.message.data])
+        self._span.input_messages = [content.sent(each) for each in sent]
+        role, parts = content.parts(reply.message.data)
+        self._span.output_messages = [
+            OutputMessage(role=role, parts=parts, finish_reason=reply.finish_reason)
+        ]
+
+
+class _Call(_Action):
+    def __init__(
+        self, span: ToolInvocation, call: ObservedCall, *, captures: bool
+    ) -> None:
+        super().__init__(span)
+        self._call, self._captures = call, captures
+
+    def _take(self, result: Any) -> None:
+        if self._captures and isinstance(result, str):
+            self._span.tool_result = self._call.scrubbed(result)
+
+
+class _Content:
+    """Messages as spans have them: each secret argument of a call is masked in all."""
+
+    def __init__(self, secrets: Mapping[str, Sequence[str]]) -> None:
+        self._secrets = secrets
+        self._words: set[str] = set()
+
+    def learn(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Find the values of secret arguments in the calls of messages."""
+        for message in messages:
+            for call in message.get("tool_calls") or ():
+                function = call.get("function") or {}
+                paths = self._secrets.get(str(function.get("name")), ())
+                if paths:
+                    self._add_words(str(function.get("arguments")), paths)
+
+    def _add_words(self, text: str, paths: Sequence[str]) -> None:
+        try:
+            arguments = json.loads(text)
+        except ValueError:
+            self._words.add(text)
+            return
+        # All values below the first name of each path.
+        for name in {path.split("/")[0] for path in paths}:
+            if isinstance(arguments, dict) and name in arguments:
+                self._words.update(_texts(arguments[name]))
+
+    def masked(self, text: str) -> str:
+        """Return a text without the values."""
+        for word in sorted(self._words, key=len, reverse=True):
+            text = text.replace(word, _MASK)
+        return text
+
+    def parts(self, message: Mapping[str, Any]) -> tuple[str, list[Any]]:
+        """Return the role of a message and its parts."""
+        role, content = str(message.get("role")), message.get("content")
+        text = content if isinstance(content, str) else json.dumps(content)
+        if role == "tool":
+            called = str(message.get("tool_call_id"))
+            return role, [ToolCallResponsePart(self.masked(text), called)]
+        parts: list[Any] = [TextPart(self.masked(text))] if content else []
+        for call in message.get("tool_calls") or ():
+            function = call.get("function") or {}
+            arguments = self.masked(str(function.get("arguments")))
+            name = str(function.get("name"))
+            parts.append(ToolCallRequestPart(arguments, name, call.get("id")))
+        return role, parts
+
+    def sent(self, message: Mapping[str, Any]) -> InputMessage:
+        """Return a message that the model reads."""
+        role, parts = self.parts(message)
+        return InputMessage(role=role, parts=parts)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+    elif isinstance(value, str) and value:
+        yield value
+        yield json.dumps(value)[1:-1]
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield json.dumps(value)
+
+
+def _of_wait(wait: ObservedWait) -> dict[str, str]:
+    attributes = {_PAUSE_ID: wait.id, "continuations.wait.kind": wait.kind}
+    if wait.tool:
+        attributes["gen_ai.tool.name"] = wait.tool
+        attributes["gen_ai.tool.call.id"] = wait.tool_call_id
+    return attributes
+
+
+def _error(error: BaseException) -> Error:
+    # The text of an exception may have arguments.
+    return Error(message=None, type=fq_exception_type(error))
+
+
+def _headers(context: Context) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    _PROPAGATOR.inject(headers, context)
+    return headers
+
+
+def _span_context(traceparent: str | None) -> SpanContext | None:
+    if traceparent is None:
+        return None
+    context = _PROPAGATOR.extract({"traceparent": traceparent}, _NEW_ROOT)
+    return trace.get_current_span(context).get_span_context()
