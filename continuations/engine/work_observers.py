@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.core.trace_context import is_trace_parent
 from continuations.value_class import dataclass, replace
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
-    from continuations.engine.stack.stack_binding import StackBinding
 
 _log = logging.getLogger("continuations")
 T = TypeVar("T")
@@ -132,6 +132,9 @@ class ObservedWait:
         tool: Name of the tool of its call, or empty.
         tool_call_id: Id of that call, or empty.
         deadline: Its deadline, or `None`.
+        asks_person: Whether a person is asked.
+        asks_system: Whether another system ends it.
+        may_have_run: Whether the outcome of its call is unknown.
         decision: Kind of the decision that ended it. `None` for an open wait, and for
             one without a stored decision, such as a timer.
     """
@@ -141,6 +144,9 @@ class ObservedWait:
     tool: str
     tool_call_id: str
     deadline: datetime | None
+    asks_person: bool
+    asks_system: bool
+    may_have_run: bool
     decision: str | None = None
 
 
@@ -235,32 +241,55 @@ def _quietly(
         return None
 
 
+class AgentsOfRun(Protocol):
+    """The agents of a run: a `StackBinding`."""
+
+    def find_agent(self, state: RunState, frame_id: str) -> AgentProtocol | None:
+        """Return the agent of a frame, or `None`."""
+        ...
+
+
 class WatchedSession:
     """The observer of one worker's session, if it has begun. It never raises."""
 
-    def __init__(self, observer: WorkObserver, run_id: str) -> None:
-        self._run_id = run_id
+    def __init__(
+        self, observer: WorkObserver, run_id: str, binding: AgentsOfRun
+    ) -> None:
+        self._run_id, self._binding = run_id, binding
         self._made = _quietly("a session", run_id, observer.session)
         self._begun = False
+        self._trace: str | None = None
         self._kinds: dict[str, str] = {}
 
-    def begin(self, state: RunState, binding: StackBinding, version: int) -> RunState:
-        """Begin the session at its first version; return the run to commit."""
-        if self._begun or self._made is None:
+    def traced(self, before: RunState | None, state: RunState, number: int) -> RunState:
+        """Return the state of the next version with the trace of the session.
+
+        The session begins with the first version that takes the claim, opens or ends a
+        wait, or ends the run. `before` is the last version, `number` its number.
+        """
+        run = state.run
+        waits = before.waits.keys() if before else set[str]()
+        tells = run.claim is not None or run.status in ENDED_STATUSES
+        if not self._begun and (tells or waits != state.waits.keys()):
+            self._begin(state, number)
+        if self._trace in (None, run.session_trace):
             return state
+        return replace(state, run=replace(run, session_trace=self._trace))
+
+    def _begin(self, state: RunState, number: int) -> None:
+        if self._made is None:
+            return
         self._begun, run = True, state.run
         session = ObservedSession(
             run_id=run.id,
             created_at=run.created_at,
-            root=observed_frame(state, binding, ROOT_FRAME_ID),
-            version=version,
+            root=observed_frame(state, self._binding, ROOT_FRAME_ID),
+            version=number,
             trace_context=dict(run.trace_context),
             previous=run.session_trace,
         )
         trace = _quietly("a session", self._run_id, self._made.began, session)
-        if not is_trace_parent(trace):
-            return state
-        return replace(state, run=replace(run, session_trace=trace))
+        self._trace = trace if is_trace_parent(trace) else None
 
     def know(self, decisions: Mapping[str, Decision]) -> None:
         """Keep the kinds of decisions for the waits that they end."""
@@ -270,7 +299,7 @@ class WatchedSession:
         """Hand a version on."""
         if not self._begun or self._made is None:
             return
-        waits = before.waits if before else {}
+        waits: Mapping[str, Wait] = before.waits if before else {}
         frames = before.frames.keys() if before else set[str]()
         opened = [each for key, each in after.waits.items() if key not in waits]
         ended = [each for key, each in waits.items() if key not in after.waits]
@@ -293,6 +322,9 @@ class WatchedSession:
             tool=call.tool if call else "",
             tool_call_id=call.tool_call_id if call else "",
             deadline=wait.deadline,
+            asks_person=wait.rules.asks_person,
+            asks_system=wait.rules.has_object and not wait.rules.asks_person,
+            may_have_run=wait.rules.may_have_run,
             decision=self._kinds.get(wait.id),
         )
 
@@ -311,12 +343,13 @@ class WatchedSession:
         return None if made is None else WatchedAction(made, self._run_id)
 
     def call(
-        self, state: RunState, call: CallRow, tool: ToolProtocol, binding: StackBinding
+        self, state: RunState, call: CallRow, tool: ToolProtocol
     ) -> WatchedAction | None:
         """Begin the call of a tool."""
+        agents = self._binding
         return self.action(
             "a call",
-            lambda made: made.call_began(_observed_call(state, call, tool, binding)),
+            lambda made: made.call_began(_observed_call(state, call, tool, agents)),
         )
 
 
@@ -341,7 +374,7 @@ class WatchedAction:
 
 
 def observed_frame(
-    state: RunState, binding: StackBinding, frame_id: str
+    state: RunState, binding: AgentsOfRun, frame_id: str
 ) -> ObservedFrame:
     """Return a frame with those above it."""
     row = state.frames[frame_id]
@@ -361,7 +394,7 @@ def observed_frame(
 
 
 def _observed_call(
-    state: RunState, call: CallRow, tool: ToolProtocol, binding: StackBinding
+    state: RunState, call: CallRow, tool: ToolProtocol, binding: AgentsOfRun
 ) -> ObservedCall:
     """Return a call whose tool begins."""
     from continuations.core.words.secret_arguments import masked_json, scrubbed  # noqa: PLC0415 - for observers

@@ -16,7 +16,7 @@ import json
 import os
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.errors import InvalidInput
 from continuations.models.interface import ModelReply
@@ -31,6 +31,7 @@ try:
         OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT,
     )
     from opentelemetry.util.genai.handler import TelemetryHandler
+    from opentelemetry.util.genai.invocation import LocalAgentInvocation
     from opentelemetry.util.genai.types import (
         Error,
         InputMessage,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from opentelemetry.util.genai.invocation import (
         FetchResponseInvocation,
         InferenceInvocation,
-        LocalAgentInvocation,
         ToolInvocation,
         WorkflowInvocation,
     )
@@ -88,12 +88,6 @@ _CHECKPOINT_ID = "gen_ai.agent.checkpoint.id"
 _RESUMED_TYPE = "gen_ai.agent.resumed_from.type"
 _RESUMED_ID = "gen_ai.agent.resumed_from.id"
 
-_HUMAN = ("approval", "question", "unknown", "operator", "input", "output")
-_SYSTEM = ("external", "event", "model")
-_REASONS = {
-    **dict.fromkeys(_HUMAN, "human_input"),
-    **dict.fromkeys(_SYSTEM, "external_system"),
-}
 _RESOLUTIONS = {
     "approve": "approved",
     "deny": "denied",
@@ -222,7 +216,7 @@ def _provider_with(ids: _TraceIds, provider: TracerProvider) -> TracerProvider:
 
 
 @contextmanager
-def _content_on_spans(captures: bool) -> Iterator[None]:
+def _content_on_spans(captures: bool) -> Generator[None]:
     """Let a handler that is made now take content; the package reads a variable."""
     name = OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT
     before = os.environ.get(name)
@@ -348,15 +342,16 @@ class _Session:
                 self._spans.pop(key).stop()
 
     def _wait_opened(self, wait: ObservedWait) -> None:
-        reason = _REASONS.get(wait.kind)
         attributes = _of_wait(wait) | {_CHECKPOINT_ID: str(self._version)}
-        if reason is not None:
-            attributes[_PAUSE_REASON] = reason
+        if wait.asks_person:
+            attributes[_PAUSE_REASON] = "human_input"
+        elif wait.asks_system:
+            attributes[_PAUSE_REASON] = "external_system"
         if wait.deadline is not None:
             deadline = wait.deadline.isoformat(timespec="milliseconds")
             attributes["continuations.wait.deadline"] = deadline
         self._event(_PAUSED, attributes)
-        opened = "unknown_outcome" if wait.kind == "unknown" else "opened"
+        opened = "unknown_outcome" if wait.may_have_run else "opened"
         self._event(f"continuations.wait.{opened}", attributes)
 
     def _wait_ended(self, wait: ObservedWait) -> None:
@@ -468,7 +463,7 @@ class _Request(_Action):
             # have arguments in their texts.
             if self._captures and self._observed.request.frame:
                 self._take_content(result)
-        if hasattr(frame, "input_tokens"):
+        if isinstance(frame, LocalAgentInvocation):
             frame.input_tokens = (frame.input_tokens or 0) + usage.input_tokens
             frame.output_tokens = (frame.output_tokens or 0) + usage.output_tokens
 
@@ -506,7 +501,7 @@ class _Content:
         """Find the values of secret arguments in the calls of messages."""
         for message in messages:
             for call in message.get("tool_calls") or ():
-                function = call.get("function") or {}
+                function: dict[str, Any] = call.get("function") or {}
                 paths = self._secrets.get(str(function.get("name")), ())
                 if paths:
                     self._add_words(str(function.get("arguments")), paths)
@@ -537,7 +532,7 @@ class _Content:
             return role, [ToolCallResponsePart(self.masked(text), called)]
         parts: list[Any] = [TextPart(self.masked(text))] if content else []
         for call in message.get("tool_calls") or ():
-            function = call.get("function") or {}
+            function: dict[str, Any] = call.get("function") or {}
             arguments = self.masked(str(function.get("arguments")))
             name = str(function.get("name"))
             parts.append(ToolCallRequestPart(arguments, name, call.get("id")))
@@ -550,11 +545,9 @@ class _Content:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
-    elif isinstance(value, list):
-        for each in value:
+    if isinstance(value, dict | list):
+        items: Any = cast("Any", value)
+        for each in items.values() if hasattr(items, "values") else items:
             yield from _texts(each)
     elif isinstance(value, str) and value:
         yield value

@@ -205,6 +205,9 @@ class StoreJournal:
 
         Returns the time at which the last attempt began.
         """
+        known = self.loaded.state if self.loaded else None
+        if self._session is not None:
+            state = self._session.traced(known, state, self.version_number)
         at = self._ports.clock.now()
         sent_at, may_be_stored = at, False
 
@@ -230,7 +233,6 @@ class StoreJournal:
             opened, closed = opened_and_closed(before, state.waits)
             if opened or closed:
                 await self._index_waits(opened, closed)
-        known = self.loaded.state if self.loaded else None
         try:
             self.loaded = await self._retry_while_claimed(append)
         except StaleRun:

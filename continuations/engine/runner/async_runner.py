@@ -254,8 +254,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             by: The requester: a name or an `Identity`, whose name is stored.
             settings: Model settings of the run, JSON values. In each turn of each agent
                 they win over `Agent(settings=...)`. They are stored: pass no secrets.
-            trace_context: The W3C trace context of your caller: the headers
-                `traceparent` and `tracestate` as a dict, or `traceparent` as a text.
+            trace_context: The W3C headers of your caller as a dict, or `traceparent`.
             on_event: A function, plain or async, that gets each event, as of `stream`.
 
         Returns:
@@ -266,13 +265,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             InvalidId, RunErased, RunExists: `run_id` is not allowed, erased, or taken.
             ModelError, RunBusy, StaleRun, AgentChanged, StoreError: As for `resume`.
         """
-        description = self._run_description(
-            labels=labels,
-            title=title,
-            by=by,
-            settings=settings,
-            trace_context=trace_context,
-        )
+        facts = {"labels": labels, "title": title, "by": by, "settings": settings}
+        description = self._run_description(trace_context=trace_context, **facts)
         run_options = self._run_options(context, should_pause if work else _at_once)
         state = await self._worker_factory.initial_state(
             input,

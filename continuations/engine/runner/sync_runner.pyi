@@ -166,8 +166,7 @@ class Runner(Generic[Output]):
             by: The requester: a name or an `Identity`, whose name is stored.
             settings: Model settings of the run, JSON values. In each turn of each agent
                 they win over `Agent(settings=...)`. They are stored: pass no secrets.
-            trace_context: The W3C trace context of your caller: the headers
-                `traceparent` and `tracestate` as a dict, or `traceparent` as a text.
+            trace_context: The W3C headers of your caller as a dict, or `traceparent`.
             on_event: A function, plain or async, that gets each event, as of `stream`.
 
         Returns:

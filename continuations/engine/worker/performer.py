@@ -422,7 +422,7 @@ class Performer:
         session = self.run_options.session
         observed = None
         if session is not None:
-            observed = session.call(state, call, tool, self.stack_binding)
+            observed = session.call(state, call, tool)
         if observed is None:
             return await _invoked(call, tool, context)
         context = replace(context, make_trace_context=observed.trace_context)

@@ -145,7 +145,6 @@ class RunLoop:
         self._unread_numbers = arrived.unread_numbers
         self._looked = True  # the arrivals were read just before
         self._should_pause = run_options.should_pause
-        self._session = run_options.session
         self._paused = False
         self._awaits_mark = False
         # It is applied at the end: a process that takes over before that asks again.
@@ -504,10 +503,6 @@ class RunLoop:
         # The first commit takes the claim and never counts as progress: else a worker
         # that always dies right after it would be tried again without end.
         progressed = self._commit_count > 0 and progress > self._progress_saved
-        if self._session is not None and self._commit_count == 0:
-            binding = self._performer.stack_binding
-            number = self._journal.version_number
-            self.state = self._session.begin(self.state, binding, number)
         self._commit_count += 1
         asked = await self._journal.commit(self.state, progressed=progressed)
         self._last_event_saved, self._progress_saved = last_event, progress

@@ -257,7 +257,8 @@ class Worker:
             )
             result = outcome_name(outcome)
             failure = outcome.continuation.run_state.run.failure
-            end = ObservedEnd(result=result, failure=failure and failure.code)
+            code = None if failure is None else failure.code
+            end = ObservedEnd(result=result, failure=code)
         except BaseException as error:
             result = type(error).__name__
             end = ObservedEnd(result=result, error=error)

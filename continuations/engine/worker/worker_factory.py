@@ -8,6 +8,7 @@ from continuations.authoring.agent.agent import Agent, check_made, got_no_agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start import new_run
 from continuations.engine.work_observers import WatchedSession
 from continuations.engine.worker.worker import Worker
@@ -148,7 +149,9 @@ class WorkerFactory:
                 run_options.events_after,
             )
         if self.observer is not None:
-            session = WatchedSession(self.observer, run_id)
+            session = WatchedSession(
+                self.observer, run_id, StackBinding(self._agent_registry)
+            )
             run_options = replace(run_options, session=session)
         return Worker(
             objects=self._objects,
