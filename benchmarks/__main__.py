@@ -21,6 +21,7 @@ from benchmarks import (
     long_run,
     long_thread,
     on_files,
+    tracing,
     turn,
     waiting_runs,
     waits,
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "waits": waits.rows,
     "files": on_files.rows,
     "workflows": workflows.rows,
+    "tracing": tracing.rows,
     "floors": floors.rows,
 }
 

@@ -26,7 +26,7 @@ PLACES = (
     r"tools/.+\.toml",
     r"typings/.+\.pyi|continuations/engine/(runner|threads)/sync_\w+\.pyi",
     r"docs/.+\.md",
-    r"docs/images/.+\.(png|svg)",
+    r"docs/images/.+\.(png|svg|txt)",
     r"docs/(schemas/.+\.json|stylesheets/.+\.css)",
     r"examples/.+\.(md|html|txt|yaml|json|mjs)",
     r"tests/.+\.(md|json|txt|toml|ini|yaml|yml|pem|html|js|mjs)",

@@ -114,7 +114,7 @@ class ToolContext(Generic[State]):
         """The W3C trace context to send on, as a mapping of header names to values.
 
         With `otel.instrument(runner)`, it is that of this call. Without it, it is the
-        one that `start(trace_context=...)` got. Empty: there is none.
+        one that `start(trace_context=...)` got. It is empty without such a context.
         """
         return self.make_trace_context()
 

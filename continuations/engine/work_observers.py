@@ -79,8 +79,8 @@ class ObservedRequest:
 
     Attributes:
         frame: The frame for which the model is asked.
-        agent: Name of the agent that asks: that of the frame, or one that summarizes or
-            judges for it.
+        agent: Name of the agent that asks: the agent of the frame, or another one that
+            summarizes or judges.
         model: The model.
         model_name: Name of the model.
         request: The request. Its messages and the reply may have secret arguments.
@@ -187,7 +187,13 @@ class ActionObserver(Protocol):
     """Observes one model request or call; its methods are called in the same task."""
 
     def ended(self, result: Any, error: BaseException | None) -> None:
-        """Take the end: a reply of a model or the text of a tool, or the error."""
+        """Take the end of the action.
+
+        Args:
+            result: A `ModelReply`, `PendingReply` or `LostReply`, or the text of a
+                tool. `None` after an error, and if the tool returned no text.
+            error: The error that ended the action, or `None`.
+        """
         ...
 
     def never_began(self) -> None:
@@ -195,7 +201,11 @@ class ActionObserver(Protocol):
         ...
 
     def trace_context(self) -> Mapping[str, str]:
-        """Return the headers with which a tool hands the trace on."""
+        """Return the headers with which a tool hands the trace on.
+
+        Returns:
+            The values by the names of the headers.
+        """
         ...
 
 
@@ -203,23 +213,52 @@ class SessionObserver(Protocol):
     """Observes one worker session, on the event loop that works."""
 
     def began(self, session: ObservedSession) -> str | None:
-        """Take the beginning; return the `traceparent` that the run stores."""
+        """Take the beginning of the session.
+
+        Args:
+            session: The session.
+
+        Returns:
+            The `traceparent` that the run stores, or `None`.
+        """
         ...
 
     def request_began(self, request: ObservedRequest) -> ActionObserver:
-        """Take the beginning of a model request."""
+        """Take the beginning of a model request.
+
+        Args:
+            request: The request.
+
+        Returns:
+            The observer of the request.
+        """
         ...
 
     def call_began(self, call: ObservedCall) -> ActionObserver:
-        """Take the beginning of a tool."""
+        """Take the beginning of a tool.
+
+        Args:
+            call: The call.
+
+        Returns:
+            The observer of the call.
+        """
         ...
 
     def committed(self, version: ObservedVersion) -> None:
-        """Take a version that was stored."""
+        """Take a version that was stored and that opened or ended something.
+
+        Args:
+            version: The version.
+        """
         ...
 
     def ended(self, end: ObservedEnd) -> None:
-        """Take the end of the session."""
+        """Take the end of the session.
+
+        Args:
+            end: The end.
+        """
         ...
 
 
@@ -227,7 +266,11 @@ class WorkObserver(Protocol):
     """Makes an observer for each worker session; see `Runner.observe`."""
 
     def session(self) -> SessionObserver:
-        """Return the observer of a session that may begin."""
+        """Return the observer of a session that may begin.
+
+        Returns:
+            A new observer.
+        """
         ...
 
 

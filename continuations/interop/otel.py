@@ -49,7 +49,7 @@ except ImportError as error:
     raise ImportError(text) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from opentelemetry.metrics import MeterProvider
@@ -137,7 +137,7 @@ def instrument(
 
     Raises:
         InvalidInput: The runner has an observer already, or `one_trace` needs a tracer
-            provider of `opentelemetry.sdk`, and there is none.
+            provider of `opentelemetry.sdk`.
     """
     provider = tracer_provider or trace.get_tracer_provider()
     ids = _TraceIds() if one_trace else None

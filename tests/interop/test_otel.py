@@ -332,3 +332,10 @@ def test_a_run_without_tracing_imports_no_opentelemetry() -> None:
         "assert not [name for name in sys.modules if 'opentelemetry' in name]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_picture_of_the_page_is_the_trace_of_three_processes() -> None:
+    """`docs/spans.py` draws the same tree."""
+    docs = Path(__file__).parents[2] / "docs"
+    drawn = subprocess.check_output([sys.executable, str(docs / "spans.py")], text=True)
+    assert drawn == (docs / "images/spans.txt").read_text(encoding="utf-8")

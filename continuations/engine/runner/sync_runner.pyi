@@ -369,14 +369,14 @@ class Runner(Generic[Output]):
     def observe(self, observer: WorkObserver) -> None:
         """Let an observer see the work of this runner: sessions, requests, calls.
 
-        It sees the runs that the runner works on from now. What it raises is logged,
-        and changes no run.
+        It sees the runs that the runner works on from now. An exception of the observer
+        is logged, and changes no run.
 
         Args:
             observer: A `continuations.observers.WorkObserver`.
 
         Raises:
-            InvalidInput: The runner has an observer, or the value is none.
+            InvalidInput: The runner has an observer, or `observer` has no `session`.
         """
 
     def root_agent(self, name: str | None = None) -> Agent[Any]:

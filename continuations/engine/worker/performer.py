@@ -75,7 +75,6 @@ if TYPE_CHECKING:
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
-    from continuations.engine.work_observers import WatchedSession
     from continuations.engine.workflow.flow_drives import FlowDrives
     from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
     from continuations.ledger.objects import Objects
@@ -331,8 +330,7 @@ class Performer:
         Raises `ModelError`, `TranscriptInvalid`, and `AgentChanged` if the call's tool
         is missing or has changed.
         """
-        if self.run_options.session is not None:
-            self._set_current_work(action, state, self.run_options.session)
+        CURRENT_WORK.set(self._work(action, state))
         if isinstance(action, AskModel):
             return await self._ask_model(state, action.frame_id, fence)
         if type(action) is CheckCall:
@@ -346,20 +344,19 @@ class Performer:
             return event
         return await self._examiner.guarded(state, call, agent).with_result(event)
 
-    def _set_current_work(
-        self, action: Launched, state: RunState, session: WatchedSession
-    ) -> None:
-        """Say for the present task, which only this action has, what it works for."""
+    def _work(self, action: Launched, state: RunState) -> Work | None:
+        """Return what the task of an action asks models for, if that is observed."""
+        session = self.run_options.session
+        if session is None or not isinstance(action, AskModel | CheckCall):
+            return None
         frame_id = (
             action.frame_id
             if isinstance(action, AskModel)
             else state.calls[action.call_id].frame_id
         )
-        binding = self.stack_binding
-        agent = binding.find_agent(state, frame_id)
-        if agent is not None:
-            frame = observed_frame(state, binding, frame_id)
-            CURRENT_WORK.set(Work(session, frame, agent))
+        agent = self.stack_binding.agent(state, frame_id)
+        frame = observed_frame(state, self.stack_binding, frame_id)
+        return Work(session, frame, agent)
 
     async def _ask_model(self, state: RunState, frame_id: str, fence: int) -> Event:
         frame = state.frames[frame_id]

@@ -341,10 +341,8 @@ class Worker:
         readiness.check_code(
             state, arrived, stack_binding, self.run_options, self.options
         )
-        session = self.run_options.session
-        reducer = ArrivalReducer(
-            stack_binding, self.ports, self._flows, self.feed, session
-        )
+        parts = self._flows, self.feed, self.run_options.session
+        reducer = ArrivalReducer(stack_binding, self.ports, *parts)
         if state.run.claim is not None:
             attempt = claims.next_attempt(state.run)
             if attempt > self.options.max_attempts:
