@@ -36,7 +36,7 @@ def ask_date() -> Any:
 def work(store: str) -> None:
     """Do one step of the run, and write its spans to the standard output."""
     scout = Agent("scout", model=ScriptedModel(["Jane Doe"]))
-    replies = [
+    replies: list[Any] = [
         [ToolCall("scout", {"input": "Who is Jane?"})],
         [ToolCall("pay", {"name": "Jane Doe", "euros": 5})],
         [ToolCall("ask_date")],

@@ -451,7 +451,9 @@ def _observed_call(
         tool=call.tool,
         description=tool.description,
         attempt=max(call.attempts, 1),
-        shown_arguments=lambda: masked_json(arguments, secrets),
+        shown_arguments=lambda: scrubbed(
+            masked_json(arguments, secrets), arguments, secrets
+        ),
         scrubbed=lambda text: scrubbed(text, arguments, secrets),
     )
 

@@ -107,6 +107,8 @@ _SETTINGS = {
     "presence_penalty": "presence_penalty",
 }
 _MASK = "[secret]"
+# Shorter values are not searched in other texts: they may occur there by chance.
+_MIN_SEARCHED_CHARS = 4
 _PROPAGATOR = TraceContextTextMapPropagator()
 _NEW_ROOT = Context()
 
@@ -170,6 +172,9 @@ def trace_id_of(run_id: str, created_at: datetime) -> str:
     Args:
         run_id: Id of the run.
         created_at: When the run was started.
+
+    Returns:
+        The id.
     """
     named = f"{run_id} {created_at.isoformat(timespec='milliseconds')}"
     return sha256(named.encode()).hexdigest()[:32]
@@ -501,26 +506,34 @@ class _Content:
         """Find the values of secret arguments in the calls of messages."""
         for message in messages:
             for call in message.get("tool_calls") or ():
-                function: dict[str, Any] = call.get("function") or {}
-                paths = self._secrets.get(str(function.get("name")), ())
-                if paths:
-                    self._add_words(str(function.get("arguments")), paths)
+                self._arguments(call.get("function") or {})
 
-    def _add_words(self, text: str, paths: Sequence[str]) -> None:
+    def _arguments(self, function: Mapping[str, Any]) -> str:
+        """Return the arguments of a call, masked, and keep what was masked."""
+        text = str(function.get("arguments"))
+        paths = self._secrets.get(str(function.get("name")))
+        if not paths:
+            return self.masked(text)
         try:
             arguments = json.loads(text)
         except ValueError:
-            self._words.add(text)
-            return
-        # All values below the first name of each path.
-        for name in {path.split("/")[0] for path in paths}:
-            if isinstance(arguments, dict) and name in arguments:
-                self._words.update(_texts(arguments[name]))
+            return _MASK
+        if not isinstance(arguments, dict):
+            return _MASK
+        fields = cast("dict[str, Any]", arguments)
+        # All of an argument that has a secret value is masked.
+        steps = {path.split("/")[0] for path in paths}
+        names = {step.replace("~1", "/").replace("~0", "~") for step in steps}
+        for name in fields.keys() if "*" in steps else fields.keys() & names:
+            self._words.update(_texts(fields[name]))
+            fields[name] = _MASK
+        return self.masked(json.dumps(fields))
 
     def masked(self, text: str) -> str:
         """Return a text without the values."""
         for word in sorted(self._words, key=len, reverse=True):
-            text = text.replace(word, _MASK)
+            if len(word) >= _MIN_SEARCHED_CHARS:
+                text = text.replace(word, _MASK)
         return text
 
     def parts(self, message: Mapping[str, Any]) -> tuple[str, list[Any]]:
@@ -533,8 +546,7 @@ class _Content:
         parts: list[Any] = [TextPart(self.masked(text))] if content else []
         for call in message.get("tool_calls") or ():
             function: dict[str, Any] = call.get("function") or {}
-            arguments = self.masked(str(function.get("arguments")))
-            name = str(function.get("name"))
+            arguments, name = self._arguments(function), str(function.get("name"))
             parts.append(ToolCallRequestPart(arguments, name, call.get("id")))
         return role, parts
 

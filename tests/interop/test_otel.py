@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -18,11 +18,23 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.util.genai.handler import TelemetryHandler
 
-from continuations import Agent, Approve, Deny, Runner, ToolContext, external, tool
+from continuations import (
+    Agent,
+    Approve,
+    Deny,
+    Flow,
+    Runner,
+    ToolContext,
+    external,
+    tool,
+    workflow,
+)
 from continuations.errors import InvalidInput
 from continuations.interop import otel
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.tools import Secret
 from tests.interop.traced_application import PIN, make_runner
+from tests.serve.http.api_fixture import ApiFixture
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -339,3 +351,71 @@ def test_the_picture_of_the_page_is_the_trace_of_three_processes() -> None:
     docs = Path(__file__).parents[2] / "docs"
     drawn = subprocess.check_output([sys.executable, str(docs / "spans.py")], text=True)
     assert drawn == (docs / "images/spans.txt").read_text(encoding="utf-8")
+
+
+def test_workflows_handoffs_and_threads_have_spans_of_their_own(
+    tracing: Tracing,
+) -> None:
+    """A workflow is `invoke_workflow`; a handoff is another agent of the same frame."""
+
+    @tool
+    def grade(essay: str) -> int:
+        """Grade an essay."""
+        return len(essay)
+
+    @workflow(tools=[grade])
+    async def grade_all(flow: Flow, essay: str) -> int:
+        return await flow.call(grade, essay)
+
+    billing = Agent("billing", model=ScriptedModel(["a", "Paid.", "c"]))
+    model = ScriptedModel([ToolCall("transfer_to_billing"), "b", "c"])
+    desk = Agent("desk", model=model, handoffs=[billing])
+    runner: Runner[Any] = Runner([grade_all, desk], store="memory:")
+    otel.instrument(runner, tracer_provider=tracing.provider)
+    runner.start(grade_all.bind("abc"), agent="grade_all")
+    (flow,) = tracing.named("invoke_workflow grade_all")
+    (graded,) = tracing.named("execute_tool grade")
+    assert graded.parent == flow.context
+    runner.thread("desk", key="jane").send("Pay.")
+    (of_desk,) = tracing.named("invoke_agent desk")
+    (of_billing,) = tracing.named("invoke_agent billing")
+    assert of_billing.parent == of_desk.context
+
+
+async def test_the_http_api_takes_a_trace_context(tracing: Tracing) -> None:
+    """The field of a start is checked as the argument of the method is."""
+    fixture = ApiFixture()
+    otel.instrument(fixture.runner, tracer_provider=tracing.provider)
+    body = {"run_id": "r", "input": "Pay.", "trace_context": {"traceparent": PARENT}}
+    assert (await fixture.request("POST", "/runs", body)).status == 200
+    (root,) = tracing.named("invoke_agent")
+    assert root.parent is not None
+    body = {"run_id": "s", "input": "Pay.", "trace_context": {"traceparent": "00-1"}}
+    assert (await fixture.request("POST", "/runs", body)).status == 400
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"codes": ["7", "secret-1"], "note": "a"}',
+        '{"codes": ["7", "secret-1"], "note": "secret-1"}',
+        '{"codes": ["7", "secret-1"',
+        '["7", "secret-1"]',
+    ],
+)
+def test_secret_items_are_masked_in_every_message(tracing: Tracing, raw: str) -> None:
+    """Also if the arguments that the model wrote are not valid."""
+
+    @tool
+    def use(codes: Annotated[list[str], Secret()], note: str) -> str:
+        """Use codes."""
+        return f"{note}: {codes[1]}"
+
+    model = ScriptedModel([[ToolCall("use", raw)], "done"])
+    runner = Runner(Agent("clerk", model=model, tools=[use]), store="memory:")
+    otel.instrument(runner, capture_content=True, tracer_provider=tracing.provider)
+    runner.start("Go.")
+    chats = tracing.named("chat")
+    assert len(chats) == 2
+    assert all("secret-1" not in span.to_json() for span in tracing.spans)
+    assert "[secret]" in chats[0].to_json()
