@@ -12,6 +12,7 @@ An approval is therefore valid exactly if nothing but the name has changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from continuations.authoring.tool.base_tool import BaseTool, is_handoff
@@ -75,6 +76,21 @@ class AgentRegistry:
         if tool is None:
             tool = self.find_renamed_tool(agent, tool_name)
         return None if tool is None else tool.sub_agent
+
+    @cached_property
+    def secrets_by_tool(self) -> Mapping[str, frozenset[str]]:
+        """The paths of the secret arguments of all tools, by the names of the tools.
+
+        Tools of several agents may have one name.
+        """
+        secrets: dict[str, frozenset[str]] = {}
+        found = [*self._roots.values()]
+        for agent in found:  # grows while it is read
+            for name, tool in agent.tools_by_name.items():
+                secrets[name] = secrets.get(name, frozenset()).union(tool.secrets)
+                if tool.sub_agent is not None and tool.sub_agent not in found:
+                    found.append(tool.sub_agent)
+        return secrets
 
     def find_holder(self, agent: AgentProtocol, name: str) -> AgentProtocol | None:
         """Return an agent that a conversation was handed to, or `None`.

@@ -6,6 +6,7 @@ A context is stored and handed on; nothing here knows who records spans.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 from continuations.errors import InvalidInput
@@ -43,7 +44,7 @@ def is_trace_state(value: object) -> bool:
 _CHECKS = {"traceparent": is_trace_parent, "tracestate": is_trace_state}
 
 
-def is_trace_context(headers: dict[str, object]) -> bool:
+def is_trace_context(headers: Mapping[str, object]) -> bool:
     """Return whether headers are a context: a parent, and perhaps a state."""
     known = headers.keys() <= _CHECKS.keys() and "traceparent" in headers
     return known and all(_CHECKS[name](value) for name, value in headers.items())
@@ -53,22 +54,22 @@ def check_trace_context(context: object) -> TraceContext:
     """Return the context of `trace_context=`; raises `InvalidInput`.
 
     Args:
-        context: The text of a `traceparent` header, the headers by their names, or
-            `None`.
+        context: The text of a `traceparent` header, or the headers by their names.
+            `None` and an empty mapping are no context.
     """
     if context is None:
         return ()
     if isinstance(context, str):
         context = {"traceparent": context}
-    if not isinstance(context, dict):
+    if not isinstance(context, Mapping):
         got = type(context).__name__
         msg = f"trace_context must be a dict, a traceparent or None, got {got}. Pass"
         raise InvalidInput(f"{msg} {{'traceparent': '00-...'}}.")
     headers = {
         str(name).lower(): value
-        for name, value in cast("dict[object, object]", context).items()
+        for name, value in cast("Mapping[object, object]", context).items()
     }
-    if is_trace_context(headers):
+    if not headers or is_trace_context(headers):
         return tuple(sorted(cast("dict[str, str]", headers).items()))
     wrong = sorted(
         name

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.run import RunRow
     from continuations.engine.event_reading import Cursor
     from continuations.engine.ports import EventSink
-    from continuations.engine.work_observers import WatchedSession
+    from continuations.engine.work_observers import WatchedSession, WorkObserver
 
 ShouldPause: TypeAlias = Callable[[], bool]
 
@@ -39,7 +39,8 @@ class RunOptions:
         events: Takes the events of the runs; `None`: there is no listener.
         events_after: Only later events are handed on. `None`: those after the version
             that the worker finds.
-        session: The session of the worker for its observer, or `None`.
+        observer: Observes the work, or `None`.
+        session: The session of one worker for the observer, or `None`.
     """
 
     context: Any = None
@@ -48,6 +49,7 @@ class RunOptions:
     reopens: bool = False
     events: EventSink | None = None
     events_after: Cursor | None = None
+    observer: WorkObserver | None = None
     session: WatchedSession | None = None
 
     def is_enough(self, run: RunRow) -> bool:
@@ -64,18 +66,22 @@ class RunOptions:
 
     @classmethod
     def from_arguments(
-        cls, *, context: Any = None, should_pause: ShouldPause | None = None
+        cls,
+        *,
+        context: Any = None,
+        should_pause: ShouldPause | None = None,
+        observer: WorkObserver | None = None,
     ) -> RunOptions:
         """Return the options of a method's arguments; raises `InvalidInput`."""
         if should_pause is None:
-            return cls(context=context)
+            return cls(context=context, observer=observer)
         pause: object = should_pause
         # The coroutine of an async function is true: each run would pause at once.
         if not callable(pause) or inspect.iscoroutinefunction(pause):
             got = "an async function" if callable(pause) else repr(pause)[:80]
             msg = f"should_pause must be a plain function or None, got {got}."
             raise InvalidInput(msg)
-        return cls(context=context, should_pause=should_pause)
+        return cls(context=context, should_pause=should_pause, observer=observer)
 
 
 DEFAULT_RUN_OPTIONS = RunOptions()

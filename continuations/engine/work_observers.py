@@ -9,15 +9,17 @@ from __future__ import annotations
 import logging
 from contextvars import ContextVar
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from continuations.core import jsontext
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.core.trace_context import is_trace_parent
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
@@ -85,7 +87,8 @@ class ObservedRequest:
         model_name: Name of the model.
         request: The request. Its messages and the reply may have secret arguments.
         pending_reply: Id of the reply that is polled, or `None`.
-        secrets: The paths of the secret arguments by the names of the tools.
+        shown: Returns messages with a mask for each secret argument in them. Pass all
+            messages at once: a message may quote the call of another one.
     """
 
     frame: ObservedFrame
@@ -94,7 +97,9 @@ class ObservedRequest:
     model_name: str
     request: ModelRequest
     pending_reply: str | None
-    secrets: Mapping[str, Sequence[str]]
+    shown: Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]] = field(
+        repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +215,11 @@ class ActionObserver(Protocol):
 
 
 class SessionObserver(Protocol):
-    """Observes one worker session, on the event loop that works."""
+    """Observes one worker session, on the event loop that works.
+
+    If another worker is faster, the first version of the session is not stored. Then
+    nothing is called after `began`.
+    """
 
     def began(self, session: ObservedSession) -> str | None:
         """Take the beginning of the session.
@@ -287,6 +296,11 @@ def _quietly(
 class AgentsOfRun(Protocol):
     """The agents of a run: a `StackBinding`."""
 
+    @property
+    def secrets_by_tool(self) -> Mapping[str, Collection[str]]:
+        """The paths of the secret arguments of all tools, by the names of the tools."""
+        ...
+
     def find_agent(self, state: RunState, frame_id: str) -> AgentProtocol | None:
         """Return the agent of a frame, or `None`."""
         ...
@@ -300,7 +314,7 @@ class WatchedSession:
     ) -> None:
         self._run_id, self._binding = run_id, binding
         self._made = _quietly("a session", run_id, observer.session)
-        self._begun = False
+        self._begun = self._is_stored = False
         self._trace: str | None = None
         self._kinds: dict[str, str] = {}
 
@@ -326,7 +340,7 @@ class WatchedSession:
         session = ObservedSession(
             run_id=run.id,
             created_at=run.created_at,
-            root=observed_frame(state, self._binding, ROOT_FRAME_ID),
+            root=self.frame(state, ROOT_FRAME_ID),
             version=number,
             trace_context=dict(run.trace_context),
             previous=run.session_trace,
@@ -342,6 +356,7 @@ class WatchedSession:
         """Hand a version on."""
         if not self._begun or self._made is None:
             return
+        self._is_stored = True
         waits: Mapping[str, Wait] = before.waits if before else {}
         frames = before.frames.keys() if before else set[str]()
         opened = [each for key, each in after.waits.items() if key not in waits]
@@ -372,9 +387,27 @@ class WatchedSession:
         )
 
     def end(self, end: ObservedEnd) -> None:
-        """End the session, if it has begun."""
-        if self._begun and self._made is not None:
+        """End the session, if it has begun and a version of it was stored."""
+        if self._is_stored and self._made is not None:
             _quietly("the end", self._run_id, self._made.ended, end)
+
+    def shown(
+        self, state: RunState, messages: Sequence[Mapping[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Return messages with a mask for each secret argument of the run's calls."""
+        from continuations.core.words.masked_messages import masked_messages  # noqa: PLC0415 - for observers
+        from continuations.core.words.secret_arguments import secret_texts  # noqa: PLC0415
+
+        texts: set[str] = set()
+        for call in state.calls.values():
+            if call.secrets and call.arguments is not None:
+                arguments = jsontext.parse(call.arguments)
+                texts.update(secret_texts(arguments, call.secrets))
+        return masked_messages(messages, self._binding.secrets_by_tool, texts)
+
+    def frame(self, state: RunState, frame_id: str) -> ObservedFrame:
+        """Return a frame with those above it."""
+        return observed_frame(state, self._binding, frame_id)
 
     def action(
         self, what: str, begin: Callable[[SessionObserver], ActionObserver]
@@ -463,8 +496,8 @@ class Work:
     """The frame for which the present task asks models, and its session."""
 
     session: WatchedSession
-    frame: ObservedFrame
-    agent: AgentProtocol
+    state: RunState
+    frame_id: str
 
     async def request(
         self,
@@ -479,17 +512,13 @@ class Work:
         def begin(session: SessionObserver) -> ActionObserver:
             return session.request_began(
                 ObservedRequest(
-                    frame=self.frame,
+                    frame=self.session.frame(self.state, self.frame_id),
                     agent=asked.name,
                     model=model,
                     model_name=asked.model_name or "",
                     request=request,
                     pending_reply=pending_reply,
-                    secrets={
-                        name: tool.secrets
-                        for name, tool in self.agent.tools_by_name.items()
-                        if tool.secrets
-                    },
+                    shown=partial(self.session.shown, self.state),
                 )
             )
 

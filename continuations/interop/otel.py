@@ -15,8 +15,9 @@ import copy
 import json
 import os
 from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.errors import InvalidInput
 from continuations.models.interface import ModelReply
@@ -35,6 +36,7 @@ try:
     from opentelemetry.util.genai.types import (
         Error,
         InputMessage,
+        MessagePart,
         OutputMessage,
         TextPart,
         ToolCallRequestPart,
@@ -49,7 +51,7 @@ except ImportError as error:
     raise ImportError(text) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping
     from datetime import datetime
 
     from opentelemetry.metrics import MeterProvider
@@ -106,9 +108,6 @@ _SETTINGS = {
     "frequency_penalty": "frequency_penalty",
     "presence_penalty": "presence_penalty",
 }
-_MASK = "[secret]"
-# Shorter values are not searched in other texts: they may occur there by chance.
-_MIN_SEARCHED_CHARS = 4
 _PROPAGATOR = TraceContextTextMapPropagator()
 _NEW_ROOT = Context()
 
@@ -142,16 +141,15 @@ def instrument(
             provider of `opentelemetry.sdk`.
     """
     provider = tracer_provider or trace.get_tracer_provider()
-    ids = _TraceIds() if one_trace else None
-    if ids is not None:
-        provider = _provider_with(ids, provider)
+    if one_trace:
+        provider = _ProviderWithIds(provider)
     with _content_on_spans(capture_content):
         handler = TelemetryHandler(
             provider,
             meter_provider,
             instrumentation_scope_name="continuations.interop.otel",
         )
-    runner.observe(_Observer(handler, ids, captures=capture_content))
+    runner.observe(_Observer(handler, one_trace=one_trace, captures=capture_content))
 
 
 def current_context() -> dict[str, str]:
@@ -180,44 +178,47 @@ def trace_id_of(run_id: str, created_at: datetime) -> str:
     return sha256(named.encode()).hexdigest()[:32]
 
 
+# The trace id of the session that begins.
+_NEXT_TRACE: ContextVar[int | None] = ContextVar("continuations_trace", default=None)
+
+
 class _TraceIds:
     """The ids of new spans: those of a tracer, but for the trace id of a session."""
 
-    def __init__(self) -> None:
-        self.inner: Any = None
-        self.next_trace: int | None = None
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
 
     def generate_span_id(self) -> int:
-        return int(self.inner.generate_span_id())
+        return int(self._inner.generate_span_id())
 
     def generate_trace_id(self) -> int:
-        chosen, self.next_trace = self.next_trace, None
-        return int(self.inner.generate_trace_id() if chosen is None else chosen)
+        chosen = _NEXT_TRACE.get()
+        return int(self._inner.generate_trace_id() if chosen is None else chosen)
 
     def is_trace_id_random(self) -> bool:
-        return bool(self.inner.is_trace_id_random())
+        return bool(self._inner.is_trace_id_random())
 
 
-def _provider_with(ids: _TraceIds, provider: TracerProvider) -> TracerProvider:
-    """Return a provider whose tracers take trace ids from `ids`."""
+class _ProviderWithIds(trace.TracerProvider):
+    """A provider whose tracers have the trace ids of `_TraceIds`."""
 
-    class Provider(trace.TracerProvider):
-        def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:
-            found: Any = provider.get_tracer(*args, **kwargs)
-            inner = getattr(found, "id_generator", None)
-            if inner is None:
-                msg = (
-                    "one_trace needs a TracerProvider of opentelemetry.sdk, got "
-                    f"{type(provider).__name__}. Set the tracer provider first, or "
-                    "pass tracer_provider=."
-                )
-                raise InvalidInput(msg)
-            # A copy: the provider hands the same tracer to others.
-            tracer = copy.copy(found)
-            ids.inner, tracer.id_generator = inner, ids
-            return tracer  # type: ignore[no-any-return]  # a copy of a Tracer
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
 
-    return Provider()
+    def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:
+        found: Any = self._provider.get_tracer(*args, **kwargs)
+        ids = getattr(found, "id_generator", None)
+        if ids is None:
+            msg = (
+                "one_trace needs a TracerProvider of opentelemetry.sdk, got "
+                f"{type(self._provider).__name__}. Set the tracer provider first, or "
+                "pass tracer_provider=."
+            )
+            raise InvalidInput(msg)
+        # A copy: the provider hands the same tracer to others.
+        tracer = copy.copy(found)
+        tracer.id_generator = _TraceIds(ids)
+        return tracer  # type: ignore[no-any-return]  # a copy of a Tracer
 
 
 @contextmanager
@@ -240,21 +241,23 @@ class _Observer:
     """Makes the observer of each worker session."""
 
     def __init__(
-        self, handler: TelemetryHandler, ids: _TraceIds | None, *, captures: bool
+        self, handler: TelemetryHandler, *, one_trace: bool, captures: bool
     ) -> None:
-        self._handler, self._ids, self._captures = handler, ids, captures
+        self._handler, self._one_trace, self._captures = handler, one_trace, captures
 
     def session(self) -> _Session:
-        return _Session(self._handler, self._ids, captures=self._captures)
+        return _Session(
+            self._handler, one_trace=self._one_trace, captures=self._captures
+        )
 
 
 class _Session:
     """The spans of one worker session: of its frames, requests and calls."""
 
     def __init__(
-        self, handler: TelemetryHandler, ids: _TraceIds | None, *, captures: bool
+        self, handler: TelemetryHandler, *, one_trace: bool, captures: bool
     ) -> None:
-        self._handler, self._ids, self._captures = handler, ids, captures
+        self._handler, self._one_trace, self._captures = handler, one_trace, captures
         # By frame and agent: a handoff gives a frame to another agent.
         self._spans: dict[tuple[str, str], _FrameSpan] = {}
         self._run_id = ""
@@ -278,13 +281,17 @@ class _Session:
         return _headers(root.context).get("traceparent")
 
     def _begin_root(self, session: ObservedSession) -> _FrameSpan:
-        context = _NEW_ROOT
-        if session.trace_context and (self._ids or session.previous is None):
+        if session.trace_context and (self._one_trace or session.previous is None):
             context = _PROPAGATOR.extract(dict(session.trace_context), _NEW_ROOT)
-        elif self._ids is not None:
-            trace_id = trace_id_of(session.run_id, session.created_at)
-            self._ids.next_trace = int(trace_id, 16)
-        return self._begin_frame(session.root, context)
+            return self._begin_frame(session.root, context)
+        trace_id = None
+        if self._one_trace:
+            trace_id = int(trace_id_of(session.run_id, session.created_at), 16)
+        token = _NEXT_TRACE.set(trace_id)
+        try:
+            return self._begin_frame(session.root, _NEW_ROOT)
+        finally:
+            _NEXT_TRACE.reset(token)
 
     def _begin_frame(self, frame: ObservedFrame, context: Context) -> _FrameSpan:
         span: _FrameSpan = (
@@ -473,14 +480,12 @@ class _Request(_Action):
             frame.output_tokens = (frame.output_tokens or 0) + usage.output_tokens
 
     def _take_content(self, reply: ModelReply) -> None:
-        content = _Content(self._observed.secrets)
         sent = [message.data for message in self._observed.request.messages]
-        content.learn([*sent, reply.message.data])
-        self._span.input_messages = [content.sent(each) for each in sent]
-        role, parts = content.parts(reply.message.data)
-        self._span.output_messages = [
-            OutputMessage(role=role, parts=parts, finish_reason=reply.finish_reason)
-        ]
+        *read, written = map(
+            _message, self._observed.shown([*sent, reply.message.data])
+        )
+        self._span.input_messages = read
+        self._span.output_messages = [OutputMessage(written.role, written.parts)]
 
 
 class _Call(_Action):
@@ -495,77 +500,19 @@ class _Call(_Action):
             self._span.tool_result = self._call.scrubbed(result)
 
 
-class _Content:
-    """Messages as spans have them: each secret argument of a call is masked in all."""
-
-    def __init__(self, secrets: Mapping[str, Sequence[str]]) -> None:
-        self._secrets = secrets
-        self._words: set[str] = set()
-
-    def learn(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Find the values of secret arguments in the calls of messages."""
-        for message in messages:
-            for call in message.get("tool_calls") or ():
-                self._arguments(call.get("function") or {})
-
-    def _arguments(self, function: Mapping[str, Any]) -> str:
-        """Return the arguments of a call, masked, and keep what was masked."""
-        text = str(function.get("arguments"))
-        paths = self._secrets.get(str(function.get("name")))
-        if not paths:
-            return self.masked(text)
-        try:
-            arguments = json.loads(text)
-        except ValueError:
-            return _MASK
-        if not isinstance(arguments, dict):
-            return _MASK
-        fields = cast("dict[str, Any]", arguments)
-        # All of an argument that has a secret value is masked.
-        steps = {path.split("/")[0] for path in paths}
-        names = {step.replace("~1", "/").replace("~0", "~") for step in steps}
-        for name in fields.keys() if "*" in steps else fields.keys() & names:
-            self._words.update(_texts(fields[name]))
-            fields[name] = _MASK
-        return self.masked(json.dumps(fields))
-
-    def masked(self, text: str) -> str:
-        """Return a text without the values."""
-        for word in sorted(self._words, key=len, reverse=True):
-            if len(word) >= _MIN_SEARCHED_CHARS:
-                text = text.replace(word, _MASK)
-        return text
-
-    def parts(self, message: Mapping[str, Any]) -> tuple[str, list[Any]]:
-        """Return the role of a message and its parts."""
-        role, content = str(message.get("role")), message.get("content")
-        text = content if isinstance(content, str) else json.dumps(content)
-        if role == "tool":
-            called = str(message.get("tool_call_id"))
-            return role, [ToolCallResponsePart(self.masked(text), called)]
-        parts: list[Any] = [TextPart(self.masked(text))] if content else []
-        for call in message.get("tool_calls") or ():
-            function: dict[str, Any] = call.get("function") or {}
-            arguments, name = self._arguments(function), str(function.get("name"))
-            parts.append(ToolCallRequestPart(arguments, name, call.get("id")))
-        return role, parts
-
-    def sent(self, message: Mapping[str, Any]) -> InputMessage:
-        """Return a message that the model reads."""
-        role, parts = self.parts(message)
-        return InputMessage(role=role, parts=parts)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, dict | list):
-        items: Any = cast("Any", value)
-        for each in items.values() if hasattr(items, "values") else items:
-            yield from _texts(each)
-    elif isinstance(value, str) and value:
-        yield value
-        yield json.dumps(value)[1:-1]
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield json.dumps(value)
+def _message(message: Mapping[str, Any]) -> InputMessage:
+    role, content = str(message.get("role")), message.get("content")
+    text = content if isinstance(content, str) else json.dumps(content)
+    if role == "tool":
+        called = str(message.get("tool_call_id"))
+        return InputMessage(role=role, parts=[ToolCallResponsePart(text, called)])
+    parts: list[MessagePart] = [TextPart(text)] if content else []
+    for call in message.get("tool_calls") or ():
+        function = call["function"]
+        parts.append(
+            ToolCallRequestPart(function["arguments"], function["name"], call["id"])
+        )
+    return InputMessage(role=role, parts=parts)
 
 
 def _of_wait(wait: ObservedWait) -> dict[str, str]:

@@ -62,11 +62,20 @@ def kept_places(edited: Any, paths: Iterable[str]) -> Iterator[tuple[str | int, 
 
 def scrubbed(text: str, arguments_json: str, paths: Iterable[str]) -> str:
     """Return a text with `MASK` in place of each secret value that it contains."""
-    arguments = jsontext.parse(arguments_json)
+    return without_texts(text, secret_texts(jsontext.parse(arguments_json), paths))
+
+
+def secret_texts(arguments: Any, paths: Iterable[str]) -> set[str]:
+    """Return the texts by which the secret values may occur in another text."""
     found: set[str] = set()
     for path in paths:
         _changed(arguments, steps_of(path), lambda value: found.update(_texts(value)))
-    for each in sorted(found, key=len, reverse=True):
+    return found
+
+
+def without_texts(text: str, texts: Iterable[str]) -> str:
+    """Return a text with `MASK` in place of each of some texts."""
+    for each in sorted(texts, key=len, reverse=True):
         text = text.replace(each, MASK)
     return text
 

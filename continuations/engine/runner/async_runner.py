@@ -581,8 +581,6 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             )
             raise InvalidInput(msg)
         self._work_observer = observer
-        if self._has_agents:
-            self._worker_factory.observer = observer
 
     def root_agent(self, name: str | None = None) -> Agent[Any]:
         """Return a root agent of this runner.

@@ -89,9 +89,7 @@ class RunnerParts:
     def _make_worker_factory(self) -> WorkerFactory:
         from continuations.engine.worker.worker_factory import WorkerFactory
 
-        factory = WorkerFactory(self._agents, self._objects, self._ports, self._options)
-        factory.observer = self._work_observer
-        return factory
+        return WorkerFactory(self._agents, self._objects, self._ports, self._options)
 
     def _make_sweeper(self, run_options: RunOptions) -> Sweeper:
         from continuations.engine.sweep.sweeping import Sweeper
@@ -128,7 +126,9 @@ class RunnerParts:
         """Return one call's options; a subclass may choose other defaults."""
         from continuations.engine.run_options import RunOptions
 
-        return RunOptions.from_arguments(context=context, should_pause=should_pause)
+        return RunOptions.from_arguments(
+            context=context, should_pause=should_pause, observer=self._work_observer
+        )
 
     def _listening(
         self, run_options: RunOptions, on_event: OnEvent | None

@@ -36,6 +36,11 @@ class StackBinding:
         # By the frame and the agent that has it: a handoff changes the second.
         self._agents_by_frame: dict[tuple[str, str], AgentProtocol] = {}
 
+    @property
+    def secrets_by_tool(self) -> Mapping[str, Collection[str]]:
+        """The paths of the secret arguments of all tools, by the names of the tools."""
+        return self._agent_registry.secrets_by_tool
+
     def find_agent(self, state: RunState, frame_id: str) -> AgentProtocol | None:
         """Return a frame's agent, or `None` if this process does not have it."""
         known = self._agents_by_frame

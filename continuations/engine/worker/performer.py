@@ -50,11 +50,7 @@ from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.start.new_run import stored_instructions, with_instructions
 from continuations.engine.tool_contexts import context_of_call
 from continuations.engine.turns.model_turn import ModelTurn
-from continuations.engine.work_observers import (
-    CURRENT_WORK,
-    Work,
-    observed_frame,
-)
+from continuations.engine.work_observers import CURRENT_WORK, Work
 from continuations.engine.worker.suspend_checks import SuspendChecks
 from continuations.errors import AgentChanged, InvalidInput, ModelError
 
@@ -354,9 +350,7 @@ class Performer:
             if isinstance(action, AskModel)
             else state.calls[action.call_id].frame_id
         )
-        agent = self.stack_binding.agent(state, frame_id)
-        frame = observed_frame(state, self.stack_binding, frame_id)
-        return Work(session, frame, agent)
+        return Work(session, state, frame_id)
 
     async def _ask_model(self, state: RunState, frame_id: str, fence: int) -> Event:
         frame = state.frames[frame_id]

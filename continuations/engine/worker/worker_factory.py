@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from continuations.engine.ports import Ports
     from continuations.engine.start.new_run import Input, UserText
     from continuations.engine.start.run_description import RunDescription
-    from continuations.engine.work_observers import WorkObserver
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.arrivals.wait_slots import GroupsOf
     from continuations.ledger.objects import Objects
@@ -56,7 +55,6 @@ class WorkerFactory:
         self._objects = objects
         self._ports = ports
         self._options = options
-        self.observer: WorkObserver | None = None
 
     async def initial_state(
         self,
@@ -148,9 +146,9 @@ class WorkerFactory:
                 events,
                 run_options.events_after,
             )
-        if self.observer is not None:
+        if run_options.observer is not None:
             session = WatchedSession(
-                self.observer, run_id, StackBinding(self._agent_registry)
+                run_options.observer, run_id, StackBinding(self._agent_registry)
             )
             run_options = replace(run_options, session=session)
         return Worker(
