@@ -70,6 +70,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
     max_tokens: PositiveOrNone = None,
     max_cost: str | None = None,
     setting: list[str] | None = None,
+    trace_context: str | None = None,
     file: list[str] | None = None,
     context: str | None = None,
     wait_if_busy: bool = False,
@@ -93,6 +94,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
             prices.
         setting (NAME=JSON): A model setting of the run, for example temperature=0. It
             is stored. Repeat it for more settings.
+        trace_context (TEXT): The trace of the caller, a W3C header traceparent.
     """
     printer = _printer(command, stream=stream, no_work=no_work)
     runner = command.runner("needed", may_be_first=True)
@@ -109,6 +111,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "title": title,
         "by": requester,
         "settings": parse_settings(setting or []),
+        "trace_context": trace_context,
         "on_event": printer,
     }
     advance = _Advance(command, runner, name, options["context"], printer)

@@ -17,12 +17,12 @@ TraceContext: TypeAlias = tuple[tuple[str, str], ...]
 _PARENT = re.compile(
     r"00-(?!0{32}-)[0-9a-f]{32}-(?!0{16}-)[0-9a-f]{16}-[0-9a-f]{2}\Z", re.ASCII
 )
-# A list of at most 32 members `key=value`, as the standard limits them.
+# A list of at most 32 members `key=value`, as the standard limits them. Members may be
+# empty.
 _KEY = r"[a-z0-9][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z0-9_\-*/]{1,14}"
 _VALUE = r"[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
 _MEMBER = re.compile(rf"(?:{_KEY})={_VALUE}\Z", re.ASCII)
 _MAX_MEMBERS = 32
-_MAX_STATE_CHARS = 512
 
 
 def is_trace_parent(value: object) -> bool:
@@ -32,12 +32,14 @@ def is_trace_parent(value: object) -> bool:
 
 def is_trace_state(value: object) -> bool:
     """Return whether a value is a `tracestate` header."""
-    if not isinstance(value, str) or not 0 < len(value) <= _MAX_STATE_CHARS:
+    if not isinstance(value, str):
         return False
-    members = [each.strip(" \t") for each in value.split(",")]
-    if len(members) > _MAX_MEMBERS:
-        return False
-    return all(_MEMBER.match(each) for each in members)
+    members = [each for each in map(_stripped, value.split(",")) if each]
+    return 0 < len(members) <= _MAX_MEMBERS and all(map(_MEMBER.match, members))
+
+
+def _stripped(member: str) -> str:
+    return member.strip(" \t")
 
 
 # The names of the headers, and their checks.
@@ -78,7 +80,7 @@ def check_trace_context(context: object) -> TraceContext:
     )
     why = "traceparent is missing" if not wrong else f"{wrong[0][:40]!r} is not valid"
     msg = (
-        f"trace_context is not a W3C trace context: {why}. Pass the headers "
-        "traceparent and, if there is one, tracestate as the caller sent them."
+        f"trace_context is not a W3C trace context: {why}. Pass a valid traceparent, "
+        "and tracestate only if it is valid, or leave trace_context out."
     )
     raise InvalidInput(msg)

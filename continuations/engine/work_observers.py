@@ -275,7 +275,7 @@ class WorkObserver(Protocol):
     """Makes an observer for each worker session; see `Runner.observe`."""
 
     def session(self) -> SessionObserver:
-        """Return the observer of a session that may begin.
+        """Return the observer of a session that begins.
 
         Returns:
             A new observer.
@@ -312,11 +312,14 @@ class WatchedSession:
     def __init__(
         self, observer: WorkObserver, run_id: str, binding: AgentsOfRun
     ) -> None:
-        self._run_id, self._binding = run_id, binding
-        self._made = _quietly("a session", run_id, observer.session)
+        self._observer, self._run_id, self._binding = observer, run_id, binding
+        self._kinds: dict[str, str] = {}
+        self._reset()
+
+    def _reset(self) -> None:
+        self._made: SessionObserver | None = None
         self._begun = self._is_stored = False
         self._trace: str | None = None
-        self._kinds: dict[str, str] = {}
 
     def traced(self, before: RunState | None, state: RunState, number: int) -> RunState:
         """Return the state of the next version with the trace of the session.
@@ -334,9 +337,10 @@ class WatchedSession:
         return replace(state, run=replace(run, session_trace=self._trace))
 
     def _begin(self, state: RunState, number: int) -> None:
+        self._begun, run = True, state.run
+        self._made = _quietly("a session", self._run_id, self._observer.session)
         if self._made is None:
             return
-        self._begun, run = True, state.run
         session = ObservedSession(
             run_id=run.id,
             created_at=run.created_at,
@@ -354,7 +358,7 @@ class WatchedSession:
 
     def committed(self, before: RunState | None, after: RunState, number: int) -> None:
         """Hand a version on."""
-        if not self._begun or self._made is None:
+        if self._made is None:
             return
         self._is_stored = True
         waits: Mapping[str, Wait] = before.waits if before else {}
@@ -383,13 +387,17 @@ class WatchedSession:
             asks_person=wait.rules.asks_person,
             asks_system=wait.rules.has_object and not wait.rules.asks_person,
             may_have_run=wait.rules.may_have_run,
-            decision=self._kinds.get(wait.id),
+            decision=self._kinds.get(wait.id) if wait.rules.has_object else None,
         )
 
     def end(self, end: ObservedEnd) -> None:
-        """End the session, if it has begun and a version of it was stored."""
+        """End the session, if it has begun and a version of it was stored.
+
+        A start of a run that exists may be followed by another session.
+        """
         if self._is_stored and self._made is not None:
             _quietly("the end", self._run_id, self._made.ended, end)
+        self._reset()
 
     def shown(
         self, state: RunState, messages: Sequence[Mapping[str, Any]]
@@ -413,7 +421,7 @@ class WatchedSession:
         self, what: str, begin: Callable[[SessionObserver], ActionObserver]
     ) -> WatchedAction | None:
         """Begin an action; `None` if nothing observes it."""
-        if not self._begun or self._made is None:
+        if self._made is None:
             return None
         made = _quietly(what, self._run_id, begin, self._made)
         return None if made is None else WatchedAction(made, self._run_id)

@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from os import PathLike
     from typing import Unpack
 
+    from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.aws.lambda_console import MountedConsole
     from continuations.serve.aws.lambda_runner import (
@@ -249,6 +250,11 @@ class Handler:
         self._time_left = time_left
         self._caller = TextsViewer(runner, clock)
         self._loop = asyncio.Runner()
+
+    @property
+    def runner(self) -> AsyncRunner[Any]:
+        """The runner of the handler, for example for `otel.instrument`."""
+        return self._runner
 
     def __call__(self, event: object, context: LambdaContext) -> Any:
         """Process one event.

@@ -32,9 +32,11 @@ class McpClient:
         params: Mapping[str, Any],
         capabilities: Mapping[str, Any] = BOTH,
         headers: Mapping[str, str] | None = None,
+        meta: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Return the response to a request."""
-        meta = {
+        sent_meta = {
+            **(meta or {}),
             "io.modelcontextprotocol/protocolVersion": _VERSION,
             "io.modelcontextprotocol/clientCapabilities": capabilities,
         }
@@ -45,7 +47,7 @@ class McpClient:
                 "jsonrpc": "2.0",
                 "id": 1,
                 "method": method,
-                "params": {**params, "_meta": meta},
+                "params": {**params, "_meta": sent_meta},
             },
             headers={
                 "accept": "application/json, text/event-stream",

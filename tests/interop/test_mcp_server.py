@@ -379,3 +379,24 @@ async def test_fastmcp_answers_over_the_command_of_this_package(tmp_path: Path) 
     assert result.content[0].text == "done"
     assert asked == ["At what time?"]
     assert effects.read_text() == "order tea\n"
+
+
+async def test_run_has_the_trace_context_of_the_request() -> None:
+    """An invalid one is ignored, as the standard demands."""
+    runner = AsyncRunner(greet, store="memory:")
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    params = {"name": "greet", "arguments": {"name": "Jane"}}
+    server = mcp_server(runner, secret=SECRET, verify=lambda _: "kim")
+    async with client_of(server) as client:
+        for traceparent in (parent, "00-1"):
+            meta = {"traceparent": traceparent, "tracestate": "a=b,,c=d"}
+            await client.send("tools/call", params, meta=meta)
+    stored = [
+        dict((await runner.look(row.run_id)).run_state.run.trace_context)
+        async for row in runner.runs()
+    ]
+    stored.sort(key=len)
+    assert stored[0] == {}
+    # With an SDK of OpenTelemetry, it names the span of the server.
+    assert stored[1]["traceparent"].split("-")[1] == parent.split("-")[1]
+    assert stored[1]["tracestate"] == "a=b,c=d"

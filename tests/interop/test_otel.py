@@ -33,31 +33,13 @@ from continuations.errors import InvalidInput
 from continuations.interop import otel
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
-from tests.interop.traced_application import PIN, make_runner
+from tests.interop.traced_application import PIN, Tracing, make_runner
 from tests.serve.http.api_fixture import ApiFixture
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-
-
-class Tracing:
-    """A provider of the SDK, and the spans that ended."""
-
-    def __init__(self) -> None:
-        self.exporter = InMemorySpanExporter()
-        self.provider = TracerProvider()
-        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-
-    @property
-    def spans(self) -> tuple[ReadableSpan, ...]:
-        """The spans that ended."""
-        return self.exporter.get_finished_spans()
-
-    def named(self, prefix: str) -> list[ReadableSpan]:
-        """Return the spans whose names begin with a text."""
-        return [each for each in self.spans if each.name.startswith(prefix)]
 
 
 @pytest.fixture
@@ -211,7 +193,6 @@ def test_a_start_continues_the_trace_of_its_caller(tracing: Tracing) -> None:
         PARENT.replace("00-", "ff-", 1),
         f"00-{'0' * 32}-b7ad6b7169203331-01",
         f"{PARENT}\n",
-        {},
         {"tracestate": "a=b"},
         {"traceparent": PARENT, "tracestate": "a b"},
         {"traceparent": PARENT, "baggage": "a=b"},

@@ -1,4 +1,4 @@
-"""A traced application for processes of their own: each writes its spans to a file."""
+"""The spans of a test, and an application whose processes write theirs to a file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export import (
     SpanExporter,
     SpanExportResult,
 )
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from continuations import Agent, ApprovalPolicy, Approve, Runner, ToolContext, tool
 from continuations.interop import otel
@@ -26,6 +27,24 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
 PIN = "pin-98761234"
+
+
+class Tracing:
+    """A provider of the SDK, and the spans that ended."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+
+    @property
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        """The spans that ended."""
+        return self.exporter.get_finished_spans()
+
+    def named(self, prefix: str) -> list[ReadableSpan]:
+        """Return the spans whose names begin with a text."""
+        return [each for each in self.spans if each.name.startswith(prefix)]
 
 
 class FileExporter(SpanExporter):

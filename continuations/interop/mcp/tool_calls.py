@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from continuations.errors import NotFinished, RunBusy, StaleRun
 from continuations.interop.mcp import forms, tasks
@@ -147,6 +148,7 @@ class Calls:
             by=client.identity,
             context=self._options.context,
             should_pause=lambda: self._is_stopping,
+            trace_context=_trace_context(),
         )
 
     async def _resume(self, run_id: str) -> None:
@@ -245,6 +247,13 @@ class Calls:
 def random_run_id(_identity: str | Identity, _agent: str) -> str:
     """Return a new id that cannot be guessed."""
     return f"mcp-{random.token_hex(12)}"
+
+
+def _trace_context() -> dict[str, str]:
+    """Return the trace of the request, which the SDK reads from its `_meta`."""
+    headers: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(headers)
+    return headers
 
 
 def _retrieve_error(task: asyncio.Task[None]) -> None:
