@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
+from pydantic import BaseModel
 
 from continuations import (
     Agent,
@@ -29,7 +30,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.clocks import ManualClock
 from tests.hostile.editable_store import EditableStore
-from tests.interop.traced_application import Tracing
+from tests.interop.traced_application import PIN, Tracing
 from tests.serve.aws.test_handler_options import Context
 from tests.stores import ZSTD_MAGIC, StoreWithoutTime, keys_and_bodies
 
@@ -224,25 +225,35 @@ def test_nothing_of_a_trace_is_left_of_an_erased_run(tracing: Tracing) -> None:
     assert not any(ZSTD_MAGIC in body for body in store.bodies.values())
 
 
-def test_secrets_of_earlier_agents_and_of_callers_are_masked(tracing: Tracing) -> None:
-    """The transcript outlives a handoff, and a sub-agent reads its arguments."""
+class Key(BaseModel):
+    """The arguments of an agent."""
 
-    @tool
-    def unlock(code: Annotated[str, Secret()]) -> str:
-        """Unlock."""
-        return f"unlocked with {code}"
+    code: Annotated[str, Secret()]
 
+
+@tool
+def unlock(pin: Annotated[str, Secret()]) -> str:
+    """Unlock."""
+    return f"unlocked with {pin}"
+
+
+def test_secrets_of_other_agents_are_masked(tracing: Tracing) -> None:
+    """A sub-agent reads its arguments, and a transcript outlives a handoff."""
+    calls = [ToolCall("unlock", {"pin": PIN}), f"{CODE} is used."]
+    vault = Agent("vault", model=ScriptedModel(calls), tools=[unlock], input_type=Key)
+    desk_calls = [ToolCall("vault", {"code": CODE}), ToolCall("transfer_to_billing")]
     billing = Agent("billing", model=ScriptedModel(["a", "b", f"{CODE} is used."]))
-    model = ScriptedModel(
-        [ToolCall("unlock", {"code": CODE}), ToolCall("transfer_to_billing")]
+    desk = Agent(
+        "desk", model=ScriptedModel(desk_calls), tools=[vault], handoffs=[billing]
     )
-    desk = Agent("desk", model=model, tools=[unlock], handoffs=[billing])
     runner = Runner(desk, store="memory:")
     otel.instrument(runner, capture_content=True, tracer_provider=tracing.provider)
     outcome = runner.start("Go.")
     assert outcome.status == "finished"
     assert tracing.named("invoke_agent billing")
-    assert all(CODE not in span.to_json() for span in tracing.spans)
+    assert any("unlocked with [secret]" in span.to_json() for span in tracing.spans)
+    texts = [span.to_json() for span in tracing.spans]
+    assert not any(secret in text for text in texts for secret in (CODE, PIN))
 
 
 def test_models_get_the_frame_and_the_call(tracing: Tracing) -> None:
