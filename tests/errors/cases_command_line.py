@@ -52,6 +52,17 @@ USAGE = Area(
             names=("--setting", "stop"),
         ),
         Case(
+            "cli-trace-context",
+            "exit 5",
+            'cli("start", TASK, "--app", "payroll:agent", "--trace-context", "00-1")',
+            """
+                cli("start", TASK, "--app", "payroll:agent", "--trace-context",
+                    "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+            """,
+            setup=_APP,
+            names=("trace_context", "traceparent"),
+        ),
+        Case(
             "cli-approver-and-due",
             _USAGE,
             'cli("waiting", "--approver", "kim", "--due")',

@@ -197,3 +197,61 @@ CLOUDEVENTS = Area(
         ),
     ),
 )
+
+_TRACES = """
+    from continuations.interop import otel
+    from opentelemetry.sdk.trace import TracerProvider
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    runner = Runner(Agent("clerk", model=ScriptedModel(["done"])), store=store)
+    class Seen:
+        def session(self): ...
+"""
+
+TRACES = Area(
+    "Traces",
+    (
+        Case(
+            "trace-context",
+            InvalidInput,
+            'runner.start("Go.", trace_context={"traceparent": "00-1"})',
+            'runner.start("Go.", trace_context={"traceparent": parent})',
+            setup=_TRACES,
+            names=("trace_context", "traceparent"),
+        ),
+        Case(
+            "trace-context-type",
+            InvalidInput,
+            'runner.start("Go.", trace_context=7)',
+            'runner.start("Go.", trace_context={"traceparent": parent})',
+            setup=_TRACES,
+            names=("trace_context", "int"),
+        ),
+        Case(
+            "observer-type",
+            InvalidInput,
+            "runner.observe(7)",
+            "runner.observe(Seen())",
+            setup=_TRACES,
+            names=("observer", "session", "int"),
+        ),
+        Case(
+            "observer-twice",
+            InvalidInput,
+            "otel.instrument(runner)",
+            "otel.instrument(Runner([], store=store))",
+            setup=_TRACES + "    otel.instrument(runner)",
+            names=("instrument", "twice"),
+        ),
+        Case(
+            "one-trace-provider",
+            InvalidInput,
+            "otel.instrument(runner, one_trace=True)",
+            """
+                sdk = TracerProvider()
+                otel.instrument(runner, one_trace=True, tracer_provider=sdk)
+            """,
+            setup=_TRACES,
+            names=("one_trace", "tracer_provider"),
+        ),
+    ),
+)

@@ -61,6 +61,7 @@ AREAS = (
     cases_interop.PROTOTYPE,
     cases_interop.KITS,
     cases_interop.CLOUDEVENTS,
+    cases_interop.TRACES,
     cases_stores.URLS,
     cases_stores.STORES,
     cases_stores.FAILING,

@@ -67,11 +67,13 @@ def nap() -> Any:
     return sleep(3600)
 
 
-def traced(tracing: Tracing, *replies: Any, **options: Any) -> Runner[Any]:
+def traced(
+    tracing: Tracing, *replies: Any, store: Any = "memory:", **options: Any
+) -> Runner[Any]:
     """Return a traced runner of one agent with the tools above."""
     model = ScriptedModel([*replies, "done"])
     agent = Agent("clerk", model=model, tools=[pay, ask_date, nap])
-    runner: Runner[Any] = Runner(agent, **{"store": "memory:", **options})
+    runner: Runner[Any] = Runner(agent, store=store, **options)
     otel.instrument(runner, tracer_provider=tracing.provider)
     return runner
 
@@ -239,7 +241,7 @@ def unlock(pin: Annotated[str, Secret()]) -> str:
 
 def test_secrets_of_other_agents_are_masked(tracing: Tracing) -> None:
     """A sub-agent reads its arguments, and a transcript outlives a handoff."""
-    calls = [ToolCall("unlock", {"pin": PIN}), f"{CODE} is used."]
+    calls: list[Any] = [ToolCall("unlock", {"pin": PIN}), f"{CODE} is used."]
     vault = Agent("vault", model=ScriptedModel(calls), tools=[unlock], input_type=Key)
     desk_calls = [ToolCall("vault", {"code": CODE}), ToolCall("transfer_to_billing")]
     billing = Agent("billing", model=ScriptedModel(["a", "b", f"{CODE} is used."]))
@@ -257,7 +259,7 @@ def test_secrets_of_other_agents_are_masked(tracing: Tracing) -> None:
 
 
 def test_models_get_the_frame_and_the_call(tracing: Tracing) -> None:
-    """A model of one's own can tell for which call it works."""
+    """A model of an application can tell for which call it works."""
     asked: list[tuple[str, str, str | None]] = []
 
     class Model:

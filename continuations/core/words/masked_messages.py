@@ -31,7 +31,7 @@ def masked_messages(
         messages: The messages as the model reads or writes them. The values that their
             calls have are masked in all of them.
         secrets: The paths of the secret arguments by the names of the tools. All
-            arguments of another tool are masked: nobody knows which of them are secret.
+            arguments of another tool are masked, because any of them may be secret.
         texts: Other texts to mask.
     """
     found = {*texts}
