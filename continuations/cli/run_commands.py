@@ -98,7 +98,6 @@ def start(  # noqa: PLR0913 - one parameter for each option
     """
     printer = _printer(command, stream=stream, no_work=no_work)
     runner = command.runner("needed", may_be_first=True)
-    # The id is chosen here, so that every note can name the run.
     name = _new_run_id() if run_id is None else run_id
     options: dict[str, Any] = {
         "input": _parse_input(text, args, file or []),
@@ -107,10 +106,9 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "context": load_context(context),
         "budget": _parse_budget(max_requests, max_tokens, max_cost),
         "work": not no_work,
-        "labels": parse_pairs(label or [], "--label", "team=finance"),
+        **_parse_labels_and_settings(label or [], setting or []),
         "title": title,
         "by": requester,
-        "settings": parse_settings(setting or []),
         "trace_context": trace_context,
         "on_event": printer,
     }
@@ -120,6 +118,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
 
 
 def _new_run_id() -> str:
+    """Return an id that is chosen here, so that every note can name the run."""
     ports = Ports()
     return ports.ids.new_ulid(ports.clock.now())
 
@@ -153,6 +152,15 @@ def _parse_input(text: str, args: str | None, files: list[str]) -> Any:
             "--args has the arguments of a workflow. Leave INPUT and --file out."
         )
     return parse_object(args, name="--args")
+
+
+def _parse_labels_and_settings(
+    labels: list[str], settings: list[str]
+) -> dict[str, Any]:
+    return {
+        "labels": parse_pairs(labels, "--label", "team=finance"),
+        "settings": parse_settings(settings),
+    }
 
 
 def _parse_budget(

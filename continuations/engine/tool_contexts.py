@@ -113,7 +113,7 @@ def make_tool_context(
         call_state=call_state,
         stage=call.stage,
         memo=None if call.memo is None else jsontext.parse(call.memo),
-        make_trace_context=partial(dict, run.trace_context),
+        make_trace_context=partial(dict[str, str], run.trace_context),
     )
     if policy is not None and form is not None:
         made = replace(made, make_form=partial(policy.typed_form, form))

@@ -45,8 +45,8 @@ try:
     from opentelemetry.util.genai.utils import fq_exception_type
 except ImportError as error:
     text = (
-        "continuations.interop.otel needs the package opentelemetry-util-genai. "
-        "Run: pip install 'continuations[otel]'"
+        "continuations.interop.otel needs opentelemetry-util-genai. Run: pip install "
+        "'continuations[otel]'"
     )
     raise ImportError(text) from error
 
