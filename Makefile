@@ -135,6 +135,7 @@ SLOW_TESTS := \
 	tests/hostile \
 	tests/interop/agui/test_processes.py \
 	tests/interop/test_agent_continuations.py \
+	tests/interop/test_otel.py \
 	tests/models/test_aimock.py \
 	tests/on_s3 \
 	tests/serve/aws/test_deployed_example.py \
@@ -197,10 +198,12 @@ conformance: .venv/installed .venv/conformance/package.json
 	$(BIN)/python -m pip install --quiet --group plots
 	touch $@
 
-# The plots of docs/costs.md, and the life of a call in docs/how-it-works.md.
+# The plots of docs/costs.md, the life of a call in docs/how-it-works.md, and the spans of
+# docs/how-to/opentelemetry.md.
 plots: .venv/plots
 	$(BIN)/python -m benchmarks.growth
 	$(BIN)/python docs/lifecycle.py > docs/images/lifecycle.svg
+	$(BIN)/python docs/spans.py > docs/images/spans.txt
 
 # SEEDS is a range. To continue a stopped search, call the module with --progress-file.
 SEEDS ?= 0:5000
