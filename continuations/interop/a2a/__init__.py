@@ -1,0 +1,26 @@
+"""A2A 1.0: the agents of a runner for other agents, and other agents as tools.
+
+    from continuations.interop import a2a
+
+    app = a2a.app(runner, card=a2a.card(runner, "https://agents.example.com"))
+
+`app` serves each run as a task, by the routes of `a2a-sdk` (extra `a2a`). `a2a_agent`
+is a tool that sends a message to an agent of another system, and waits for its task.
+"""
+
+from __future__ import annotations
+
+try:
+    import a2a.types
+    import sse_starlette  # noqa: F401 - the routes of a2a-sdk need it
+except ModuleNotFoundError as error:
+    msg = (
+        f"continuations.interop.a2a needs a2a-sdk: the package {error.name} is not "
+        "installed. Run: pip install 'continuations[a2a]'."
+    )
+    raise ModuleNotFoundError(msg, name=error.name) from None
+
+from continuations.interop.a2a.push import Push
+from continuations.interop.a2a.server import app, card
+
+__all__ = ["Push", "app", "card"]

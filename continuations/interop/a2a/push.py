@@ -1,0 +1,291 @@
+"""Push notifications of A2A: signed posts when a task waits for a person or ends.
+
+    push = a2a.Push("s3://bucket/runs", secret="whsec_…")
+    runner = AsyncRunner(agents, store="s3://bucket/runs", on_event=push)
+    app = a2a.app(runner, card=…, push=push)
+
+A client says for each task where it wants them (`TaskPushNotificationConfig`). The body
+is the state of the task without texts and data: the client gets the task for these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from a2a.server.tasks import (
+    BasePushNotificationSender,
+    PushNotificationConfigStore,
+)
+from a2a.types import TaskPushNotificationConfig, TaskStatus, TaskStatusUpdateEvent
+from a2a.utils.errors import InvalidParamsError
+from a2a.utils.push_url_validator import validate_push_notification_url
+from google.protobuf.json_format import MessageToJson, Parse
+
+from continuations import AsyncRunner
+from continuations.errors import RunErased, RunNotFound
+from continuations.events import RunEnded, WaitOpened
+from continuations.interop.a2a.tasks import ENDED, TASK_PREFIX, read_task
+from continuations.serve import standard_webhooks
+from continuations.serve.option_checks import check_callable
+from continuations_storage.contract import all_keys
+from continuations_storage.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator, Sequence
+    from os import PathLike
+
+    from a2a.server.context import ServerCallContext
+
+    from continuations.events import RunEvent
+    from continuations_storage.contract import Store
+
+__all__ = ["Push"]
+
+_TIMEOUT_SECONDS = 5.0
+_MAX_CONFIGS = 20
+_DIGEST_CHARS = 32
+
+
+class Push:
+    """Post the state of a task to the URLs that clients have registered for it.
+
+    Pass it to `AsyncRunner(on_event=...)` in each process that works on runs, and to
+    `a2a.app(push=...)`. A post is tried once: a client that misses one gets the task.
+
+    Args:
+        store: The store of the runs. It keeps the configurations too, with their tokens,
+            until the task ends.
+        secret: The signing secret of Standard Webhooks, `whsec_` and base64; or a list
+            of secrets, of which each signs every post.
+        check_url: Returns whether a URL may be used. By default, only URLs whose host
+            has public addresses are accepted.
+
+    Raises:
+        InvalidInput: An argument is invalid. The text contains no secret.
+    """
+
+    def __init__(
+        self,
+        store: str | PathLike[str] | Store,
+        *,
+        secret: str | Sequence[str],
+        check_url: Callable[[str], Awaitable[bool]] = validate_push_notification_url,
+    ) -> None:
+        check_callable("check_url", check_url, "a coroutine function of a URL")
+        self._keys = standard_webhooks.decode_secrets(secret)
+        # It reads runs, so it needs no agents.
+        self._reader: AsyncRunner[Any] = AsyncRunner([], store=store)
+        self._configs = _Configs(self._reader.store)
+        self._check_url = check_url
+
+    def __repr__(self) -> str:
+        return "<Push>"
+
+    async def __call__(self, event: RunEvent) -> None:
+        """Post the state of a task after an event of its run.
+
+        Args:
+            event: An event, as of `AsyncRunner(on_event=...)`.
+        """
+        is_task = event.run_id.startswith(TASK_PREFIX)
+        asks = isinstance(event, WaitOpened) and event.wait.rules.asks_person
+        if is_task and (asks or isinstance(event, RunEnded)):
+            await self.send(event.run_id)
+
+    async def send(self, task_id: str) -> None:
+        """Post the present state of a task. A post that fails is logged.
+
+        Args:
+            task_id: Id of the task.
+        """
+        if not await self._configs.get_info_for_dispatch(task_id):
+            return
+        try:
+            run = await self._reader.look(task_id)
+        except (RunNotFound, RunErased):
+            await self._configs.delete_all(task_id)
+            return
+        task = await read_task(self._reader, run, can_read=False)
+        status = TaskStatus(state=task.status.state, timestamp=task.status.timestamp)
+        update = TaskStatusUpdateEvent(
+            task_id=task.id, context_id=task.context_id, status=status
+        )
+        async with httpx.AsyncClient(
+            auth=_Signature(self._keys), timeout=_TIMEOUT_SECONDS, trust_env=False
+        ) as client:
+            sender = BasePushNotificationSender(
+                client, self._configs, push_url_validator=self._check_url
+            )
+            await sender.send_notification(task_id, update)
+        if run.status in ENDED:
+            await self._configs.delete_all(task_id)
+
+    async def check(self, url: str) -> None:
+        """Check the URL of a configuration.
+
+        Args:
+            url: The URL.
+
+        Raises:
+            InvalidParamsError: The URL may not be used.
+        """
+        if not await self._check_url(url):
+            raise InvalidParamsError(
+                "url is not allowed for push notifications. Use an https URL whose "
+                "host has a public address."
+            )
+
+    async def save(
+        self, task_id: str, config: TaskPushNotificationConfig, owner: str
+    ) -> TaskPushNotificationConfig:
+        """Store a configuration; one with the same id and owner is replaced.
+
+        Args:
+            task_id: Id of the task.
+            config: The configuration.
+            owner: Name of the client.
+
+        Returns:
+            The stored configuration, with the ids.
+
+        Raises:
+            InvalidParamsError: The task has too many configurations.
+        """
+        return await self._configs.save(task_id, config, owner)
+
+    async def configs(
+        self, task_id: str, owner: str
+    ) -> list[TaskPushNotificationConfig]:
+        """Return the configurations of a client for a task.
+
+        Args:
+            task_id: Id of the task.
+            owner: Name of the client.
+
+        Returns:
+            The configurations.
+        """
+        return await self._configs.of(task_id, owner)
+
+    async def delete(self, task_id: str, config_id: str, owner: str) -> None:
+        """Delete a configuration, if the client has it.
+
+        Args:
+            task_id: Id of the task.
+            config_id: Id of the configuration.
+            owner: Name of the client.
+        """
+        await self._configs.delete(task_id, config_id, owner)
+
+
+class _Signature(httpx.Auth):
+    """Adds the headers of Standard Webhooks; an equal body has an equal id."""
+
+    requires_request_body = True
+
+    def __init__(self, keys: list[bytes]) -> None:
+        self._keys = keys
+
+    def auth_flow(
+        self, request: httpx.Request
+    ) -> Generator[httpx.Request, httpx.Response]:
+        message = f"msg_{hashlib.sha256(request.content).hexdigest()[:_DIGEST_CHARS]}"
+        at = str(int(time.time()))
+        request.headers["webhook-id"] = message
+        request.headers["webhook-timestamp"] = at
+        request.headers["webhook-signature"] = " ".join(
+            standard_webhooks.signature(key, message, at, request.content)
+            for key in self._keys
+        )
+        yield request
+
+
+class _Configs(PushNotificationConfigStore):
+    """The configurations in the store of the runs.
+
+    `a2a/{task}/{digest of owner}/{digest of id}` is the key of one.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def save(
+        self, task_id: str, config: TaskPushNotificationConfig, owner: str
+    ) -> TaskPushNotificationConfig:
+        """Store a configuration; see `Push.save`."""
+        kept = TaskPushNotificationConfig()
+        kept.CopyFrom(config)
+        kept.task_id, kept.id = task_id, config.id or task_id
+        key = f"{_prefix(task_id, owner)}{_digest(kept.id)}"
+        others = [each async for each in all_keys(self._store, _prefix(task_id))]
+        if len({*others, key}) > _MAX_CONFIGS:
+            raise InvalidParamsError(
+                f"The task has {_MAX_CONFIGS} push notification configurations. Delete "
+                "one of them first."
+            )
+        # An object never changes. After a crash between the two, the client repeats.
+        await self._store.delete(key)
+        await self._store.create(key, MessageToJson(kept, indent=None).encode())
+        return kept
+
+    async def of(
+        self, task_id: str, owner: str = ""
+    ) -> list[TaskPushNotificationConfig]:
+        """Return the configurations of a task, of one owner or of all."""
+        found: list[TaskPushNotificationConfig] = []
+        async for key in all_keys(self._store, _prefix(task_id, owner)):
+            try:
+                body = await self._store.read(key)
+            except NotFound:
+                continue  # deleted meanwhile
+            found.append(Parse(body, TaskPushNotificationConfig()))
+        return found
+
+    async def delete(self, task_id: str, config_id: str, owner: str) -> None:
+        """Delete a configuration, if there is one."""
+        await self._store.delete(f"{_prefix(task_id, owner)}{_digest(config_id)}")
+
+    async def delete_all(self, task_id: str) -> None:
+        """Delete the configurations of a task that has ended."""
+        async for key in all_keys(self._store, _prefix(task_id)):
+            await self._store.delete(key)
+
+    async def get_info_for_dispatch(
+        self, task_id: str
+    ) -> list[TaskPushNotificationConfig]:
+        """Return the configurations of all clients."""
+        return await self.of(task_id)
+
+    # The sender of the SDK calls none of these.
+
+    async def set_info(
+        self,
+        task_id: str,
+        notification_config: TaskPushNotificationConfig,
+        context: ServerCallContext,
+    ) -> TaskPushNotificationConfig:
+        """Store a configuration of the user of a context."""
+        return await self.save(task_id, notification_config, context.user.user_name)
+
+    async def get_info(
+        self, task_id: str, context: ServerCallContext
+    ) -> list[TaskPushNotificationConfig]:
+        """Return the configurations of the user of a context."""
+        return await self.of(task_id, context.user.user_name)
+
+    async def delete_info(
+        self, task_id: str, context: ServerCallContext, config_id: str | None = None
+    ) -> None:
+        """Delete a configuration of the user of a context."""
+        await self.delete(task_id, config_id or task_id, context.user.user_name)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def _prefix(task_id: str, owner: str = "") -> str:
+    return f"a2a/{task_id}/{_digest(owner)}/" if owner else f"a2a/{task_id}/"

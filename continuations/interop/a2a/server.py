@@ -1,0 +1,260 @@
+"""The ASGI application of an A2A server, by the routes of `a2a-sdk`."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from a2a.server.routes import (
+    DefaultServerCallContextBuilder,
+    create_agent_card_routes,
+    create_jsonrpc_routes,
+    create_rest_routes,
+)
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+)
+from a2a.utils.constants import (
+    AGENT_CARD_WELL_KNOWN_PATH,
+    PROTOCOL_VERSION_1_0,
+    TransportProtocol,
+)
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.routing import Route
+
+from continuations.interop.a2a.handler import IDENTITY, RunHandler
+from continuations.serve.dispatch import InlineDispatcher
+from continuations.serve.http import asgi, problems
+from continuations.serve.http.api import MAX_BODY_BYTES, identify
+from continuations.serve.option_checks import (
+    check_async_runner,
+    check_callable,
+    check_dispatcher,
+    check_type,
+)
+from continuations.serve.rights import Rights
+
+from datetime import UTC, datetime
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from a2a.server.context import ServerCallContext
+    from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
+
+    from continuations import AsyncRunner, Identity
+    from continuations.interop.a2a.push import Push
+    from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.http.api import Verifier
+    from continuations.serve.rights import Can
+
+__all__ = ["app", "card"]
+
+
+def card(
+    runner: AsyncRunner[Any],
+    url: str,
+    *,
+    agent: str | None = None,
+    version: str = "1",
+    skills: Sequence[AgentSkill] = (),
+) -> AgentCard:
+    """Return the card of an agent of a runner.
+
+    Args:
+        runner: The runner.
+        url: The URL under which clients reach the application.
+        agent: Name of the root agent; required if the runner has several.
+        version: The version of the agent, as you name it.
+        skills: What the agent can do. Default: one skill with its name and description.
+
+    Returns:
+        The card, with both HTTP bindings of A2A 1.0. Change it as you like.
+
+    Raises:
+        InvalidInput: The runner has no such agent.
+    """
+    root = runner.root_agent(agent)
+    description = root.description or root.name
+    own = AgentSkill(
+        id=root.name, name=root.name, description=description, tags=["agent"]
+    )
+    bindings = (TransportProtocol.JSONRPC, TransportProtocol.HTTP_JSON)
+    return AgentCard(
+        name=root.name,
+        description=description,
+        version=version,
+        supported_interfaces=[
+            AgentInterface(
+                url=url, protocol_binding=each, protocol_version=PROTOCOL_VERSION_1_0
+            )
+            for each in bindings
+        ],
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain", "application/json"],
+        default_output_modes=["text/plain", "application/json"],
+        skills=[*skills] or [own],
+    )
+
+
+def app(  # noqa: PLR0913 - one parameter for each option
+    runner: AsyncRunner[Any],
+    *,
+    card: AgentCard,
+    agent: str | None = None,
+    verify: Verifier | None = None,
+    can: Can | None = None,
+    only_own: bool = True,
+    dispatcher: Dispatcher | None = None,
+    push: Push | None = None,
+    lifespan: Lifespan[Starlette] | None = None,
+) -> Starlette:
+    """Return an ASGI application that serves an agent by A2A 1.0.
+
+    A task is a run. JSON-RPC is served at `/`, HTTP+JSON below it, and the card at
+    `/.well-known/agent-card.json`. The card is public. Without `verify`, every other
+    request has status 401.
+
+    Args:
+        runner: The runner.
+        card: The card, for example of `card(runner, url)`. The application serves a
+            copy that says whether it streams and sends push notifications.
+        agent: Name of the root agent; required if the runner has several.
+        verify: Returns the identity of a request, as for `HttpApi`. It is the requester
+            of the runs that the client starts.
+        can: Returns whether an identity may do something with a run; see
+            `continuations.serve.rights`.
+        only_own: Whether an identity sees only the tasks that it started. With False,
+            it sees those of others too, as far as `can` allows it.
+        dispatcher: Resumes a run after a message. Default: this process works on it.
+        push: The push notifications.
+        lifespan: Starlette's lifespan, such as `worker_lifespan(runner)`.
+
+    Returns:
+        The application.
+
+    Raises:
+        InvalidInput: An option is invalid, or the runner has no such agent.
+    """
+    check_async_runner(runner)
+    check_type("card", card, AgentCard, "an AgentCard of a2a-sdk")
+    check_callable("verify", verify, "a function that takes a Request")
+    check_type("only_own", only_own, bool, "True or False")
+    dispatcher = InlineDispatcher(runner) if dispatcher is None else dispatcher
+    check_dispatcher("dispatcher", dispatcher)
+    served = AgentCard()
+    served.CopyFrom(card)
+    served.capabilities.streaming = True
+    served.capabilities.push_notifications = push is not None
+    served.capabilities.extended_agent_card = False
+    handler = RunHandler(
+        runner,
+        card=served,
+        agent=runner.root_agent(agent).name,
+        rights=Rights(can),
+        only_own=only_own,
+        dispatcher=dispatcher,
+        push=push,
+    )
+    builder = _ContextBuilder()
+    rest = create_rest_routes(handler, builder)
+    application = Starlette(
+        routes=[
+            *create_agent_card_routes(served),
+            *create_jsonrpc_routes(handler, "/", builder),
+            # Without the routes of tenants: the rights decide who sees what.
+            *(route for route in rest if isinstance(route, Route)),
+        ],
+        lifespan=_with_end(handler, lifespan),
+    )
+    application.add_middleware(_Verified, verify=verify)
+    return application
+
+
+def _with_end(
+    handler: RunHandler, lifespan: Lifespan[Starlette] | None
+) -> Lifespan[Starlette]:
+    """Return a lifespan that ends the handler's work after that of the application."""
+
+    @asynccontextmanager
+    async def whole(application: Starlette) -> AsyncGenerator[Any]:
+        try:
+            if lifespan is None:
+                yield None
+            else:
+                async with lifespan(application) as state:
+                    yield state
+        finally:
+            await handler.aclose()
+
+    return whole
+
+
+class _ContextBuilder(DefaultServerCallContextBuilder):
+    def build(self, request: Request) -> ServerCallContext:
+        context = super().build(request)
+        context.state[IDENTITY] = request.scope[IDENTITY]
+        return context
+
+
+class _Verified:
+    """Identifies the sender of each request but that of the card."""
+
+    def __init__(self, application: ASGIApp, *, verify: Verifier | None) -> None:
+        self._app = application
+        self._verify = verify
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await asgi.refuse_websocket(send)
+            return
+        path = asgi.path_below_mount(scope) if scope["type"] == "http" else ""
+        if scope["type"] != "http" or path == AGENT_CARD_WELL_KNOWN_PATH:
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        try:
+            body = await asgi.read_body(request, MAX_BODY_BYTES)
+        except ClientDisconnect:
+            return
+        found = await self._identity(request, path, body)
+        if isinstance(found, problems.Problem):
+            refusal = asgi.to_starlette(found.response(), scope["method"])
+            await refusal(scope, receive, send)
+            return
+        scope[IDENTITY] = found
+        await self._app(scope, _replayed(body or b"", receive), send)
+
+    async def _identity(
+        self, request: Request, path: str, body: bytes | None
+    ) -> str | Identity | problems.Problem:
+        if body is None:
+            return problems.too_large(MAX_BODY_BYTES)
+        if self._verify is None:
+            return problems.unidentified(
+                "This application has no verifier, so it refuses every request. Pass "
+                "verify= to a2a.app."
+            )
+        try:
+            found = await identify(
+                self._verify, asgi.plain_request(request, path, body)
+            )
+        except Exception as error:  # noqa: BLE001 - every error is a response
+            return problems.from_error(
+                error, now=datetime.now(UTC), operation=f"{request.method} {path}"
+            )
+        return problems.unidentified() if found is None else found
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that gives the body first, and then what the server gives."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return first.pop() if first else await receive()
+
+    return replay
