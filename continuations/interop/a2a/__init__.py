@@ -11,16 +11,15 @@ is a tool that sends a message to an agent of another system, and waits for its 
 from __future__ import annotations
 
 try:
-    import a2a.types
-    import sse_starlette  # noqa: F401 - the routes of a2a-sdk need it
+    from continuations.interop.a2a.push import Push
+    from continuations.interop.a2a.server import app, card
 except ModuleNotFoundError as error:
+    if (error.name or "").partition(".")[0] == "continuations":
+        raise
     msg = (
         f"continuations.interop.a2a needs a2a-sdk: the package {error.name} is not "
         "installed. Run: pip install 'continuations[a2a]'."
     )
     raise ModuleNotFoundError(msg, name=error.name) from None
-
-from continuations.interop.a2a.push import Push
-from continuations.interop.a2a.server import app, card
 
 __all__ = ["Push", "app", "card"]

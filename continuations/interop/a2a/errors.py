@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from a2a.utils.errors import (
     A2AError,
@@ -13,12 +13,13 @@ from a2a.utils.errors import (
     TaskNotFoundError,
     UnsupportedOperationError,
 )
+from a2a.utils.proto_utils import validate_proto_required_fields
 
 from continuations.errors import InvalidId, RunErased, RunNotFound
 from continuations.serve.http import problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 __all__ = ["a2a_error", "a2a_errors", "forbidden"]
 
@@ -56,9 +57,20 @@ def a2a_error(error: Exception) -> A2AError:
 
 
 @contextmanager
-def a2a_errors() -> Iterator[None]:
-    """Raise each error of the block as one of A2A."""
+def a2a_errors(params: Any) -> Generator[None]:
+    """Check the required fields of a request; raise each error of the block as A2A's.
+
+    Args:
+        params: The request.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        A2AError: A field is missing, or the block has raised an error.
+    """
     try:
+        validate_proto_required_fields(params)
         yield
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - a client gets only errors of A2A
         raise a2a_error(error) from None

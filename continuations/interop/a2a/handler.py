@@ -8,10 +8,7 @@ import re
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from a2a.server.request_handlers.request_handler import (
-    RequestHandler,
-    validate_request_params,
-)
+from a2a.server.request_handlers.request_handler import RequestHandler
 from a2a.types import (
     AgentCard,
     ListTaskPushNotificationConfigsResponse,
@@ -114,7 +111,7 @@ class RunHandler(RequestHandler):
         push: The push notifications, if there are any.
     """
 
-    def __init__(  # noqa: PLR0913 - one parameter for each option of `app`
+    def __init__(
         self,
         runner: AsyncRunner[Any],
         *,
@@ -136,23 +133,21 @@ class RunHandler(RequestHandler):
 
     # Reading ----------------------------------------------------------------------
 
-    @validate_request_params
     async def on_get_task(
         self, params: GetTaskRequest, context: ServerCallContext
     ) -> Task:
         """Return a task."""
-        with a2a_errors():
+        with a2a_errors(params):
             validate_history_length(params)
             who = _sender(context)
             task = await self._task(await self._look(params.id, who), who)
             return apply_history_length(task, params)
 
-    @validate_request_params
     async def on_list_tasks(
         self, params: ListTasksRequest, context: ServerCallContext
     ) -> ListTasksResponse:
         """Return a page of the tasks that the sender may see, the newest first."""
-        with a2a_errors():
+        with a2a_errors(params):
             validate_history_length(params)
             if params.HasField("page_size"):
                 validate_page_size(params.page_size)
@@ -231,12 +226,11 @@ class RunHandler(RequestHandler):
 
     # Messages ---------------------------------------------------------------------
 
-    @validate_request_params
     async def on_message_send(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> Task:
         """Start a task, decide its waits, or give its agent a text."""
-        with a2a_errors():
+        with a2a_errors(params):
             who = _sender(context)
             work = await self._accept(params, who)
             if work.job is not None and not params.configuration.return_immediately:
@@ -244,12 +238,11 @@ class RunHandler(RequestHandler):
             task = await self._task(await self._look(work.run_id, who), who)
             return apply_history_length(_noted(task, work.note), params.configuration)
 
-    @validate_request_params
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
-        """Do what `on_message_send` does, and yield what happens until the task rests."""
-        with a2a_errors():
+        """Do what `on_message_send` does, and yield what happens meanwhile."""
+        with a2a_errors(params):
             who = _sender(context)
             work = await self._accept(params, who)
             run = await self._look(work.run_id, who)
@@ -263,9 +256,7 @@ class RunHandler(RequestHandler):
                 async for event in later:
                     yield event
 
-    async def _accept(
-        self, params: SendMessageRequest, who: str | Identity
-    ) -> _Work:
+    async def _accept(self, params: SendMessageRequest, who: str | Identity) -> _Work:
         message, options = params.message, params.configuration
         validate_history_length(options)
         validate_input_modes(message, self._card)
@@ -410,12 +401,11 @@ class RunHandler(RequestHandler):
 
     # Streams ----------------------------------------------------------------------
 
-    @validate_request_params
     async def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         """Yield a task, and what happens until it ends."""
-        with a2a_errors():
+        with a2a_errors(params):
             who = _sender(context)
             run = await self._look(params.id, who)
             task = await self._task(run, who)
@@ -460,12 +450,11 @@ class RunHandler(RequestHandler):
 
     # Ends and push notifications ---------------------------------------------------
 
-    @validate_request_params
     async def on_cancel_task(
         self, params: CancelTaskRequest, context: ServerCallContext
     ) -> Task:
         """Cancel the run of a task."""
-        with a2a_errors():
+        with a2a_errors(params):
             who = _sender(context)
             run = await self._look(params.id, who)
             await self._require("cancel", params.id, who)
@@ -476,49 +465,45 @@ class RunHandler(RequestHandler):
                 await self._push.send(params.id)
             return await self._task(run, who)
 
-    @validate_request_params
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
         """Store where the changes of a task are posted."""
-        with a2a_errors():
+        with a2a_errors(params):
             pushes, who = self._pushes(), _sender(context)
             await self._look(params.task_id, who)
             await pushes.check(params.url)
             return await pushes.save(params.task_id, params, _name(who))
 
-    @validate_request_params
     async def on_get_task_push_notification_config(
         self,
         params: GetTaskPushNotificationConfigRequest,
         context: ServerCallContext,
     ) -> TaskPushNotificationConfig:
         """Return a push notification configuration of the sender."""
-        with a2a_errors():
+        with a2a_errors(params):
             for config in await self._configs(params.task_id, context):
                 if config.id == params.id:
                     return config
             raise TaskNotFoundError
 
-    @validate_request_params
     async def on_list_task_push_notification_configs(
         self,
         params: ListTaskPushNotificationConfigsRequest,
         context: ServerCallContext,
     ) -> ListTaskPushNotificationConfigsResponse:
         """Return the push notification configurations of the sender."""
-        with a2a_errors():
+        with a2a_errors(params):
             found = await self._configs(params.task_id, context)
             return ListTaskPushNotificationConfigsResponse(configs=found)
 
-    @validate_request_params
     async def on_delete_task_push_notification_config(
         self,
         params: DeleteTaskPushNotificationConfigRequest,
         context: ServerCallContext,
     ) -> None:
         """Delete a push notification configuration of the sender."""
-        with a2a_errors():
+        with a2a_errors(params):
             pushes, who = self._pushes(), _sender(context)
             await self._look(params.task_id, who)
             await pushes.delete(params.task_id, params.id, _name(who))

@@ -9,10 +9,10 @@ decides nothing, whatever it says.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from a2a.helpers import get_data_parts
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
-from google.protobuf.json_format import MessageToDict
 
 from continuations.attachments import Audio, File, Image
 from continuations.interop.a2a.tasks import MAX_EXACT
@@ -20,8 +20,6 @@ from continuations.serve.http import problems
 from continuations.serve.http.decision_bodies import posted_decision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from a2a.types import Message, Part
 
     from continuations import Identity
@@ -68,12 +66,15 @@ def workflow_arguments(message: Message) -> dict[str, Any]:
         InvalidParamsError: The message has other parts.
     """
     values = [_value(part) for part in message.parts if part.HasField("data")]
-    if len(values) != 1 or len(message.parts) != 1 or not isinstance(values[0], dict):
+    arguments = (
+        _as_object(values[0]) if len(values) == len(message.parts) == 1 else None
+    )
+    if arguments is None:
         raise InvalidParamsError(
             "The message has no arguments for this workflow. Send one data part, an "
             "object with the arguments by name."
         )
-    return values[0]
+    return arguments
 
 
 def decisions_in(
@@ -100,7 +101,7 @@ def decisions_in(
         raise _refused("it has other parts beside its decisions")
     found: dict[str, PostedDecision] = {}
     for number, value in enumerate(values, 1):
-        fields = dict(value) if isinstance(value, dict) else {}
+        fields = {**(_as_object(value) or {})}
         wait_id = fields.pop("wait", None)
         if not isinstance(wait_id, str) or not wait_id.endswith(f"@{run_id}"):
             raise _refused(f"data part {number} has no wait of this task")
@@ -144,7 +145,7 @@ def _attachment(part: Part) -> Image | Audio | File:
 def _value(part: Part) -> Any:
     """Return the JSON value of a data part; raises `InvalidParamsError`."""
     try:
-        return _narrowed(MessageToDict(part.data))
+        return _narrowed(get_data_parts([part])[0])
     except (ValueError, RecursionError) as error:
         raise InvalidParamsError(
             f"A data part is not a JSON value that can be read: {error}. Send numbers "
@@ -154,13 +155,18 @@ def _value(part: Part) -> Any:
 
 def _narrowed(value: Any) -> Any:
     """Return a value whose whole numbers are integers: protobuf makes them floats."""
-    if isinstance(value, dict):
-        return {name: _narrowed(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_narrowed(each) for each in value]
+    fields = _as_object(value)
+    if fields is not None:
+        return {name: _narrowed(each) for name, each in fields.items()}
+    if isinstance(value, list | tuple):
+        return [_narrowed(each) for each in cast("list[Any]", value)]
     if isinstance(value, float):
         return _whole(value)
     return value
+
+
+def _as_object(value: Any) -> dict[str, Any] | None:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def _whole(value: float) -> float | int:
@@ -171,5 +177,3 @@ def _whole(value: float) -> float | int:
         msg = f"the number {value:.0f} is not exact"
         raise ValueError(msg)
     return int(value)
-
-

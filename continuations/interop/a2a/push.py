@@ -22,7 +22,6 @@ from a2a.server.tasks import (
 from a2a.types import TaskPushNotificationConfig, TaskStatus, TaskStatusUpdateEvent
 from a2a.utils.errors import InvalidParamsError
 from a2a.utils.push_url_validator import validate_push_notification_url
-from google.protobuf.json_format import MessageToJson, Parse
 
 from continuations import AsyncRunner
 from continuations.errors import RunErased, RunNotFound
@@ -56,7 +55,7 @@ class Push:
     `a2a.app(push=...)`. A post is tried once: a client that misses one gets the task.
 
     Args:
-        store: The store of the runs. It keeps the configurations too, with their tokens,
+        store: The store of the runs. It keeps the configurations with their tokens
             until the task ends.
         secret: The signing secret of Standard Webhooks, `whsec_` and base64; or a list
             of secrets, of which each signs every post.
@@ -228,7 +227,7 @@ class _Configs(PushNotificationConfigStore):
             )
         # An object never changes. After a crash between the two, the client repeats.
         await self._store.delete(key)
-        await self._store.create(key, MessageToJson(kept, indent=None).encode())
+        await self._store.create(key, kept.SerializeToString())
         return kept
 
     async def of(
@@ -241,7 +240,7 @@ class _Configs(PushNotificationConfigStore):
                 body = await self._store.read(key)
             except NotFound:
                 continue  # deleted meanwhile
-            found.append(Parse(body, TaskPushNotificationConfig()))
+            found.append(TaskPushNotificationConfig.FromString(body))
         return found
 
     async def delete(self, task_id: str, config_id: str, owner: str) -> None:

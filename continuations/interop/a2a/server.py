@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from a2a.server.routes import (
@@ -37,8 +38,6 @@ from continuations.serve.option_checks import (
     check_type,
 )
 from continuations.serve.rights import Rights
-
-from datetime import UTC, datetime
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from a2a.helpers import new_data_part
 from a2a.types import (
     Artifact,
     Message,
@@ -15,8 +16,6 @@ from a2a.types import (
     TaskState,
     TaskStatus,
 )
-from google.protobuf.json_format import ParseDict
-from google.protobuf.struct_pb2 import Value
 
 from continuations.errors import InvalidInput
 from continuations.serve.operation_calls import run_response
@@ -33,10 +32,10 @@ __all__ = [
     "TASK_PREFIX",
     "Labels",
     "data_part",
+    "encodable",
     "history_of",
     "own_texts",
     "read_task",
-    "encodable",
 ]
 
 TASK_PREFIX = "a2a-"
@@ -77,7 +76,7 @@ class _Reader(NamedTuple):
 
     runner: AsyncRunner[Any]
     can_read: bool
-    path_params: Mapping[str, str] = {}  # noqa: RUF012 - of the protocol, not used
+    path_params: Mapping[str, str] = {}
 
     @property
     def clock(self) -> _Clock:
@@ -258,7 +257,7 @@ def own_texts(run: Continuation, earlier: int = 0) -> list[dict[str, str]]:
 def _text_of(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, list):
-        parts = [each for each in content if isinstance(each, dict)]
+        parts = cast("list[dict[str, Any]]", content)
         return "\n".join(str(each["text"]) for each in parts if "text" in each)
     return content if isinstance(content, str) else ""
 
@@ -287,20 +286,24 @@ def data_part(value: Any) -> Part:
     Returns:
         The part.
     """
-    data = ParseDict(_exact(value, _MAX_DEPTH), Value())
-    return Part(data=data, media_type="application/json")
+    return new_data_part(_exact(value, _MAX_DEPTH), media_type="application/json")
 
 
 def _exact(value: Any, depth: int) -> Any:
     if depth == 0:
         return encodable(json.dumps(value))
     if isinstance(value, dict):
-        return {encodable(str(k)): _exact(v, depth - 1) for k, v in value.items()}
+        fields = cast("dict[str, Any]", value)
+        return {encodable(k): _exact(v, depth - 1) for k, v in fields.items()}
     if isinstance(value, list | tuple):
-        return [_exact(each, depth - 1) for each in value]
+        return [_exact(each, depth - 1) for each in cast("list[Any]", value)]
     if isinstance(value, str):
         return encodable(value)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_EXACT:
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and abs(value) > MAX_EXACT
+    ):
         return str(value)
     return value
 

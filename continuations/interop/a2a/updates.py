@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from a2a.types import (
     Message,
@@ -19,7 +19,7 @@ from continuations.events import MessageAdded
 from continuations.interop.a2a.tasks import encodable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 
     from a2a.types import Task
 
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["updates_of"]
 
+T = TypeVar("T")
 # After all events of a version: no event has so high a number in its version.
 _LAST_ORDINAL = 9_999_999_999
 
 
-async def updates_of(  # noqa: PLR0913 - a stream of one client
+async def updates_of(
     runner: AsyncRunner[Any],
     run: Continuation,
     known: Task,
@@ -62,25 +63,33 @@ async def updates_of(  # noqa: PLR0913 - a stream of one client
         job.add_done_callback(lambda done: queue.put_nowait(_error_of(done)))
     try:
         while True:
-            batch = [await queue.get()]
-            while not queue.empty():
-                batch.append(queue.get_nowait())
+            batch = await _next_batch(queue)
             task = await look()
             if can_read and task.status.state not in stops_at:
-                for event in batch:
-                    for text in _texts_of(event):
-                        yield _status_with(task, text)
+                for text in _texts_of(batch):
+                    yield _status_with(task, text)
             for update in _changes(known, task):
                 yield update
             known = task
             if task.status.state in stops_at and (job is None or job.done()):
                 return
-            for event in batch:
-                if isinstance(event, BaseException):
-                    raise event
+            _raise_error_of(batch)
     finally:
         follower.cancel()
         await asyncio.wait({follower})
+
+
+async def _next_batch(queue: asyncio.Queue[T]) -> list[T]:
+    batch = [await queue.get()]
+    while not queue.empty():
+        batch.append(queue.get_nowait())
+    return batch
+
+
+def _raise_error_of(batch: Sequence[object]) -> None:
+    for event in batch:
+        if isinstance(event, BaseException):
+            raise event
 
 
 async def _follow(
@@ -101,13 +110,14 @@ def _error_of(job: asyncio.Task[None]) -> BaseException | None:
     return None if job.cancelled() else job.exception()
 
 
-def _texts_of(event: object) -> Iterator[str]:
-    """Yield the text that the root agent wrote before it called tools."""
-    if isinstance(event, MessageAdded) and len(event.path) == 1:
-        message = event.message
-        text = message.get("content")
-        if message.get("tool_calls") and isinstance(text, str) and text:
-            yield text
+def _texts_of(batch: Sequence[object]) -> Iterator[str]:
+    """Yield the texts that the root agent wrote before it called tools."""
+    for event in batch:
+        if isinstance(event, MessageAdded) and len(event.path) == 1:
+            message = event.message
+            text = message.get("content")
+            if message.get("tool_calls") and isinstance(text, str) and text:
+                yield text
 
 
 def _status_with(task: Task, text: str) -> TaskStatusUpdateEvent:
