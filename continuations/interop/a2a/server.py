@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "card"]
 
+# Clients ask again after five minutes, with the ETag that the routes send.
+_CARD_CACHE = "public, max-age=300"
+
 
 def card(
     runner: AsyncRunner[Any],
@@ -163,7 +166,7 @@ def app(  # noqa: PLR0913 - one parameter for each option
     rest = create_rest_routes(handler, builder)
     application = Starlette(
         routes=[
-            *create_agent_card_routes(served),
+            *create_agent_card_routes(served, cache_control=_CARD_CACHE),
             *create_jsonrpc_routes(handler, "/", builder),
             # Without the routes of tenants: the rights decide who sees what.
             *(route for route in rest if isinstance(route, Route)),

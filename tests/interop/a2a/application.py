@@ -89,7 +89,10 @@ def verify(request: Request) -> str | None:
 
 
 def make_app(
-    runner: AsyncRunner[Any], url: str = URL, card: AgentCard | None = None, **options: Any
+    runner: AsyncRunner[Any],
+    url: str = URL,
+    card: AgentCard | None = None,
+    **options: Any,
 ) -> Starlette:
     """Return the application of a runner."""
     options = {"verify": verify, **options}

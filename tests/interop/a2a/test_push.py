@@ -147,9 +147,7 @@ async def test_configurations_belong_to_their_client(tmp_path: Path) -> None:
                     await eve.client.create_task_push_notification_config(config)
                 with pytest.raises(TaskNotFoundError):
                     await eve.client.list_task_push_notification_configs(every)
-            gone = DeleteTaskPushNotificationConfigRequest(
-                task_id=task.id, id="first"
-            )
+            gone = DeleteTaskPushNotificationConfigRequest(task_id=task.id, id="first")
             await client.client.delete_task_push_notification_config(gone)
             with pytest.raises(TaskNotFoundError):
                 await client.client.get_task_push_notification_config(asked)
