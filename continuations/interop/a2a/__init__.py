@@ -11,6 +11,7 @@ is a tool that sends a message to an agent of another system, and waits for its 
 from __future__ import annotations
 
 try:
+    from continuations.interop.a2a.agent_tool import RemoteAgentError, a2a_agent
     from continuations.interop.a2a.push import Push
     from continuations.interop.a2a.server import app, card
 except ModuleNotFoundError as error:
@@ -22,4 +23,4 @@ except ModuleNotFoundError as error:
     )
     raise ModuleNotFoundError(msg, name=error.name) from None
 
-__all__ = ["Push", "app", "card"]
+__all__ = ["Push", "RemoteAgentError", "a2a_agent", "app", "card"]

@@ -461,6 +461,10 @@ class RunHandler(RequestHandler):
             if run.status in ENDED:
                 raise TaskNotCancelableError
             run = await self._runner.cancel(params.id, by=_name(who), door=A2A)
+            if run.status not in ENDED:
+                # A worker has to stop a job of another system first.
+                await asyncio.shield(self._wake(params.id))
+                run = await self._look(params.id, who)
             if self._push is not None:
                 await self._push.send(params.id)
             return await self._task(run, who)

@@ -1,7 +1,7 @@
 """An A2A server for tests: in the process of the test, or for uvicorn in its own.
 
-The user's text says what the agent does: `pay 5`, `pay 5 and 6`, `ask`, `login`, `rest`.
-For every other text, it repeats all texts of the user that it has read.
+The user's text says what the agent does: `pay 5 and 6`, `ask`, `login`, `rest`,
+`scan`. For every other text, it repeats all texts of the user that it has read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from continuations import Agent, AsyncRunner, ask, sleep, tool
+from continuations import Agent, AsyncRunner, ask, external, sleep, tool
 from continuations.interop import a2a
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
@@ -51,6 +51,18 @@ def rest() -> Any:
     return sleep(3600)
 
 
+@tool
+def scan() -> Any:
+    """Start a job of another system."""
+    return external("scan")
+
+
+@scan.on_cancel
+def stop_scan() -> None:
+    """Stop the job."""
+    append_effect("stop_scan", "")
+
+
 def act(request: ModelRequest) -> Any:
     """Do what the last text of the user says."""
     data = [each.data for each in request.messages]
@@ -66,6 +78,7 @@ def act(request: ModelRequest) -> Any:
         "ask": ToolCall("choose"),
         "login": ToolCall("login", {"name": "kim", "password": "hunter2"}),
         "rest": ToolCall("rest"),
+        "scan": ToolCall("scan"),
     }
     if users[-1] in calls:
         return [calls[users[-1]]]
@@ -77,7 +90,7 @@ def make_runner(store: Any, **options: Any) -> AsyncRunner[Any]:
     agent = Agent(
         "clerk",
         description="Pays and asks.",
-        tools=[pay, choose, login, rest],
+        tools=[pay, choose, login, rest, scan],
         model=ScriptedModel(act),
     )
     return AsyncRunner(agent, store=store, **options)

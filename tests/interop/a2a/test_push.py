@@ -80,7 +80,7 @@ def config_of(receiver: WebhookReceiver) -> TaskPushNotificationConfig:
     """Return a configuration with a token and credentials."""
     return TaskPushNotificationConfig(
         url=receiver.url,
-        token="t0ken",
+        token="t0ken",  # noqa: S106
         authentication=AuthenticationInfo(scheme="Bearer", credentials="cr3d"),
     )
 
@@ -209,6 +209,6 @@ async def test_number_of_configurations_is_limited(tmp_path: Path) -> None:
 
 def test_secret_is_not_shown() -> None:
     with pytest.raises(InvalidInput, match="whsec_") as refused:
-        a2a.Push("memory:", secret="hunter2")
+        a2a.Push("memory:", secret="hunter2")  # noqa: S106
     assert "hunter2" not in str(refused.value)
     assert "c2Vj" not in repr(a2a.Push("memory:", secret=[SECRET, OTHER_SECRET]))

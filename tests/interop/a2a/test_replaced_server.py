@@ -1,4 +1,4 @@
-"""A server process is killed between a question and its answer; both SDKs are clients."""
+"""A server process is killed between a question and its answer; both SDKs ask it."""
 
 from __future__ import annotations
 

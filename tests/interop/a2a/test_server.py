@@ -179,8 +179,8 @@ async def test_answer_after_another_door_decided_is_refused() -> None:
 
         # The wait is decided, so the task works, whether or not a worker took it up.
         assert WORKING == (await client.get(task.id)).status.state
+        denial = {"wait": wait["wait"], "decision": "deny"}
         with pytest.raises(InvalidParamsError, match="approved by jane"):
-            denial = {"wait": wait["wait"], "decision": "deny"}
             await client.send(denial, task_id=task.id)
 
 
@@ -262,8 +262,9 @@ async def test_list_has_the_newest_first_in_pages() -> None:
             chosen = ListTasksRequest(status=state)
             found = await client.client.list_tasks(chosen)
             assert expected == [each.id for each in found.tasks]
+        request.page_token = "x"
         with pytest.raises(InvalidParamsError, match="pageToken"):
-            await client.client.list_tasks(ListTasksRequest(page_token="x"))
+            await client.client.list_tasks(request)
 
 
 async def test_cancel_ends_a_waiting_task(environment: RunEnvironment) -> None:
@@ -277,6 +278,17 @@ async def test_cancel_ends_a_waiting_task(environment: RunEnvironment) -> None:
         with pytest.raises(InvalidParamsError):
             await client.send(approval(wait), task_id=task.id)
     assert [] == environment.effect_names()
+
+
+async def test_cancel_stops_the_job_of_another_system(
+    environment: RunEnvironment,
+) -> None:
+    async with sender(make_app(make_runner("memory:"))) as client:
+        task = await client.send("scan")
+        assert WORKING == task.status.state
+        ended = await client.client.cancel_task(CancelTaskRequest(id=task.id))
+    assert TaskState.TASK_STATE_CANCELED == ended.status.state
+    assert ["stop_scan "] == environment.effect_names()
 
 
 async def test_stream_shows_each_state_until_the_task_rests() -> None:
@@ -302,9 +314,13 @@ async def test_subscriber_sees_the_decision_of_another_process() -> None:
 
         async def subscribe() -> None:
             request = SubscribeToTaskRequest(id=task.id)
-            async for event in client.client.subscribe(request):
-                if event.HasField("status_update"):
-                    states.append(event.status_update.status.state)
+            states.extend(
+                [
+                    event.status_update.status.state
+                    async for event in client.client.subscribe(request)
+                    if event.HasField("status_update")
+                ]
+            )
 
         following = asyncio.create_task(subscribe())
         other = make_runner(runner.store)
@@ -323,7 +339,7 @@ async def test_client_that_does_not_wait_gets_its_task_at_once() -> None:
         now = SendMessageConfiguration(return_immediately=True)
         task = await client.send("pay 5", configuration=now)
         assert task.status.state in (TaskState.TASK_STATE_SUBMITTED, WORKING)
-        while INPUT_REQUIRED != (await client.get(task.id)).status.state:
+        while INPUT_REQUIRED != (await client.get(task.id)).status.state:  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.01)
 
 
