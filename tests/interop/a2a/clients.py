@@ -120,7 +120,7 @@ def texts_of(task: Task) -> list[str]:
 def output_of(task: Task) -> str:
     """Return the text of the only artifact."""
     [artifact] = task.artifacts
-    return artifact.parts[0].text
+    return str(artifact.parts[0].text)
 
 
 def approval(wait: dict[str, Any], **more: Any) -> dict[str, Any]:

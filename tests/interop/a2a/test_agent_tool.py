@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from a2a.helpers import new_task_from_user_message
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
@@ -21,7 +22,6 @@ from continuations import (
     Answer,
     Approve,
     AsyncRunner,
-    Finished,
     Suspended,
     Wait,
 )
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
 
 
+def headers_of_kim(_ctx: object) -> dict[str, str]:
+    """Return the identity of the tests' server."""
+    return {"x-user": "kim"}
+
+
 class Boss:
     """A runner whose agent gives one message to the agent of another system."""
 
@@ -48,14 +53,13 @@ class Boss:
         self.clock = FrozenClock()
         self.store = memory_store(self.clock)
         self._message = message
-        self._options = {"headers": lambda _ctx: {"x-user": "kim"}, **options}
+        self._options: dict[str, Any] = {"headers": headers_of_kim, **options}
         self.make()
 
     def make(self) -> None:
         """Make the runner anew, as another process does."""
-        options = {"card": URL, **self._options}
         remote = a2a.a2a_agent(
-            options.pop("card"), name="clerk", http_client=self._client, **options
+            URL, name="clerk", http_client=self._client, **self._options
         )
         call = ToolCall("clerk", {"message": self._message})
 
@@ -97,9 +101,9 @@ class Boss:
 
     async def to_end(self) -> str:
         """Return the output of the run."""
-        outcome = await self.start()
+        outcome: Any = await self.start()
         for _ in range(5):
-            if isinstance(outcome, Finished):
+            if outcome.status == "finished":
                 return str(outcome.output)
             outcome = await self.look_again()
         raise AssertionError(outcome)
@@ -180,6 +184,8 @@ async def test_cancelled_run_cancels_the_remote_task() -> None:
         await boss.look_again(timedelta(seconds=2))
         [task_id] = [each.run_id async for each in remote.runs(status="live")]
         await boss.runner.cancel("r1")
+        boss.make()  # the worker that calls `on_cancel`
+        await boss.runner.resume("r1")
         assert "cancelled" == (await remote.look(task_id)).status
 
 
@@ -258,8 +264,6 @@ class Script(AgentExecutor):
         assert context.context_id is not None
         updater = TaskUpdater(event_queue, context.task_id, context.context_id)
         if context.current_task is None:
-            from a2a.helpers import new_task_from_user_message
-
             assert context.message is not None
             await event_queue.enqueue_event(new_task_from_user_message(context.message))
         await self._steps.pop(0)(updater, context)

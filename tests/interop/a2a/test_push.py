@@ -30,6 +30,7 @@ from tests.interop.a2a.clients import Sender, approval, sender, waits_of
 from tests.serve.notify.receivers import (
     OTHER_SECRET,
     SECRET,
+    HookResponse,
     WebhookReceiver,
     serve_webhook,
 )
@@ -44,9 +45,9 @@ async def is_loopback(url: str) -> bool:
     return url.startswith("http://127.0.0.1:")
 
 
-def make_push(store: Any, **options: Any) -> a2a.Push:
+def make_push(store: Any) -> a2a.Push:
     """Return push notifications that may go to this machine."""
-    return a2a.Push(store, **{"secret": SECRET, "check_url": is_loopback, **options})
+    return a2a.Push(store, secret=SECRET, check_url=is_loopback)
 
 
 @asynccontextmanager
@@ -157,7 +158,10 @@ async def test_configurations_belong_to_their_client(tmp_path: Path) -> None:
 
 
 async def test_task_goes_on_without_its_receiver(tmp_path: Path) -> None:
-    responses = [(500, {}), (302, {"location": "http://127.0.0.1:1/"})]
+    responses: list[HookResponse] = [
+        (500, {}),
+        (302, {"location": "http://127.0.0.1:1/"}),
+    ]
     with serve_webhook(WebhookReceiver(*responses)) as receiver:
         async with pushing(tmp_path) as client:
             config = SendMessageConfiguration(
@@ -198,8 +202,9 @@ async def test_server_without_push_refuses_a_configuration() -> None:
 
 async def test_number_of_configurations_is_limited(tmp_path: Path) -> None:
     push = make_push(f"file:{tmp_path}")
+    config = TaskPushNotificationConfig(url="http://127.0.0.1:1")
     for number in range(20):
-        config = TaskPushNotificationConfig(url="http://127.0.0.1:1", id=str(number))
+        config.id = str(number)
         await push.save("a2a-1", config, "kim")
     await push.save("a2a-1", config, "kim")
     config.id = "more"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -132,7 +133,6 @@ async def test_text_decides_nothing(text: str, environment: RunEnvironment) -> N
 
 HOSTILE_PARTS: list[Any] = [
     True,
-    "yes",
     [],
     {},
     {"decision": "approve"},
@@ -158,14 +158,11 @@ async def test_hostile_parts_decide_nothing(environment: RunEnvironment) -> None
         task = await client.send("pay 5")
         [wait] = waits_of(task)
         for part in HOSTILE_PARTS:
-            sent = part
-            if isinstance(part, dict) and isinstance(part.get("wait"), str):
-                sent = {**part, "wait": part["wait"].replace("W", wait["wait"])}
+            sent = json.loads(json.dumps(part).replace("W", wait["wait"]))
             # A text beside it makes even a right part worth nothing.
-            contents = [[sent], [approval(wait), sent], [approval(wait), "go on"]]
-            for each in contents if not isinstance(sent, str) else contents[1:]:
+            for contents in ([sent], [approval(wait), sent], [approval(wait), "yes"]):
                 with pytest.raises(InvalidParamsError):
-                    await client.send(*each, task_id=task.id)
+                    await client.send(*contents, task_id=task.id)
         assert task == await client.get(task.id)
     assert [] == environment.effect_names()
 
