@@ -38,13 +38,13 @@ from a2a.utils.constants import TransportProtocol
 from a2a.utils.errors import A2AError, TaskNotCancelableError, TaskNotFoundError
 from pydantic import WithJsonSchema
 
-from continuations import ToolContext, ask, sleep
+from continuations import Approve, ToolContext, ask, sleep
 from continuations.errors import InvalidInput
 from continuations.interop.a2a.tasks import data_part
 from continuations.tools import Tool, ToolWait
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 
     from a2a.types import Part
 
@@ -170,8 +170,10 @@ class _RemoteAgent:
         memo = self._memo(ctx)
         try:
             reply = self._reply_of(memo, answer)
-            if reply is None:
-                return self._next(await self._look(memo["task"], ctx), memo)
+            task = await self._look(memo["task"], ctx)
+            if reply is None or not _still_asks(task, memo):
+                # After a crash, this says whether the answer has arrived.
+                return self._next(task, memo)
             reply.message_id = ctx.idempotency_key
             return self._next(await self._send(reply, ctx), {})
         except TaskNotFoundError as error:
@@ -184,11 +186,9 @@ class _RemoteAgent:
             task = await self._look(memo["task"], ctx)
             return self._next(task, memo, note=str(error))
 
-    async def verify(self, ctx: ToolContext) -> Any:
-        """After a crash, the task itself says what the other system got."""
-        if ctx.stage == 0:
-            return None
-        return self._later(self._memo(ctx)["task"], {})
+    async def verify(self, ctx: ToolContext) -> Approve | None:
+        """Repeat a stage after a crash: it looks at the task before it answers."""
+        return Approve() if ctx.stage else None
 
     async def cancel(self, ctx: ToolContext) -> None:
         """Cancel the task of a call that is not needed any more."""
@@ -230,7 +230,7 @@ class _RemoteAgent:
         """Ask a person what the other system asks."""
         refused = f" Your answer was refused: {note}" if note else ""
         intro = f"Agent {self._name} asks:"
-        wait = _wait_in(task.status.message.parts)
+        wait = next(_waits_in(task.status.message.parts), None)
         if wait is None:
             question = f"{intro} {said or 'for more input.'}{refused}"
             return self._ask(task, question, str, {"reply": "text"})
@@ -253,7 +253,8 @@ class _RemoteAgent:
                 f"agent {self._name} asks a question of {len(question):,} characters, "
                 "which is too long to show."
             )
-        kept = {"task": task.id, "context": task.context_id, **memo}
+        asked = task.status.message.message_id
+        kept = {"task": task.id, "context": task.context_id, "asked": asked, **memo}
         return ask(question, answer_type, memo=kept)
 
     def _reply_of(self, memo: Mapping[str, Any], answer: Any) -> Message | None:
@@ -359,14 +360,23 @@ def _new_http_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=_TIMEOUT_SECONDS)
 
 
-def _wait_in(parts: Iterable[Part]) -> dict[str, Any] | None:
-    """Return the first wait of a server of this library, or `None`."""
+def _waits_in(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+    """Yield the waits of a server of this library."""
     for value in get_data_parts([*parts]):
         if isinstance(value, dict):
             wait = cast("dict[str, Any]", value)
             if all(isinstance(wait.get(name), str) for name in ("wait", "kind")):
-                return {**wait, "schema": wait.get("schema")}
-    return None
+                yield {**wait, "schema": wait.get("schema")}
+
+
+def _still_asks(task: Task, memo: Mapping[str, Any]) -> bool:
+    """Return whether a task asks what a person has answered."""
+    if task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
+        return False
+    if "wait" in memo:
+        waits = _waits_in(task.status.message.parts)
+        return any(each["wait"] == memo["wait"] for each in waits)
+    return bool(task.status.message.message_id == memo["asked"])
 
 
 def _type_of(schema: Any) -> Any:
@@ -391,7 +401,7 @@ def _text_of(contents: Sequence[Any]) -> str:
         for part in content.parts:
             if part.HasField("text"):
                 found.append(part.text)
-            elif part.HasField("data") and _wait_in([part]) is None:
+            elif part.HasField("data") and not [*_waits_in([part])]:
                 [value] = get_data_parts([part])
                 found.append(json.dumps(value, ensure_ascii=False))
             elif part.HasField("url"):

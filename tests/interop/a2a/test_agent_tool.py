@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -30,12 +31,14 @@ from continuations.interop import a2a
 from continuations.interop.a2a.tasks import data_part
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import FrozenClock, memory_store
+from tests.crash_points import every_crash
 from tests.interop.a2a.application import URL, make_app, make_runner
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from continuations.models.interface import ModelRequest
+    from tests.crash_points import CrashPoint
     from tests.run_environment import RunEnvironment
 
 
@@ -248,6 +251,63 @@ async def test_answer_that_another_person_gave_there_is_found() -> None:
 async def test_refused_identity_is_an_error_that_the_model_reads() -> None:
     boss = Boss(make_app(make_runner("memory:")), "hello", headers=None)
     assert "agent clerk did not answer" in await boss.to_end()
+
+
+# Crashes ----------------------------------------------------------------------------
+
+
+def test_crash_at_each_point_of_an_answer_pays_once(
+    environment: RunEnvironment,
+) -> None:
+    async def try_point(point: CrashPoint) -> None:
+        environment.clear_logs()
+        boss = Boss(make_app(make_runner("memory:")), "pay 5")
+        wait = await boss.to_question()
+        store = boss.store
+        with point.process(store) as dying:
+            boss.store = dying
+            await boss.answer(wait, "approve")
+            await boss.runner.resume("r1")
+        boss.store = store
+        await boss.look_again()
+        outcome = await boss.runner.resume("r1")
+        asked = [each for each in outcome.waits if each.kind == "question"]
+        # The person answers a second time only if the first answer did not arrive.
+        for each in asked:
+            assert [] == environment.effect_names()
+            await boss.answer(each, "approve")
+        assert "Result: paid 5" == await boss.to_end()
+        assert ["pay 5"] == environment.effect_names()
+
+    for point in every_crash("before", "after", more_than=5):
+        asyncio.run(try_point(point))
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_crash_at_each_point_of_the_message_starts_one_task(
+    *, idempotent: bool
+) -> None:
+    kinds: list[str] = []
+
+    async def try_point(point: CrashPoint) -> None:
+        remote = make_runner("memory:")
+        boss = Boss(make_app(remote), "pay 5", idempotent=idempotent)
+        store = boss.store
+        with point.process(store) as dying:
+            boss.store = dying
+            boss.make()
+            await boss.start()
+        boss.store = store
+        boss.make()
+        boss.clock.advance(minutes=2)
+        outcome = await boss.start()
+        kinds.extend(each.kind for each in outcome.waits)
+        assert 1 >= len([each async for each in remote.runs()])
+
+    for point in every_crash("before", "after", more_than=5):
+        asyncio.run(try_point(point))
+    # Without the promise of the other system, a person says what happened.
+    assert idempotent is ("unknown" not in kinds)
 
 
 # Servers of other kinds ---------------------------------------------------------------
