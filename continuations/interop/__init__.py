@@ -1,5 +1,6 @@
-"""Paused agents and applications of other programs.
+"""Doors to other protocols, and paused agents of other programs.
 
+- `a2a` serves agents by A2A, and makes tools of agents that others serve.
 - `snaplogic` reads the paused agents of the prototype `agent-continuations`.
 - `paused_calls` holds the paused calls of agents of other kits, whose doors are
   `langgraph`, `openai_agents` and `pydantic_ai`.

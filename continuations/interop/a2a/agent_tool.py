@@ -57,7 +57,7 @@ Headers: TypeAlias = Callable[
 ]
 """A function or coroutine function that returns the HTTP headers of a call."""
 
-# What a person may choose about a wait of the other system that asks no question.
+# The choices of a person about a wait of the other system that asks no question.
 Choice: TypeAlias = Literal["approve", "deny"]
 _TIMEOUT_SECONDS = 30.0
 _MAX_QUESTION_CHARS = 20_000

@@ -91,7 +91,7 @@ _DECIDED_NOTHING = (
 
 
 class _Work(NamedTuple):
-    """What a message caused: the run, the work on it, and a note for the client."""
+    """The effects of a message: the run, its present work, and a note for the client."""
 
     run_id: str
     job: asyncio.Task[None] | None = None
@@ -105,7 +105,7 @@ class RunHandler(RequestHandler):
         runner: The runner.
         card: The card of the agent.
         agent: Name of the root agent.
-        rights: What an identity may do.
+        rights: The rights of identities.
         only_own: Whether an identity sees only the tasks that it started.
         dispatcher: Resumes runs.
         push: The push notifications, if there are any.

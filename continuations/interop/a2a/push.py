@@ -49,7 +49,7 @@ _DIGEST_CHARS = 32
 
 
 class Push:
-    """Post the state of a task to the URLs that clients have registered for it.
+    """Post the state of a task to the URLs of its clients.
 
     Pass it to `AsyncRunner(on_event=...)` in each process that works on runs, and to
     `a2a.app(push=...)`. A post is tried once: a client that misses one gets the task.

@@ -69,10 +69,11 @@ def card(
 
     Args:
         runner: The runner.
-        url: The URL under which clients reach the application.
+        url: The URL under which clients reach the application, with the path at which
+            it is mounted.
         agent: Name of the root agent; required if the runner has several.
         version: The version of the agent, as you name it.
-        skills: What the agent can do. Default: one skill with its name and description.
+        skills: The skills of the agent. Default: one skill with its name and description.
 
     Returns:
         The card, with both HTTP bindings of A2A 1.0. Change it as you like.
@@ -92,7 +93,9 @@ def card(
         version=version,
         supported_interfaces=[
             AgentInterface(
-                url=url, protocol_binding=each, protocol_version=PROTOCOL_VERSION_1_0
+                url=f"{url.rstrip('/')}/",
+                protocol_binding=each,
+                protocol_version=PROTOCOL_VERSION_1_0,
             )
             for each in bindings
         ],

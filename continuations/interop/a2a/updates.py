@@ -1,4 +1,4 @@
-"""What happens in a task, as the events of a stream."""
+"""The changes of a task, as the events of a stream."""
 
 from __future__ import annotations
 

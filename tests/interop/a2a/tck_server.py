@@ -6,7 +6,7 @@ its habits need the adapter:
 
 - It sends the same message several times and expects a new task. To this server, an
   equal message is a repeat, so the adapter gives each new message an id of its own.
-- It completes a task that waits with a text. The adapter makes a typed answer of it.
+- It completes a task that waits with a text. The adapter sends a typed answer instead.
 """
 
 from __future__ import annotations
