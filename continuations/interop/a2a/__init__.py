@@ -18,8 +18,8 @@ except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] == "continuations":
         raise
     msg = (
-        f"continuations.interop.a2a needs a2a-sdk: the package {error.name} is not "
-        "installed. Run: pip install 'continuations[a2a]'."
+        f"continuations.interop.a2a needs a2a-sdk: {error}. Run: pip install "
+        "'continuations[a2a]'."
     )
     raise ModuleNotFoundError(msg, name=error.name) from None
 

@@ -370,13 +370,12 @@ def _waits_in(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
 
 
 def _still_asks(task: Task, memo: Mapping[str, Any]) -> bool:
-    """Return whether a task asks what a person has answered."""
-    if task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
-        return False
+    """Return whether a task may take the answer of a person."""
     if "wait" in memo:
-        waits = _waits_in(task.status.message.parts)
-        return any(each["wait"] == memo["wait"] for each in waits)
-    return bool(task.status.message.message_id == memo["asked"])
+        # The id of the wait is in the answer, so a late one decides nothing else.
+        return task.status.state not in (TaskState.TASK_STATE_COMPLETED, *_FAILED)
+    asks = task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+    return bool(asks and task.status.message.message_id == memo["asked"])
 
 
 def _type_of(schema: Any) -> Any:

@@ -35,7 +35,7 @@ from a2a.utils.task import (
 )
 
 from continuations.errors import RunBusy, RunExists, RunNotFound, StaleRun
-from continuations.interop.a2a import messages
+from continuations.interop.a2a import parts
 from continuations.interop.a2a.errors import a2a_errors, forbidden
 from continuations.interop.a2a.tasks import (
     ENDED,
@@ -91,7 +91,7 @@ _DECIDED_NOTHING = (
 
 
 class _Work(NamedTuple):
-    """The effects of a message: the run, its present work, and a note for the client."""
+    """The effects of a message: the run, its work, and a note for the client."""
 
     run_id: str
     job: asyncio.Task[None] | None = None
@@ -308,8 +308,8 @@ class RunHandler(RequestHandler):
 
     def _input(self, message: Message, earlier: list[dict[str, str]]) -> Any:
         if self._runner.root_agent(self._agent).is_workflow:
-            return messages.workflow_arguments(message)
-        text = messages.agent_text(message)
+            return parts.workflow_arguments(message)
+        text = parts.agent_text(message)
         if isinstance(text, str) and earlier:
             return [*earlier, {"role": "user", "content": text}]
         return text
@@ -350,7 +350,7 @@ class RunHandler(RequestHandler):
                 f"contextId is not that of task {run_id}. Send the contextId of the "
                 "task, or none."
             )
-        posted = messages.decisions_in(message, run_id, who)
+        posted = parts.decisions_in(message, run_id, who)
         if posted:
             await self._require("decide", run_id, who)
             for wait_id, each in posted.items():
@@ -366,7 +366,7 @@ class RunHandler(RequestHandler):
             return _Work(run_id, note=_DECIDED_NOTHING)
         await self._require("message", run_id, who)
         await self._runner.send(
-            run_id, messages.agent_text(message), by=_name(who), id=message.message_id
+            run_id, parts.agent_text(message), by=_name(who), id=message.message_id
         )
         return _Work(run_id)
 

@@ -73,7 +73,7 @@ def card(
             it is mounted.
         agent: Name of the root agent; required if the runner has several.
         version: The version of the agent, as you name it.
-        skills: The skills of the agent. Default: one skill with its name and description.
+        skills: The skills of the agent. Default: one with its name and description.
 
     Returns:
         The card, with both HTTP bindings of A2A 1.0. Change it as you like.
@@ -151,11 +151,7 @@ def app(  # noqa: PLR0913 - one parameter for each option
     check_type("only_own", only_own, bool, "True or False")
     dispatcher = InlineDispatcher(runner) if dispatcher is None else dispatcher
     check_dispatcher("dispatcher", dispatcher)
-    served = AgentCard()
-    served.CopyFrom(card)
-    served.capabilities.streaming = True
-    served.capabilities.push_notifications = push is not None
-    served.capabilities.extended_agent_card = False
+    served = _with_capabilities(card, pushes=push is not None)
     handler = RunHandler(
         runner,
         card=served,
@@ -165,19 +161,31 @@ def app(  # noqa: PLR0913 - one parameter for each option
         dispatcher=dispatcher,
         push=push,
     )
-    builder = _ContextBuilder()
-    rest = create_rest_routes(handler, builder)
     application = Starlette(
-        routes=[
-            *create_agent_card_routes(served, cache_control=_CARD_CACHE),
-            *create_jsonrpc_routes(handler, "/", builder),
-            # Without the routes of tenants: the rights decide who sees what.
-            *(route for route in rest if isinstance(route, Route)),
-        ],
-        lifespan=_with_end(handler, lifespan),
+        routes=_routes(served, handler), lifespan=_with_end(handler, lifespan)
     )
     application.add_middleware(_Verified, verify=verify)
     return application
+
+
+def _routes(card: AgentCard, handler: RunHandler) -> list[Route]:
+    builder = _ContextBuilder()
+    rest = create_rest_routes(handler, builder)
+    return [
+        *create_agent_card_routes(card, cache_control=_CARD_CACHE),
+        *create_jsonrpc_routes(handler, "/", builder),
+        # Without the routes of tenants: the rights decide who sees what.
+        *(route for route in rest if isinstance(route, Route)),
+    ]
+
+
+def _with_capabilities(card: AgentCard, *, pushes: bool) -> AgentCard:
+    served = AgentCard()
+    served.CopyFrom(card)
+    served.capabilities.streaming = True
+    served.capabilities.push_notifications = pushes
+    served.capabilities.extended_agent_card = False
+    return served
 
 
 def _with_end(
