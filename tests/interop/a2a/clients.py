@@ -11,6 +11,7 @@ from a2a.helpers import get_data_parts, new_data_part, new_message, new_text_par
 from a2a.types import (
     GetTaskRequest,
     Message,
+    Part,
     Role,
     SendMessageConfiguration,
     SendMessageRequest,
@@ -62,16 +63,22 @@ class Sender:
 
 
 def message_of(*contents: Any, **options: Any) -> Message:
-    """Return a message: texts are text parts, other values are data parts."""
-    parts = [
-        new_text_part(each) if isinstance(each, str) else new_data_part(each)
-        for each in contents
-    ]
+    """Return a message; see `part_of`."""
+    parts = [*map(part_of, contents)]
     message_id = options.pop("message_id", None)
     message = new_message(parts, role=Role.ROLE_USER, **options)
     if message_id is not None:
         message.message_id = message_id
     return message
+
+
+def part_of(content: Any) -> Part:
+    """Return the part of a message for a text, a part or any other value."""
+    if isinstance(content, Part):
+        return content
+    return (
+        new_text_part(content) if isinstance(content, str) else new_data_part(content)
+    )
 
 
 def task_id_of(event: StreamResponse) -> str:

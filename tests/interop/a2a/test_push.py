@@ -187,6 +187,10 @@ async def test_url_inside_the_network_is_refused(url: str, tmp_path: Path) -> No
         )
         with pytest.raises(InvalidParamsError, match="url is not allowed"):
             await client.send("pay 5", configuration=config)
+        task = await client.send("pay 5")
+        later = TaskPushNotificationConfig(task_id=task.id, url=url)
+        with pytest.raises(InvalidParamsError, match="url is not allowed"):
+            await client.client.create_task_push_notification_config(later)
 
 
 async def test_server_without_push_refuses_a_configuration() -> None:

@@ -12,12 +12,14 @@ from a2a.helpers import get_data_parts
 from a2a.types import (
     CancelTaskRequest,
     ListTasksRequest,
+    Part,
     SendMessageConfiguration,
     SubscribeToTaskRequest,
     Task,
     TaskState,
 )
 from a2a.utils.errors import (
+    ContentTypeNotSupportedError,
     InvalidParamsError,
     TaskNotCancelableError,
     TaskNotFoundError,
@@ -218,6 +220,26 @@ async def test_text_to_a_task_that_works_is_a_message_to_its_agent() -> None:
     assert texts in (["rest"], ["rest", "hurry"])
 
 
+async def test_files_reach_the_agent_if_the_card_says_so() -> None:
+    runner = make_runner("memory:")
+    card = a2a.card(runner, URL)
+    refusing = make_app(runner, card=card)
+    card.default_input_modes.append("image/png")
+    png = Part(raw=b"png", media_type="image/png", filename="a.png")
+    linked = Part(url="http://127.0.0.1:9/a.png", media_type="image/png")
+    async with sender(refusing) as client:
+        with pytest.raises(ContentTypeNotSupportedError, match="image/png"):
+            await client.send("see", png)
+    async with sender(make_app(runner, card=card)) as client:
+        with pytest.raises(ContentTypeNotSupportedError, match="not fetched"):
+            await client.send("see", linked)
+        task = await client.send("see", png)
+
+    assert COMPLETED == task.status.state
+    [content] = [m["content"] for m in (await runner.look(task.id)).root.messages[:1]]
+    assert ("text", "image/png") == (content[0]["type"], content[1]["media_type"])
+
+
 async def test_same_message_starts_one_task() -> None:
     async with sender(make_app(make_runner("memory:"))) as client:
         first, second = await asyncio.gather(
@@ -381,6 +403,24 @@ async def test_colleague_with_the_right_decides() -> None:
         ended = await jane.send(approval(waits_of(seen)[0]), task_id=task.id)
         assert "[not shown]" == output_of(ended)
         assert "Result: paid 5" == output_of(await kim.get(task.id))
+
+
+async def test_reader_without_the_right_decides_nothing(
+    environment: RunEnvironment,
+) -> None:
+    def can(identity: Any, act: str, _run: str | None) -> bool:
+        return identity.name == "kim" or act in ("view", "read")
+
+    app = make_app(make_runner("memory:"), can=can, only_own=False)
+    async with sender(app) as kim, sender(app, user="jane") as jane:
+        task = await kim.send("pay 5")
+        assert task == await jane.get(task.id)
+        with pytest.raises(UnsupportedOperationError, match='right "decide"'):
+            await jane.send(approval(waits_of(task)[0]), task_id=task.id)
+        working = await kim.send("rest")
+        with pytest.raises(UnsupportedOperationError, match='right "message"'):
+            await jane.send("hurry", task_id=working.id)
+    assert [] == environment.effect_names()
 
 
 async def test_request_without_identity_is_refused() -> None:
