@@ -86,18 +86,23 @@ def card(
     own = AgentSkill(
         id=root.name, name=root.name, description=description, tags=["agent"]
     )
-    bindings = (TransportProtocol.JSONRPC, TransportProtocol.HTTP_JSON)
+    base = url.rstrip("/")
+    # A mounted application has its root with a slash. The paths of HTTP+JSON are added.
+    bindings = {
+        TransportProtocol.JSONRPC: f"{base}/",
+        TransportProtocol.HTTP_JSON: base,
+    }
     return AgentCard(
         name=root.name,
         description=description,
         version=version,
         supported_interfaces=[
             AgentInterface(
-                url=f"{url.rstrip('/')}/",
+                url=own_url,
                 protocol_binding=each,
                 protocol_version=PROTOCOL_VERSION_1_0,
             )
-            for each in bindings
+            for each, own_url in bindings.items()
         ],
         capabilities=AgentCapabilities(streaming=True),
         default_input_modes=["text/plain", "application/json"],

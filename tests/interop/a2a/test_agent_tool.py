@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from continuations.models.interface import ModelRequest
+    from continuations_storage import Store
     from tests.crash_points import CrashPoint
     from tests.run_environment import RunEnvironment
 
@@ -54,7 +55,7 @@ class Boss:
         self.app = app
         self.requests: list[httpx.Request] = []
         self.clock = FrozenClock()
-        self.store = memory_store(self.clock)
+        self.store: Store = memory_store(self.clock)
         self._message = message
         self._options: dict[str, Any] = {"headers": headers_of_kim, **options}
         self.make()

@@ -25,6 +25,8 @@ from a2a.utils.errors import (
     TaskNotFoundError,
     UnsupportedOperationError,
 )
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from continuations import Approve, AsyncRunner, Flow, workflow
 from continuations.errors import InvalidInput
@@ -60,6 +62,15 @@ async def test_text_becomes_a_task_with_an_artifact(binding: str) -> None:
         assert COMPLETED == task.status.state
         assert "You said: hello" == output_of(task)
         assert task == await client.get(task.id)
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+async def test_application_can_be_mounted(binding: str) -> None:
+    url = f"{URL}/agents/clerk"
+    mounted = Mount("/agents/clerk", app=make_app(make_runner("memory:"), url))
+    app = Starlette(routes=[mounted])
+    async with sender(app, binding=binding, url=url) as client:
+        assert "You said: hello" == output_of(await client.send("hello"))
 
 
 @pytest.mark.parametrize("binding", BINDINGS)
