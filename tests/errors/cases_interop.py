@@ -252,6 +252,51 @@ TRACES = Area(
             """,
             setup=_TRACES,
             names=("one_trace", "tracer_provider"),
+_A2A = """
+    from datetime import timedelta
+    from continuations import Agent, AsyncRunner
+    from continuations.interop import a2a
+    from continuations.models.scripted import ScriptedModel
+    url = "https://agents.example.com"
+    clerk = Agent("clerk", model=ScriptedModel(["Hello."]))
+    clerks = AsyncRunner(clerk, store="memory:")
+    secret = "whsec_" + "c2VjcmV0" * 4
+"""
+
+A2A = Area(
+    "A2A",
+    (
+        Case(
+            "a2a-card",
+            InvalidInput,
+            'a2a.app(clerks, card={"name": "clerk"})',
+            "a2a.app(clerks, card=a2a.card(clerks, url))",
+            setup=_A2A,
+            names=("card", "AgentCard"),
+        ),
+        Case(
+            "a2a-push-secret",
+            InvalidInput,
+            'a2a.Push("memory:", secret="hunter2")',
+            'a2a.Push("memory:", secret=secret)',
+            setup=_A2A,
+            names=("secret", "whsec_"),
+        ),
+        Case(
+            "a2a-agent-url",
+            InvalidInput,
+            'a2a.a2a_agent("agents.example.com", name="clerk")',
+            'a2a.a2a_agent(url, name="clerk")',
+            setup=_A2A,
+            names=("card", "https://"),
+        ),
+        Case(
+            "a2a-agent-poll",
+            InvalidInput,
+            'a2a.a2a_agent(url, name="clerk", poll=timedelta(0))',
+            'a2a.a2a_agent(url, name="clerk", poll=timedelta(seconds=5))',
+            setup=_A2A,
+            names=("poll",),
         ),
     ),
 )

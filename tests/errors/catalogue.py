@@ -62,6 +62,7 @@ AREAS = (
     cases_interop.KITS,
     cases_interop.CLOUDEVENTS,
     cases_interop.TRACES,
+    cases_interop.A2A,
     cases_stores.URLS,
     cases_stores.STORES,
     cases_stores.FAILING,
