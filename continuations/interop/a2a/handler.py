@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import re
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,6 +40,8 @@ from continuations.interop.a2a.tasks import (
     INTERRUPTED,
     TASK_PREFIX,
     Labels,
+    digest_of,
+    is_label_value,
     own_texts,
     read_task,
 )
@@ -79,8 +79,6 @@ IDENTITY = "continuations.identity"
 """The key of the verified sender, in the scope of a request and in a call's state."""
 A2A = Door("a2a", "verifier")
 
-_DIGEST_CHARS = 32
-_CONTEXT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
 _ENDED_STATES = frozenset(ENDED.values())
 _STATUS_OF_ENDED = {state: status for status, state in ENDED.items()}
 _PAGE_SIZE = 50
@@ -125,6 +123,8 @@ class RunHandler(RequestHandler):
         self._runner = runner
         self._card = card
         self._agent = agent
+        # Not each name of an agent can be the value of a label.
+        self._label = agent if is_label_value(agent) else digest_of(agent)
         self._rights = rights
         self._only_own = only_own
         self._dispatcher = dispatcher
@@ -181,9 +181,9 @@ class RunHandler(RequestHandler):
     async def _rows(
         self, params: ListTasksRequest, who: str | Identity
     ) -> AsyncGenerator[RunSummary]:
-        label = f"{Labels.AGENT}={self._agent}"
+        label = f"{Labels.AGENT}={self._label}"
         if params.context_id:
-            if not _CONTEXT_ID.match(params.context_id):
+            if not is_label_value(params.context_id):
                 return
             label = f"{Labels.CONTEXT}={params.context_id}"
         after = params.status_timestamp_after
@@ -192,7 +192,7 @@ class RunHandler(RequestHandler):
         async for row in self._runner.runs(label=label):
             is_ended = row.status in ENDED
             if (
-                row.labels.get(Labels.AGENT) == self._agent
+                row.labels.get(Labels.AGENT) == self._label
                 and (since is None or _nanoseconds(row) >= since)
                 and (not params.status or (row.status == wanted or not wanted))
                 and (not params.status or is_ended == (wanted is not None))
@@ -204,7 +204,7 @@ class RunHandler(RequestHandler):
         """Return the run of a task; any other run does not exist for the sender."""
         run = await self._runner.look(run_id)
         row = run.run_state.run
-        is_task = dict(row.labels).get(Labels.AGENT) == self._agent
+        is_task = dict(row.labels).get(Labels.AGENT) == self._label
         if not is_task or not await self._may_see(run_id, row.requester, who):
             raise TaskNotFoundError
         return run
@@ -276,7 +276,7 @@ class RunHandler(RequestHandler):
         """Store a run for a message, once if the message comes again."""
         run_id = self._run_id(message, who)
         context_id = message.context_id or f"context-{run_id.removeprefix(TASK_PREFIX)}"
-        if not _CONTEXT_ID.match(context_id):
+        if not is_label_value(context_id):
             raise InvalidParamsError(
                 "contextId is not valid: it has 1 to 63 characters of A-Z a-z 0-9 . _ "
                 "@ - and begins with a letter or digit. Send such an id, or none."
@@ -294,7 +294,7 @@ class RunHandler(RequestHandler):
                 by=who,
                 work=False,
                 labels={
-                    Labels.AGENT: self._agent,
+                    Labels.AGENT: self._label,
                     Labels.CONTEXT: context_id,
                     **({Labels.EARLIER: str(len(earlier))} if earlier else {}),
                 },
@@ -302,9 +302,8 @@ class RunHandler(RequestHandler):
         return _Work(run_id)
 
     def _run_id(self, message: Message, who: str | Identity) -> str:
-        digest = hashlib.sha256(f"{self._agent}\n{_name(who)}\n".encode())
-        digest.update(message.SerializeToString(deterministic=True))
-        return f"{TASK_PREFIX}{digest.hexdigest()[:_DIGEST_CHARS]}"
+        sent = message.SerializeToString(deterministic=True).hex()
+        return f"{TASK_PREFIX}{digest_of(self._agent, _name(who), sent)}"
 
     def _input(self, message: Message, earlier: list[dict[str, str]]) -> Any:
         if self._runner.root_agent(self._agent).is_workflow:
@@ -330,7 +329,7 @@ class RunHandler(RequestHandler):
         ):
             if (
                 row.status == "finished"
-                and row.labels.get(Labels.AGENT) == self._agent
+                and row.labels.get(Labels.AGENT) == self._label
                 and (newest is None or _nanoseconds(row) > _nanoseconds(newest))
                 and await self._may_see(row.run_id, row.requester, who)
                 and await self._rights.allow(who, "read", row.run_id)

@@ -10,7 +10,6 @@ is the state of the task without texts and data: the client gets the task for th
 
 from __future__ import annotations
 
-import hashlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from a2a.utils.push_url_validator import validate_push_notification_url
 from continuations import AsyncRunner
 from continuations.errors import RunErased, RunNotFound
 from continuations.events import RunEnded, WaitOpened
-from continuations.interop.a2a.tasks import ENDED, TASK_PREFIX, read_task
+from continuations.interop.a2a.tasks import ENDED, TASK_PREFIX, digest_of, read_task
 from continuations.serve import standard_webhooks
 from continuations.serve.option_checks import check_callable
 from continuations_storage.contract import all_keys
@@ -45,7 +44,6 @@ __all__ = ["Push"]
 
 _TIMEOUT_SECONDS = 5.0
 _MAX_CONFIGS = 20
-_DIGEST_CHARS = 32
 
 
 class Push:
@@ -191,7 +189,7 @@ class _Signature(httpx.Auth):
     def auth_flow(
         self, request: httpx.Request
     ) -> Generator[httpx.Request, httpx.Response]:
-        message = f"msg_{hashlib.sha256(request.content).hexdigest()[:_DIGEST_CHARS]}"
+        message = f"msg_{digest_of(request.content.decode())}"
         at = str(int(time.time()))
         request.headers["webhook-id"] = message
         request.headers["webhook-timestamp"] = at
@@ -218,7 +216,7 @@ class _Configs(PushNotificationConfigStore):
         kept = TaskPushNotificationConfig()
         kept.CopyFrom(config)
         kept.task_id, kept.id = task_id, config.id or task_id
-        key = f"{_prefix(task_id, owner)}{_digest(kept.id)}"
+        key = f"{_prefix(task_id, owner)}{digest_of(kept.id)}"
         others = [each async for each in all_keys(self._store, _prefix(task_id))]
         if len({*others, key}) > _MAX_CONFIGS:
             raise InvalidParamsError(
@@ -245,7 +243,7 @@ class _Configs(PushNotificationConfigStore):
 
     async def delete(self, task_id: str, config_id: str, owner: str) -> None:
         """Delete a configuration, if there is one."""
-        await self._store.delete(f"{_prefix(task_id, owner)}{_digest(config_id)}")
+        await self._store.delete(f"{_prefix(task_id, owner)}{digest_of(config_id)}")
 
     async def delete_all(self, task_id: str) -> None:
         """Delete the configurations of a task that has ended."""
@@ -282,9 +280,5 @@ class _Configs(PushNotificationConfigStore):
         await self.delete(task_id, config_id or task_id, context.user.user_name)
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
-
-
 def _prefix(task_id: str, owner: str = "") -> str:
-    return f"a2a/{task_id}/{_digest(owner)}/" if owner else f"a2a/{task_id}/"
+    return f"a2a/{task_id}/{digest_of(owner)}/" if owner else f"a2a/{task_id}/"

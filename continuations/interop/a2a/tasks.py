@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -32,8 +34,10 @@ __all__ = [
     "TASK_PREFIX",
     "Labels",
     "data_part",
+    "digest_of",
     "encodable",
     "history_of",
+    "is_label_value",
     "own_texts",
     "read_task",
 ]
@@ -52,6 +56,34 @@ MAX_EXACT = 2**53
 """The largest integer in a data part: its numbers are those of JavaScript."""
 # JSON readers of protobuf refuse a message with more than 100 levels, two for each.
 _MAX_DEPTH = 32
+
+
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
+
+
+def is_label_value(text: str) -> bool:
+    """Return whether a text can be the value of a label of a run.
+
+    Args:
+        text: The text.
+
+    Returns:
+        Whether `AsyncRunner.start` takes it.
+    """
+    return _LABEL_VALUE.match(text) is not None
+
+
+def digest_of(*texts: str) -> str:
+    """Return a digest of texts, which is a part of an id or of a key.
+
+    Args:
+        *texts: The texts.
+
+    Returns:
+        32 hexadecimal digits.
+    """
+    sent = json.dumps(texts).encode()
+    return hashlib.sha256(sent).hexdigest()[:32]
 
 
 class Labels:

@@ -28,10 +28,11 @@ from a2a.utils.errors import (
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from continuations import Approve, AsyncRunner, Flow, workflow
+from continuations import Agent, Approve, AsyncRunner, Flow, workflow
 from continuations.errors import InvalidInput
 from continuations.interop import a2a
 from continuations.interop.a2a.tasks import data_part
+from continuations.models.scripted import ScriptedModel
 from tests.interop.a2a.application import URL, make_app, make_runner
 from tests.interop.a2a.clients import (
     COMPLETED,
@@ -513,6 +514,16 @@ def test_deep_value_ends_as_text() -> None:
     task = Task()
     task.status.message.parts.append(data_part(value))
     assert "[[[" in str(task)
+
+
+async def test_any_name_of_an_agent_can_be_served() -> None:
+    for name in ("_clerk", "c" * 64):
+        agent = Agent(name, model=ScriptedModel(["Hello."]))
+        async with sender(make_app(AsyncRunner(agent, store="memory:"))) as client:
+            task = await client.send("hello")
+            assert "Hello." == output_of(task)
+            listed = await client.client.list_tasks(ListTasksRequest())
+            assert [task.id] == [each.id for each in listed.tasks]
 
 
 def test_wrong_options_are_refused() -> None:
