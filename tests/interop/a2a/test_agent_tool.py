@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -333,13 +334,17 @@ class Script(AgentExecutor):
         raise NotImplementedError
 
 
-def sdk_app(*steps: Callable[[TaskUpdater, RequestContext], Any]) -> Starlette:
-    """Return a server of the SDK alone."""
+@asynccontextmanager
+async def sdk_app(
+    *steps: Callable[[TaskUpdater, RequestContext], Any],
+) -> AsyncGenerator[Starlette]:
+    """Run a server of the SDK alone."""
     card = a2a.card(make_runner("memory:"), URL)
     card.capabilities.streaming = False
     handler = DefaultRequestHandler(Script(*steps), InMemoryTaskStore(), card)
     routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/")]
-    return Starlette(routes=routes)
+    yield Starlette(routes=routes)
+    await handler.aclose()
 
 
 def asks(*parts: Part) -> Callable[[TaskUpdater, RequestContext], Any]:
@@ -358,11 +363,12 @@ async def repeat(updater: TaskUpdater, context: RequestContext) -> None:
 
 
 async def test_question_of_any_server_is_answered_with_a_text() -> None:
-    boss = Boss(sdk_app(asks(Part(text="Which city?")), repeat), "fly")
-    wait = await boss.to_question()
-    assert "Agent clerk asks: Which city?" == wait.question
-    await boss.answer(wait, "Oslo")
-    assert "got Oslo" == await boss.to_end()
+    async with sdk_app(asks(Part(text="Which city?")), repeat) as app:
+        boss = Boss(app, "fly")
+        wait = await boss.to_question()
+        assert "Agent clerk asks: Which city?" == wait.question
+        await boss.answer(wait, "Oslo")
+        assert "got Oslo" == await boss.to_end()
 
 
 HOSTILE_WAITS: list[Any] = [
@@ -381,17 +387,19 @@ HOSTILE_WAITS: list[Any] = [
 
 @pytest.mark.parametrize("value", HOSTILE_WAITS)
 async def test_hostile_wait_can_still_be_answered(value: Any) -> None:
-    boss = Boss(sdk_app(asks(Part(text="?"), data_part(value)), repeat), "fly")
-    wait = await boss.to_question()
-    is_choice = "approve" in (wait.answer_schema_json or "")
-    await boss.answer(wait, "approve" if is_choice else "Oslo")
-    assert (await boss.to_end()).startswith("got")
+    async with sdk_app(asks(Part(text="?"), data_part(value)), repeat) as app:
+        boss = Boss(app, "fly")
+        wait = await boss.to_question()
+        is_choice = "approve" in (wait.answer_schema_json or "")
+        await boss.answer(wait, "approve" if is_choice else "Oslo")
+        assert (await boss.to_end()).startswith("got")
 
 
 async def test_question_that_is_too_long_fails_the_call() -> None:
-    boss = Boss(sdk_app(asks(Part(text="x" * 30_000))), "fly")
-    await boss.start()
-    assert "too long to show" in await boss.to_end()
+    async with sdk_app(asks(Part(text="x" * 30_000))) as app:
+        boss = Boss(app, "fly")
+        await boss.start()
+        assert "too long to show" in await boss.to_end()
 
 
 @pytest.mark.parametrize(
@@ -405,11 +413,12 @@ async def test_failed_task_is_an_error_that_the_model_reads(
         message = updater.new_agent_message([Part(text="no money")])
         await getattr(updater, end)(message)
 
-    boss = Boss(sdk_app(step), "fly")
-    await boss.start()
-    output = await boss.to_end()
-    assert word in output
-    assert "no money" in output
+    async with sdk_app(step) as app:
+        boss = Boss(app, "fly")
+        await boss.start()
+        output = await boss.to_end()
+        assert word in output
+        assert "no money" in output
 
 
 async def test_login_there_is_asked_of_a_person() -> None:
@@ -417,9 +426,10 @@ async def test_login_there_is_asked_of_a_person() -> None:
         message = updater.new_agent_message([Part(text="See https://x")])
         await updater.update_status(TaskState.TASK_STATE_AUTH_REQUIRED, message)
 
-    boss = Boss(sdk_app(step), "fly")
-    wait = await boss.to_question()
-    assert "Log in for agent clerk. See https://x" == wait.question
+    async with sdk_app(step) as app:
+        boss = Boss(app, "fly")
+        wait = await boss.to_question()
+        assert "Log in for agent clerk. See https://x" == wait.question
 
 
 async def test_card_of_another_host_is_refused() -> None:
@@ -431,11 +441,12 @@ async def test_card_of_another_host_is_refused() -> None:
 
 
 async def test_lost_task_is_an_error_that_the_model_reads() -> None:
-    boss = Boss(sdk_app(asks(Part(text="?"))), "fly")
-    wait = await boss.to_question()
-    boss.app = sdk_app()
-    await boss.answer(wait, "Oslo")
-    assert "TaskNotFound" in await boss.to_end()
+    async with sdk_app(asks(Part(text="?"))) as app:
+        boss = Boss(app, "fly")
+        wait = await boss.to_question()
+        async with sdk_app() as boss.app:
+            await boss.answer(wait, "Oslo")
+            assert "TaskNotFound" in await boss.to_end()
 
 
 def test_wrong_options_are_refused() -> None:
