@@ -11,6 +11,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypedDict
 
+from continuations.engine.ports import SystemClock
 from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
 from continuations.present import json_forms
 from continuations.present.json_forms import difference_json, rewind_json
@@ -122,15 +123,17 @@ class TextsViewer(NamedTuple):
         runner: The runner whose store has the run.
         clock: The clock for deadlines.
         path_params: The parameters of the path of the operation.
+        shown: The texts that the reader may read; fewer for a client of a door.
     """
 
     runner: AsyncRunner
-    clock: Clock
+    clock: Clock = SystemClock()
     path_params: Mapping[str, str] = MappingProxyType({})
+    shown: Detail = "texts"
 
     async def detail(self, _run_id: str, /) -> Detail:
         """Return which texts of a run the reader may read."""
-        return "texts"
+        return self.shown
 
 
 Render: TypeAlias = "Callable[[Viewer, str, Any], Coroutine[Any, Any, dict[str, Any]]]"

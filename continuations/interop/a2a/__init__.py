@@ -11,9 +11,9 @@ is a tool that sends a message to an agent of another system, and waits for its 
 from __future__ import annotations
 
 try:
+    from continuations.interop.a2a.agent_app import app, card
     from continuations.interop.a2a.agent_tool import RemoteAgentError, a2a_agent
     from continuations.interop.a2a.push import Push
-    from continuations.interop.a2a.server import app, card
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] == "continuations":
         raise

@@ -40,7 +40,7 @@ from pydantic import WithJsonSchema
 
 from continuations import Approve, ToolContext, ask, sleep
 from continuations.errors import InvalidInput
-from continuations.interop.a2a.tasks import data_part
+from continuations.interop.a2a.task_states import data_part
 from continuations.tools import Tool, ToolWait
 
 if TYPE_CHECKING:
@@ -175,16 +175,19 @@ class _RemoteAgent:
                 # After a crash, this says whether the answer has arrived.
                 return self._next(task, memo)
             reply.message_id = ctx.idempotency_key
-            return self._next(await self._send(reply, ctx), {})
+            try:
+                return self._next(await self._send(reply, ctx), {})
+            except (A2AClientError, TaskNotFoundError):
+                raise
+            except A2AError as error:
+                note = str(error)
+            # It did not take the answer: the same question, with the reason.
+            return self._next(await self._look(memo["task"], ctx), memo, note)
         except TaskNotFoundError as error:
             raise self._error(error) from None
-        except A2AClientError:
-            # It cannot be reached now. Its task says later what it got.
+        except A2AError:
+            # It does not work now. Its task says later what it got.
             return self._later(memo["task"], memo)
-        except A2AError as error:
-            # It did not take the answer: the same question, with the reason.
-            task = await self._look(memo["task"], ctx)
-            return self._next(task, memo, note=str(error))
 
     async def verify(self, ctx: ToolContext) -> Approve | None:
         """Repeat a stage after a crash: it looks at the task before it answers."""

@@ -11,6 +11,7 @@ is the state of the task without texts and data: the client gets the task for th
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -25,11 +26,16 @@ from a2a.utils.push_url_validator import validate_push_notification_url
 from continuations import AsyncRunner
 from continuations.errors import RunErased, RunNotFound
 from continuations.events import RunEnded, WaitOpened
-from continuations.interop.a2a.tasks import ENDED, TASK_PREFIX, digest_of, read_task
+from continuations.interop.a2a.task_states import (
+    ENDED,
+    TASK_PREFIX,
+    digest_of,
+    read_task,
+)
 from continuations.serve import standard_webhooks
 from continuations.serve.option_checks import check_callable
 from continuations_storage.contract import all_keys
-from continuations_storage.errors import NotFound
+from continuations_storage.errors import AlreadyExists, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -46,7 +52,16 @@ _TIMEOUT_SECONDS = 5.0
 _MAX_CONFIGS = 20
 
 
-class Push:
+async def is_public_https(url: str) -> bool:
+    """Return whether a URL has the scheme https and a host with public addresses.
+
+    A host whose addresses change between this check and the post has no certificate of
+    its own for a private one, so https refuses it.
+    """
+    return await validate_push_notification_url(url) and url[:6].lower() == "https:"
+
+
+class Push(PushNotificationConfigStore):
     """Post the state of a task to the URLs of its clients.
 
     Pass it to `AsyncRunner(on_event=...)` in each process that works on runs, and to
@@ -57,8 +72,8 @@ class Push:
             until the task ends.
         secret: The signing secret of Standard Webhooks, `whsec_` and base64; or a list
             of secrets, of which each signs every post.
-        check_url: Returns whether a URL may be used. By default, only URLs whose host
-            has public addresses are accepted.
+        check_url: Returns whether a URL may be used. By default, only https URLs whose
+            host has public addresses are accepted.
 
     Raises:
         InvalidInput: An argument is invalid. The text contains no secret.
@@ -69,13 +84,13 @@ class Push:
         store: str | PathLike[str] | Store,
         *,
         secret: str | Sequence[str],
-        check_url: Callable[[str], Awaitable[bool]] = validate_push_notification_url,
+        check_url: Callable[[str], Awaitable[bool]] = is_public_https,
     ) -> None:
         check_callable("check_url", check_url, "a coroutine function of a URL")
         self._keys = standard_webhooks.decode_secrets(secret)
         # It reads runs, so it needs no agents.
         self._reader: AsyncRunner[Any] = AsyncRunner([], store=store)
-        self._configs = _Configs(self._reader.store)
+        self._store = self._reader.store
         self._check_url = check_url
 
     def __repr__(self) -> str:
@@ -98,12 +113,12 @@ class Push:
         Args:
             task_id: Id of the task.
         """
-        if not await self._configs.get_info_for_dispatch(task_id):
+        if not await self.get_info_for_dispatch(task_id):
             return
         try:
             run = await self._reader.look(task_id)
         except (RunNotFound, RunErased):
-            await self._configs.delete_all(task_id)
+            await self._delete_all(task_id)
             return
         task = await read_task(self._reader, run, can_read=False)
         status = TaskStatus(state=task.status.state, timestamp=task.status.timestamp)
@@ -114,11 +129,11 @@ class Push:
             auth=_Signature(self._keys), timeout=_TIMEOUT_SECONDS, trust_env=False
         ) as client:
             sender = BasePushNotificationSender(
-                client, self._configs, push_url_validator=self._check_url
+                client, self, push_url_validator=self._check_url
             )
             await sender.send_notification(task_id, update)
         if run.status in ENDED:
-            await self._configs.delete_all(task_id)
+            await self._delete_all(task_id)
 
     async def check(self, url: str) -> None:
         """Check the URL of a configuration.
@@ -135,47 +150,60 @@ class Push:
                 "host has a public address."
             )
 
-    async def save(
-        self, task_id: str, config: TaskPushNotificationConfig, owner: str
+    # The store of the SDK's sender, which asks for the configurations of all clients
+
+    async def set_info(
+        self,
+        task_id: str,
+        notification_config: TaskPushNotificationConfig,
+        context: ServerCallContext,
     ) -> TaskPushNotificationConfig:
-        """Store a configuration; one with the same id and owner is replaced.
+        """Store a configuration of a client; one with the same id is replaced."""
+        kept = TaskPushNotificationConfig()
+        kept.CopyFrom(notification_config)
+        kept.task_id, kept.id = task_id, notification_config.id or task_id
+        key = _key(task_id, context, kept.id)
+        others = [each async for each in all_keys(self._store, _prefix(task_id))]
+        if len({*others, key}) > _MAX_CONFIGS:
+            raise InvalidParamsError(
+                f"The task has {_MAX_CONFIGS} push notification configurations. Delete "
+                "one of them first."
+            )
+        # An object never changes. After a crash between the two, the client repeats.
+        await self._store.delete(key)
+        with suppress(AlreadyExists):  # a request at the same time
+            await self._store.create(key, kept.SerializeToString())
+        return kept
 
-        Args:
-            task_id: Id of the task.
-            config: The configuration.
-            owner: Name of the client.
-
-        Returns:
-            The stored configuration, with the ids.
-
-        Raises:
-            InvalidParamsError: The task has too many configurations.
-        """
-        return await self._configs.save(task_id, config, owner)
-
-    async def configs(
-        self, task_id: str, owner: str
+    async def get_info(
+        self, task_id: str, context: ServerCallContext
     ) -> list[TaskPushNotificationConfig]:
-        """Return the configurations of a client for a task.
+        """Return the configurations of a client for a task."""
+        return await self._read_below(_prefix(task_id, context))
 
-        Args:
-            task_id: Id of the task.
-            owner: Name of the client.
+    async def get_info_for_dispatch(
+        self, task_id: str
+    ) -> list[TaskPushNotificationConfig]:
+        """Return the configurations of all clients for a task."""
+        return await self._read_below(_prefix(task_id))
 
-        Returns:
-            The configurations.
-        """
-        return await self._configs.of(task_id, owner)
+    async def delete_info(
+        self, task_id: str, context: ServerCallContext, config_id: str | None = None
+    ) -> None:
+        """Delete a configuration of a client, if there is one."""
+        await self._store.delete(_key(task_id, context, config_id or task_id))
 
-    async def delete(self, task_id: str, config_id: str, owner: str) -> None:
-        """Delete a configuration, if the client has it.
+    async def _read_below(self, prefix: str) -> list[TaskPushNotificationConfig]:
+        found: list[TaskPushNotificationConfig] = []
+        async for key in all_keys(self._store, prefix):
+            with suppress(NotFound):  # deleted meanwhile
+                body = await self._store.read(key)
+                found.append(TaskPushNotificationConfig.FromString(body))
+        return found
 
-        Args:
-            task_id: Id of the task.
-            config_id: Id of the configuration.
-            owner: Name of the client.
-        """
-        await self._configs.delete(task_id, config_id, owner)
+    async def _delete_all(self, task_id: str) -> None:
+        async for key in all_keys(self._store, _prefix(task_id)):
+            await self._store.delete(key)
 
 
 class _Signature(httpx.Auth):
@@ -200,85 +228,13 @@ class _Signature(httpx.Auth):
         yield request
 
 
-class _Configs(PushNotificationConfigStore):
-    """The configurations in the store of the runs.
-
-    `a2a/{task}/{digest of owner}/{digest of id}` is the key of one.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    async def save(
-        self, task_id: str, config: TaskPushNotificationConfig, owner: str
-    ) -> TaskPushNotificationConfig:
-        """Store a configuration; see `Push.save`."""
-        kept = TaskPushNotificationConfig()
-        kept.CopyFrom(config)
-        kept.task_id, kept.id = task_id, config.id or task_id
-        key = f"{_prefix(task_id, owner)}{digest_of(kept.id)}"
-        others = [each async for each in all_keys(self._store, _prefix(task_id))]
-        if len({*others, key}) > _MAX_CONFIGS:
-            raise InvalidParamsError(
-                f"The task has {_MAX_CONFIGS} push notification configurations. Delete "
-                "one of them first."
-            )
-        # An object never changes. After a crash between the two, the client repeats.
-        await self._store.delete(key)
-        await self._store.create(key, kept.SerializeToString())
-        return kept
-
-    async def of(
-        self, task_id: str, owner: str = ""
-    ) -> list[TaskPushNotificationConfig]:
-        """Return the configurations of a task, of one owner or of all."""
-        found: list[TaskPushNotificationConfig] = []
-        async for key in all_keys(self._store, _prefix(task_id, owner)):
-            try:
-                body = await self._store.read(key)
-            except NotFound:
-                continue  # deleted meanwhile
-            found.append(TaskPushNotificationConfig.FromString(body))
-        return found
-
-    async def delete(self, task_id: str, config_id: str, owner: str) -> None:
-        """Delete a configuration, if there is one."""
-        await self._store.delete(f"{_prefix(task_id, owner)}{digest_of(config_id)}")
-
-    async def delete_all(self, task_id: str) -> None:
-        """Delete the configurations of a task that has ended."""
-        async for key in all_keys(self._store, _prefix(task_id)):
-            await self._store.delete(key)
-
-    async def get_info_for_dispatch(
-        self, task_id: str
-    ) -> list[TaskPushNotificationConfig]:
-        """Return the configurations of all clients."""
-        return await self.of(task_id)
-
-    # The sender of the SDK calls none of these.
-
-    async def set_info(
-        self,
-        task_id: str,
-        notification_config: TaskPushNotificationConfig,
-        context: ServerCallContext,
-    ) -> TaskPushNotificationConfig:
-        """Store a configuration of the user of a context."""
-        return await self.save(task_id, notification_config, context.user.user_name)
-
-    async def get_info(
-        self, task_id: str, context: ServerCallContext
-    ) -> list[TaskPushNotificationConfig]:
-        """Return the configurations of the user of a context."""
-        return await self.of(task_id, context.user.user_name)
-
-    async def delete_info(
-        self, task_id: str, context: ServerCallContext, config_id: str | None = None
-    ) -> None:
-        """Delete a configuration of the user of a context."""
-        await self.delete(task_id, config_id or task_id, context.user.user_name)
+# `a2a/{task}/{digest of client}/{digest of id}` is the key of a configuration.
 
 
-def _prefix(task_id: str, owner: str = "") -> str:
-    return f"a2a/{task_id}/{digest_of(owner)}/" if owner else f"a2a/{task_id}/"
+def _prefix(task_id: str, context: ServerCallContext | None = None) -> str:
+    client = "" if context is None else f"{digest_of(context.user.user_name)}/"
+    return f"a2a/{task_id}/{client}"
+
+
+def _key(task_id: str, context: ServerCallContext, config_id: str) -> str:
+    return f"{_prefix(task_id, context)}{digest_of(config_id)}"

@@ -29,7 +29,7 @@ from continuations import (
 )
 from continuations.errors import DecisionRefused, InvalidInput
 from continuations.interop import a2a
-from continuations.interop.a2a.tasks import data_part
+from continuations.interop.a2a.task_states import data_part
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import FrozenClock, memory_store
 from tests.crash_points import every_crash

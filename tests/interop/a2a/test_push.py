@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +177,17 @@ async def test_task_goes_on_without_its_receiver(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:9/x", "ftp://example.com", "http://169.254.169.254/", "x"]
+    "url",
+    [
+        "http://127.0.0.1:9/x",
+        "https://169.254.169.254/",
+        "https://[::ffff:10.0.0.1]/",
+        "https://2130706433/",  # 127.0.0.1
+        "http://1.1.1.1/",  # a public address, but anybody can answer
+        "ftp://example.com",
+        "https://[",
+        "x",
+    ],
 )
 async def test_url_inside_the_network_is_refused(url: str, tmp_path: Path) -> None:
     store = f"file:{tmp_path / 'store'}"
@@ -205,15 +216,29 @@ async def test_server_without_push_refuses_a_configuration() -> None:
 
 
 async def test_number_of_configurations_is_limited(tmp_path: Path) -> None:
-    push = make_push(f"file:{tmp_path}")
-    config = TaskPushNotificationConfig(url="http://127.0.0.1:1")
-    for number in range(20):
-        config.id = str(number)
-        await push.save("a2a-1", config, "kim")
-    await push.save("a2a-1", config, "kim")
-    config.id = "more"
-    with pytest.raises(InvalidParamsError, match="has 20 push"):
-        await push.save("a2a-1", config, "kim")
+    async with pushing(tmp_path) as client:
+        task = await client.send("pay 5")
+        config = TaskPushNotificationConfig(url="http://127.0.0.1:1", task_id=task.id)
+        create = client.client.create_task_push_notification_config
+        for number in [*range(20), 7]:
+            config.id = str(number)
+            await create(config)
+        config.id = "more"
+        with pytest.raises(InvalidParamsError, match="has 20 push"):
+            await create(config)
+
+
+async def test_same_configuration_may_come_twice_at_once(tmp_path: Path) -> None:
+    with serve_webhook(WebhookReceiver()) as receiver:
+        async with pushing(tmp_path) as client:
+            task = await client.send("pay 5")
+            config = config_of(receiver)
+            config.task_id = task.id
+            create = client.client.create_task_push_notification_config
+            made = await asyncio.gather(*(create(config) for _ in range(5)))
+            assert 1 == len({each.SerializeToString() for each in made})
+            await client.client.cancel_task(CancelTaskRequest(id=task.id))
+    assert ["TASK_STATE_CANCELED"] == states_of(receiver)
 
 
 def test_secret_is_not_shown() -> None:

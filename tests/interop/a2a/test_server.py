@@ -31,8 +31,10 @@ from starlette.routing import Mount
 from continuations import Agent, Approve, AsyncRunner, Flow, workflow
 from continuations.errors import InvalidInput
 from continuations.interop import a2a
-from continuations.interop.a2a.tasks import data_part
+from continuations.interop.a2a.task_states import data_part
 from continuations.models.scripted import ScriptedModel
+from continuations.testing import FrozenClock, memory_store
+from tests.crash_points import every_crash
 from tests.interop.a2a.application import URL, make_app, make_runner
 from tests.interop.a2a.clients import (
     COMPLETED,
@@ -47,6 +49,8 @@ from tests.interop.a2a.clients import (
 )
 
 if TYPE_CHECKING:
+    from tests.crash_points import CrashPoint
+    from tests.interop.a2a.clients import Sender
     from tests.run_environment import RunEnvironment
 
 BINDINGS = ["JSONRPC", "HTTP+JSON"]
@@ -142,7 +146,10 @@ async def test_text_decides_nothing(text: str, environment: RunEnvironment) -> N
         assert texts_of(same)[0].startswith("This text decided nothing.")
         assert waits_of(task) == waits_of(same)
         assert task == await client.get(task.id)
-    assert [] == environment.effect_names()
+        assert [] == environment.effect_names()
+        # The agent reads it like any text, when the wait is decided.
+        ended = await client.send(approval(waits_of(task)[0]), task_id=task.id)
+        assert f"You said: pay 5 / {text}" == output_of(ended)
 
 
 HOSTILE_PARTS: list[Any] = [
@@ -417,6 +424,34 @@ async def test_colleague_with_the_right_decides() -> None:
         assert "Result: paid 5" == output_of(await kim.get(task.id))
 
 
+async def test_equal_ids_of_two_senders_are_two_messages() -> None:
+    runner = make_runner("memory:")
+    app = make_app(runner, only_own=False)
+    async with sender(app) as kim, sender(app, user="jane") as jane:
+        task = await kim.send("rest")
+        await kim.send("hurry", task_id=task.id, message_id="a/1")
+        await jane.send("hurry", task_id=task.id, message_id="a/1")
+        await jane.send("hurry", task_id=task.id, message_id="a/1")
+    assert 3 == await runner.send(task.id, "the next one")
+
+
+async def test_viewer_without_the_right_to_read_gets_no_texts() -> None:
+    def can(identity: Any, act: str, _run: str | None) -> bool:
+        return identity.name == "kim" or act == "view"
+
+    app = make_app(make_runner("memory:"), can=can, only_own=False)
+    async with sender(app, streaming=True) as kim, sender(app, user="eve") as eve:
+        task = await kim.send("login")
+        seen = await eve.get(task.id)
+        # As over HTTP, who may view a run sees what its waits ask.
+        assert waits_of(task) == waits_of(seen)
+        assert [] == list(seen.history)
+        await kim.send(approval(waits_of(task)[0]), task_id=task.id)
+        ended = await eve.get(task.id)
+    assert "7 characters" not in str(ended)
+    assert "hunter2" not in str(task)
+
+
 async def test_reader_without_the_right_decides_nothing(
     environment: RunEnvironment,
 ) -> None:
@@ -474,6 +509,117 @@ async def test_runs_that_no_client_started_are_no_tasks() -> None:
         with pytest.raises(TaskNotFoundError):
             await client.get("../r1")
         assert 0 == (await client.client.list_tasks(ListTasksRequest())).total_size
+
+
+# Runs that other doors change ---------------------------------------------------------
+
+
+async def test_rewound_task_asks_again(environment: RunEnvironment) -> None:
+    runner = make_runner("memory:")
+    async with sender(make_app(runner)) as client:
+        task = await client.send("pay 5 and 6")
+        first, second = waits_of(task)
+        await client.send(approval(first), task_id=task.id)
+        await runner.rewind(task.id, 2)
+
+        with pytest.raises(InvalidParamsError, match="was closed"):
+            await client.send(approval(second), task_id=task.id)
+        await runner.resume(task.id)
+        task = await client.get(task.id)
+        assert ["Pay 5 cents", "Pay 6 cents"] == texts_of(task)
+        assert {first["wait"], second["wait"]}.isdisjoint(
+            each["wait"] for each in waits_of(task)
+        )
+    assert ["pay 5"] == environment.effect_names()
+
+
+async def test_fork_of_a_task_is_no_task() -> None:
+    runner = make_runner("memory:")
+    async with sender(make_app(runner)) as client:
+        task = await client.send("pay 5")
+        fork = await runner.fork(task.id, 3)
+        with pytest.raises(TaskNotFoundError):
+            await client.get(fork)
+        listed = await client.client.list_tasks(ListTasksRequest())
+        assert [task.id] == [each.id for each in listed.tasks]
+
+
+async def test_erased_task_is_gone() -> None:
+    runner = make_runner("memory:")
+    async with sender(make_app(runner), streaming=True) as client:
+        gone, kept = await client.send("pay 5"), await client.send("pay 6")
+
+        async def subscribe() -> None:
+            request = SubscribeToTaskRequest(id=gone.id)
+            async for _ in client.client.subscribe(request):
+                pass
+
+        stream = asyncio.create_task(subscribe())
+        await asyncio.sleep(0.1)  # the server follows the run
+        await runner.erase(gone.id)
+        with pytest.raises(TaskNotFoundError):
+            await asyncio.wait_for(stream, 20)
+        with pytest.raises(TaskNotFoundError):
+            await client.send(approval(waits_of(gone)[0]), task_id=gone.id)
+        listed = await client.client.list_tasks(ListTasksRequest(status=INPUT_REQUIRED))
+        assert [kept.id] == [each.id for each in listed.tasks]
+
+
+async def test_list_leaves_out_a_task_that_is_erased_meanwhile() -> None:
+    runner = make_runner("memory:")
+    async with sender(make_app(runner)) as client:
+        kept, gone = await client.send("one"), await client.send("two")
+        look = runner.look
+
+        async def erasing(run_id: str, **options: Any) -> Any:
+            if run_id == gone.id:
+                await runner.erase(run_id)
+            return await look(run_id, **options)
+
+        runner.look = erasing  # type: ignore[method-assign]
+        listed = await client.client.list_tasks(ListTasksRequest())
+    assert [kept.id] == [each.id for each in listed.tasks]
+
+
+async def test_labels_of_a_run_of_another_door_break_no_list() -> None:
+    runner = make_runner("memory:")
+    labels = {"a2a": "clerk", "a2a-context": "c1", "a2a-earlier": "many"}
+    await runner.start("hello", run_id="r1", by="kim", labels=labels)
+    async with sender(make_app(runner)) as client:
+        listed = await client.client.list_tasks(ListTasksRequest())
+        assert ["You said: hello"] == [output_of(await client.get("r1"))]
+    assert ["r1"] == [each.id for each in listed.tasks]
+
+
+def test_crash_at_each_point_of_a_task_pays_once(environment: RunEnvironment) -> None:
+    async def pay(client: Sender) -> Task:
+        task = await client.send("pay 5", message_id="m1")
+        while INPUT_REQUIRED == task.status.state:
+            [wait] = waits_of(task)
+            part = approval(wait)
+            if wait["kind"] == "unknown" and environment.effect_names():
+                part = {**part, "decision": "answer", "value": "paid 5"}
+            task = await client.send(part, task_id=task.id)
+        return task
+
+    async def try_point(point: CrashPoint) -> None:
+        environment.clear_logs()
+        clock = FrozenClock()
+        store = memory_store(clock)
+        with point.process(store) as dying:
+            async with sender(make_app(make_runner(dying, clock=clock))) as client:
+                await pay(client)
+        clock.advance(minutes=2)
+        runner = make_runner(store, clock=clock)
+        await runner.sweep()
+        async with sender(make_app(runner)) as client:
+            task = await pay(client)
+        assert "Result: paid 5" == output_of(task)
+        assert ["pay 5"] == environment.effect_names()
+        assert [task.id] == [each.run_id async for each in runner.runs()]
+
+    for point in every_crash("before", "after", more_than=8):
+        asyncio.run(try_point(point))
 
 
 # Other agents and values --------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +23,11 @@ from a2a.utils.constants import (
     TransportProtocol,
 )
 from starlette.applications import Starlette
+from starlette.authentication import SimpleUser
 from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 
-from continuations.interop.a2a.handler import IDENTITY, RunHandler
+from continuations.interop.a2a.run_handler import IDENTITY, RunHandler, name_of
 from continuations.serve.dispatch import InlineDispatcher
 from continuations.serve.http import asgi, problems
 from continuations.serve.http.api import MAX_BODY_BYTES, identify
@@ -40,7 +40,7 @@ from continuations.serve.option_checks import (
 from continuations.serve.rights import Rights
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import Sequence
 
     from a2a.server.context import ServerCallContext
     from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
@@ -156,35 +156,21 @@ def app(  # noqa: PLR0913 - one parameter for each option
     check_type("only_own", only_own, bool, "True or False")
     dispatcher = InlineDispatcher(runner) if dispatcher is None else dispatcher
     check_dispatcher("dispatcher", dispatcher)
-    served = _with_capabilities(card, pushes=push is not None)
     handler = RunHandler(
         runner,
-        card=served,
+        card=_served(card, pushes=push is not None),
         agent=runner.root_agent(agent).name,
         rights=Rights(can),
         only_own=only_own,
         dispatcher=dispatcher,
         push=push,
     )
-    application = Starlette(
-        routes=_routes(served, handler), lifespan=_with_end(handler, lifespan)
-    )
+    application = Starlette(routes=_routes(handler), lifespan=lifespan)
     application.add_middleware(_Verified, verify=verify)
     return application
 
 
-def _routes(card: AgentCard, handler: RunHandler) -> list[Route]:
-    builder = _ContextBuilder()
-    rest = create_rest_routes(handler, builder)
-    return [
-        *create_agent_card_routes(card, cache_control=_CARD_CACHE),
-        *create_jsonrpc_routes(handler, "/", builder),
-        # Without the routes of tenants: the rights decide who sees what.
-        *(route for route in rest if isinstance(route, Route)),
-    ]
-
-
-def _with_capabilities(card: AgentCard, *, pushes: bool) -> AgentCard:
+def _served(card: AgentCard, *, pushes: bool) -> AgentCard:
     served = AgentCard()
     served.CopyFrom(card)
     served.capabilities.streaming = True
@@ -193,23 +179,15 @@ def _with_capabilities(card: AgentCard, *, pushes: bool) -> AgentCard:
     return served
 
 
-def _with_end(
-    handler: RunHandler, lifespan: Lifespan[Starlette] | None
-) -> Lifespan[Starlette]:
-    """Return a lifespan that ends the handler's work after that of the application."""
-
-    @asynccontextmanager
-    async def whole(application: Starlette) -> AsyncGenerator[Any]:
-        try:
-            if lifespan is None:
-                yield None
-            else:
-                async with lifespan(application) as state:
-                    yield state
-        finally:
-            await handler.aclose()
-
-    return whole
+def _routes(handler: RunHandler) -> list[Route]:
+    builder = _ContextBuilder()
+    rest = create_rest_routes(handler, builder)
+    return [
+        *create_agent_card_routes(handler.card, cache_control=_CARD_CACHE),
+        *create_jsonrpc_routes(handler, "/", builder),
+        # Without the routes of tenants: the rights decide who sees what.
+        *(route for route in rest if isinstance(route, Route)),
+    ]
 
 
 class _ContextBuilder(DefaultServerCallContextBuilder):
@@ -227,11 +205,8 @@ class _Verified:
         self._verify = verify
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await asgi.refuse_websocket(send)
-            return
-        path = asgi.path_below_mount(scope) if scope["type"] == "http" else ""
-        if scope["type"] != "http" or path == AGENT_CARD_WELL_KNOWN_PATH:
+        path = asgi.path_below_mount(scope) if scope["type"] == "http" else None
+        if path in (None, AGENT_CARD_WELL_KNOWN_PATH):
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
@@ -245,6 +220,8 @@ class _Verified:
             await refusal(scope, receive, send)
             return
         scope[IDENTITY] = found
+        # The SDK's user of a call, whose name owns push notifications.
+        scope["user"] = SimpleUser(name_of(found))
         await self._app(scope, _replayed(body or b"", receive), send)
 
     async def _identity(
@@ -252,18 +229,18 @@ class _Verified:
     ) -> str | Identity | problems.Problem:
         if body is None:
             return problems.too_large(MAX_BODY_BYTES)
+        plain = asgi.plain_request(request, path, body)
+        try:
+            found = await identify(self._verify, plain)
+        except Exception as error:  # noqa: BLE001 - every error is a response
+            operation = f"{request.method} {path}"
+            return problems.from_error(
+                error, now=datetime.now(UTC), operation=operation
+            )
         if self._verify is None:
             return problems.unidentified(
                 "This application has no verifier, so it refuses every request. Pass "
                 "verify= to a2a.app."
-            )
-        try:
-            found = await identify(
-                self._verify, asgi.plain_request(request, path, body)
-            )
-        except Exception as error:  # noqa: BLE001 - every error is a response
-            return problems.from_error(
-                error, now=datetime.now(UTC), operation=f"{request.method} {path}"
             )
         return problems.unidentified() if found is None else found
 

@@ -15,7 +15,7 @@ from a2a.helpers import get_data_parts
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 
 from continuations.attachments import Audio, File, Image
-from continuations.interop.a2a.tasks import MAX_EXACT
+from continuations.interop.a2a.task_states import MAX_EXACT
 from continuations.serve.http import problems
 from continuations.serve.http.decision_bodies import posted_decision
 
@@ -37,13 +37,7 @@ _ADVICE = (
 
 
 def agent_text(message: Message) -> AgentText:
-    """Return what the agent reads of a message.
-
-    Args:
-        message: The message. A data part is read as its JSON text.
-
-    Returns:
-        The text, or a list of texts and attachments.
+    """Return what the agent reads of a message; of a data part, its JSON text.
 
     Raises:
         ContentTypeNotSupportedError: A part has a URL, which is never fetched.
@@ -55,12 +49,6 @@ def agent_text(message: Message) -> AgentText:
 
 def workflow_arguments(message: Message) -> dict[str, Any]:
     """Return the arguments of a workflow: the only part, an object.
-
-    Args:
-        message: The message.
-
-    Returns:
-        The arguments.
 
     Raises:
         InvalidParamsError: The message has other parts.
@@ -83,12 +71,9 @@ def decisions_in(
     """Return the decisions in the data parts of a message, by wait id.
 
     Args:
-        message: The message.
+        message: The message. Without a data part, it has no decisions.
         run_id: The run whose waits the message may decide.
         by: The sender.
-
-    Returns:
-        The decisions. Without a data part, none.
 
     Raises:
         InvalidParamsError: A data part is not a decision of a wait of the run, or the

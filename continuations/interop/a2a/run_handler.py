@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, suppress
+from contextlib import aclosing, contextmanager, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from a2a.server.request_handlers.request_handler import RequestHandler
@@ -12,10 +13,16 @@ from a2a.types import (
     ListTaskPushNotificationConfigsResponse,
     ListTasksResponse,
     Part,
+    Role,
+    TaskArtifactUpdateEvent,
     TaskState,
+    TaskStatus,
+    TaskStatusUpdateEvent,
 )
 from a2a.utils.errors import (
+    A2AError,
     ExtendedAgentCardNotConfiguredError,
+    InternalError,
     InvalidParamsError,
     PushNotificationNotSupportedError,
     TaskNotCancelableError,
@@ -23,6 +30,7 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 from a2a.utils.input_mode_validator import validate_input_modes
+from a2a.utils.proto_utils import validate_proto_required_fields
 from a2a.utils.task import (
     ListTasksCursor,
     apply_history_length,
@@ -32,10 +40,16 @@ from a2a.utils.task import (
     validate_page_size,
 )
 
-from continuations.errors import RunBusy, RunExists, RunNotFound, StaleRun
-from continuations.interop.a2a import parts
-from continuations.interop.a2a.errors import a2a_errors, forbidden
-from continuations.interop.a2a.tasks import (
+from continuations.errors import (
+    InvalidId,
+    RunBusy,
+    RunErased,
+    RunExists,
+    RunNotFound,
+    StaleRun,
+)
+from continuations.interop.a2a import message_parts
+from continuations.interop.a2a.task_states import (
     ENDED,
     INTERRUPTED,
     TASK_PREFIX,
@@ -45,11 +59,11 @@ from continuations.interop.a2a.tasks import (
     own_texts,
     read_task,
 )
-from continuations.interop.a2a.updates import updates_of
 from continuations.results import Door
+from continuations.serve.http import problems
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Generator, Iterator
 
     from a2a.server.context import ServerCallContext
     from a2a.server.events.event_queue import Event
@@ -73,18 +87,19 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.rights import Act, Rights
 
-__all__ = ["IDENTITY", "RunHandler"]
+__all__ = ["IDENTITY", "RunHandler", "name_of"]
 
 IDENTITY = "continuations.identity"
 """The key of the verified sender, in the scope of a request and in a call's state."""
 A2A = Door("a2a", "verifier")
 
 _ENDED_STATES = frozenset(ENDED.values())
-_STATUS_OF_ENDED = {state: status for status, state in ENDED.items()}
 _PAGE_SIZE = 50
+# After all events of a version: no event has so high a number in its version.
+_LAST_ORDINAL = 9_999_999_999
 _DECIDED_NOTHING = (
-    "This text decided nothing. The task waits for a decision: send a message with "
-    "this taskId and a data part for the wait, in the form of its schema."
+    "This text decided nothing. The agent reads it after the decision. To decide, "
+    "send a message with this taskId and a data part in the form of a wait's schema."
 )
 
 
@@ -97,17 +112,7 @@ class _Work(NamedTuple):
 
 
 class RunHandler(RequestHandler):
-    """Answer the requests of A2A clients; see `continuations.interop.a2a.app`.
-
-    Args:
-        runner: The runner.
-        card: The card of the agent.
-        agent: Name of the root agent.
-        rights: The rights of identities.
-        only_own: Whether an identity sees only the tasks that it started.
-        dispatcher: Resumes runs.
-        push: The push notifications, if there are any.
-    """
+    """Answer the requests of A2A clients; see `continuations.interop.a2a.app`."""
 
     def __init__(
         self,
@@ -121,7 +126,7 @@ class RunHandler(RequestHandler):
         push: Push | None,
     ) -> None:
         self._runner = runner
-        self._card = card
+        self.card = card
         self._agent = agent
         # Not each name of an agent can be the value of a label.
         self._label = agent if is_label_value(agent) else digest_of(agent)
@@ -137,37 +142,34 @@ class RunHandler(RequestHandler):
         self, params: GetTaskRequest, context: ServerCallContext
     ) -> Task:
         """Return a task."""
-        with a2a_errors(params):
+        with _a2a_errors(params):
             validate_history_length(params)
-            who = _sender(context)
-            task = await self._task(await self._look(params.id, who), who)
+            task = await self._seen(params.id, _sender(context))
             return apply_history_length(task, params)
 
     async def on_list_tasks(
         self, params: ListTasksRequest, context: ServerCallContext
     ) -> ListTasksResponse:
         """Return a page of the tasks that the sender may see, the newest first."""
-        with a2a_errors(params):
+        with _a2a_errors(params):
             validate_history_length(params)
             if params.HasField("page_size"):
                 validate_page_size(params.page_size)
             who = _sender(context)
             rows = [each async for each in self._rows(params, who)]
-            rows.sort(key=_list_key, reverse=True)
             tasks: dict[str, Task] = {}
             if params.status and params.status not in _ENDED_STATES:
                 # Only the whole state of a live run tells what it waits for.
-                for row in rows:
-                    task = await self._task(await self._look(row.run_id, who), who)
-                    if task.status.state == params.status:
-                        tasks[row.run_id] = task
-                rows = [row for row in rows if row.run_id in tasks]
+                tasks = await self._tasks_of(rows, who)
+                states = {key: task.status.state for key, task in tasks.items()}
+                rows = [r for r in rows if states.get(r.run_id) == params.status]
             page, following = _page(rows, params)
-            for row in page:
-                if row.run_id not in tasks:
-                    run = await self._look(row.run_id, who)
-                    tasks[row.run_id] = await self._task(run, who)
-            shown = [apply_history_length(tasks[row.run_id], params) for row in page]
+            tasks = tasks or await self._tasks_of(page, who)
+            shown = [
+                apply_history_length(tasks[row.run_id], params)
+                for row in page
+                if row.run_id in tasks
+            ]
             for task in shown:
                 if not params.include_artifacts:
                     task.ClearField("artifacts")
@@ -181,24 +183,38 @@ class RunHandler(RequestHandler):
     async def _rows(
         self, params: ListTasksRequest, who: str | Identity
     ) -> AsyncGenerator[RunSummary]:
-        label = f"{Labels.AGENT}={self._label}"
-        if params.context_id:
-            if not is_label_value(params.context_id):
-                return
-            label = f"{Labels.CONTEXT}={params.context_id}"
         after = params.status_timestamp_after
-        since = after.ToNanoseconds() if after.ByteSize() else None
-        wanted = _STATUS_OF_ENDED.get(params.status)
-        async for row in self._runner.runs(label=label):
-            is_ended = row.status in ENDED
+        since = after.ToNanoseconds() if after.ByteSize() else 0
+        async for row in self._tasks_in(params.context_id):
+            state = ENDED.get(row.status)
+            wanted = params.status if params.status in _ENDED_STATES else None
             if (
-                row.labels.get(Labels.AGENT) == self._label
-                and (since is None or _nanoseconds(row) >= since)
-                and (not params.status or (row.status == wanted or not wanted))
-                and (not params.status or is_ended == (wanted is not None))
+                _nanoseconds(row) >= since
+                and (not params.status or state == wanted)
                 and await self._may_see(row.run_id, row.requester, who)
             ):
                 yield row
+
+    async def _tasks_in(self, context_id: str) -> AsyncGenerator[RunSummary]:
+        """Yield the runs that are tasks of the agent, of a context or of all."""
+        if context_id and not is_label_value(context_id):
+            return
+        own = f"{Labels.AGENT}={self._label}"
+        label = f"{Labels.CONTEXT}={context_id}" if context_id else own
+        async for row in self._runner.runs(label=label):
+            if row.labels.get(Labels.AGENT) == self._label:
+                yield row
+
+    async def _tasks_of(
+        self, rows: list[RunSummary], who: str | Identity
+    ) -> dict[str, Task]:
+        tasks: dict[str, Task] = {}
+        for row in rows:
+            with suppress(
+                TaskNotFoundError, RunErased, RunNotFound
+            ):  # erased meanwhile
+                tasks[row.run_id] = await self._seen(row.run_id, who)
+        return tasks
 
     async def _look(self, run_id: str, who: str | Identity) -> Continuation:
         """Return the run of a task; any other run does not exist for the sender."""
@@ -212,17 +228,21 @@ class RunHandler(RequestHandler):
     async def _may_see(
         self, run_id: str, requester: str | None, who: str | Identity
     ) -> bool:
-        if self._only_own and requester != _name(who):
+        if self._only_own and requester != name_of(who):
             return False
         return await self._rights.allow(who, "view", run_id)
 
     async def _require(self, act: Act, run_id: str, who: str | Identity) -> None:
         if not await self._rights.allow(who, act, run_id):
-            raise forbidden(act)
+            detail = problems.forbidden(act).problem.detail
+            raise UnsupportedOperationError(detail)
 
     async def _task(self, run: Continuation, who: str | Identity) -> Task:
         can_read = await self._rights.allow(who, "read", run.run_id)
         return await read_task(self._runner, run, can_read=can_read)
+
+    async def _seen(self, run_id: str, who: str | Identity) -> Task:
+        return await self._task(await self._look(run_id, who), who)
 
     # Messages ---------------------------------------------------------------------
 
@@ -230,21 +250,21 @@ class RunHandler(RequestHandler):
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> Task:
         """Start a task, decide its waits, or give its agent a text."""
-        with a2a_errors(params):
+        with _a2a_errors(params):
             who = _sender(context)
-            work = await self._accept(params, who)
+            work = await self._accept(params, context)
             if work.job is not None and not params.configuration.return_immediately:
                 await asyncio.shield(work.job)
-            task = await self._task(await self._look(work.run_id, who), who)
+            task = await self._seen(work.run_id, who)
             return apply_history_length(_noted(task, work.note), params.configuration)
 
     async def on_message_send_stream(
         self, params: SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         """Do what `on_message_send` does, and yield what happens meanwhile."""
-        with a2a_errors(params):
+        with _a2a_errors(params):
             who = _sender(context)
-            work = await self._accept(params, who)
+            work = await self._accept(params, context)
             run = await self._look(work.run_id, who)
             first = _noted(await self._task(run, who), work.note)
             yield apply_history_length(first, params.configuration)
@@ -256,10 +276,12 @@ class RunHandler(RequestHandler):
                 async for event in later:
                     yield event
 
-    async def _accept(self, params: SendMessageRequest, who: str | Identity) -> _Work:
-        message, options = params.message, params.configuration
+    async def _accept(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> _Work:
+        message, options, who = params.message, params.configuration, _sender(context)
         validate_history_length(options)
-        validate_input_modes(message, self._card)
+        validate_input_modes(message, self.card)
         push = None
         if options.HasField("task_push_notification_config"):
             push = options.task_push_notification_config
@@ -269,13 +291,14 @@ class RunHandler(RequestHandler):
         else:
             work = await self._start(message, who)
         if push is not None:
-            await self._pushes().save(work.run_id, push, _name(who))
+            await self._pushes().set_info(work.run_id, push, context)
         return work._replace(job=self._wake(work.run_id)) if not work.note else work
 
     async def _start(self, message: Message, who: str | Identity) -> _Work:
         """Store a run for a message, once if the message comes again."""
-        run_id = self._run_id(message, who)
-        context_id = message.context_id or f"context-{run_id.removeprefix(TASK_PREFIX)}"
+        digest = self._digest(message, who)
+        run_id = f"{TASK_PREFIX}{digest}"
+        context_id = message.context_id or f"context-{digest}"
         if not is_label_value(context_id):
             raise InvalidParamsError(
                 "contextId is not valid: it has 1 to 63 characters of A-Z a-z 0-9 . _ "
@@ -301,14 +324,15 @@ class RunHandler(RequestHandler):
             )
         return _Work(run_id)
 
-    def _run_id(self, message: Message, who: str | Identity) -> str:
+    def _digest(self, message: Message, who: str | Identity) -> str:
+        """Return a digest that is the same if a client repeats a message."""
         sent = message.SerializeToString(deterministic=True).hex()
-        return f"{TASK_PREFIX}{digest_of(self._agent, _name(who), sent)}"
+        return digest_of(self._agent, name_of(who), sent)
 
     def _input(self, message: Message, earlier: list[dict[str, str]]) -> Any:
         if self._runner.root_agent(self._agent).is_workflow:
-            return parts.workflow_arguments(message)
-        text = parts.agent_text(message)
+            return message_parts.workflow_arguments(message)
+        text = message_parts.agent_text(message)
         if isinstance(text, str) and earlier:
             return [*earlier, {"role": "user", "content": text}]
         return text
@@ -324,20 +348,15 @@ class RunHandler(RequestHandler):
         if not message.context_id or any(p.HasField("raw") for p in message.parts):
             return []
         newest: RunSummary | None = None
-        async for row in self._runner.runs(
-            label=f"{Labels.CONTEXT}={message.context_id}"
-        ):
+        async for row in self._tasks_in(message.context_id):
             if (
                 row.status == "finished"
-                and row.labels.get(Labels.AGENT) == self._label
                 and (newest is None or _nanoseconds(row) > _nanoseconds(newest))
                 and await self._may_see(row.run_id, row.requester, who)
                 and await self._rights.allow(who, "read", row.run_id)
             ):
                 newest = row
-        if newest is None or self._runner.root_agent(self._agent).is_workflow:
-            return []
-        return own_texts(await self._runner.look(newest.run_id))
+        return [] if newest is None else own_texts(await self._look(newest.run_id, who))
 
     async def _continue(self, message: Message, who: str | Identity) -> _Work:
         """Record the decisions of a message, or give its text to the agent."""
@@ -349,7 +368,7 @@ class RunHandler(RequestHandler):
                 f"contextId is not that of task {run_id}. Send the contextId of the "
                 "task, or none."
             )
-        posted = parts.decisions_in(message, run_id, who)
+        posted = message_parts.decisions_in(message, run_id, who)
         if posted:
             await self._require("decide", run_id, who)
             for wait_id, each in posted.items():
@@ -361,13 +380,13 @@ class RunHandler(RequestHandler):
             raise UnsupportedOperationError(
                 f"Task {run_id} has ended. Send a message without taskId."
             )
-        if task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED:
-            return _Work(run_id, note=_DECIDED_NOTHING)
         await self._require("message", run_id, who)
-        await self._runner.send(
-            run_id, parts.agent_text(message), by=_name(who), id=message.message_id
-        )
-        return _Work(run_id)
+        text = message_parts.agent_text(message)
+        # Two clients may choose the same id of a message.
+        sent = self._digest(message, who)
+        await self._runner.send(run_id, text, by=name_of(who), id=sent)
+        waits = task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        return _Work(run_id, note=_DECIDED_NOTHING if waits else None)
 
     def _wake(self, run_id: str) -> asyncio.Task[None]:
         """Give a run to the dispatcher, after its present work in this process."""
@@ -390,21 +409,13 @@ class RunHandler(RequestHandler):
         with suppress(RunBusy, StaleRun):
             await self._dispatcher.wake(run_id)
 
-    async def aclose(self) -> None:
-        """Cancel the work of this process; a sweep or a later message continues it."""
-        jobs = [*self._jobs.values()]
-        for job in jobs:
-            job.cancel()
-        if jobs:
-            await asyncio.wait(jobs)
-
     # Streams ----------------------------------------------------------------------
 
     async def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         """Yield a task, and what happens until it ends."""
-        with a2a_errors(params):
+        with _a2a_errors(params):
             who = _sender(context)
             run = await self._look(params.id, who)
             task = await self._task(run, who)
@@ -427,25 +438,46 @@ class RunHandler(RequestHandler):
         job: asyncio.Task[None] | None,
         stops_at: frozenset[TaskState],
     ) -> AsyncGenerator[Event]:
-        can_read = await self._rights.allow(who, "read", run.run_id)
+        """Yield the changes of a task after a version of its run.
 
-        async def look() -> Task:
-            # The rights are asked again: they may have changed since.
-            return await self._task(await self._look(run.run_id, who), who)
+        Args:
+            run: The version that the client knows.
+            known: The task of that version.
+            who: The client. Its rights are asked again: they may have changed.
+            job: The work of this process on the run, whose error ends the stream.
+            stops_at: The states that end the stream.
+        """
+        queue: asyncio.Queue[BaseException | None] = asyncio.Queue()
+        follower = asyncio.create_task(self._follow(run, queue))
+        if job is not None:
+            job.add_done_callback(lambda done: queue.put_nowait(_error_of(done)))
+        try:
+            while True:
+                error = await queue.get()
+                while not queue.empty():
+                    error = queue.get_nowait() or error
+                task = await self._seen(run.run_id, who)
+                for update in _changes(known, task):
+                    yield update
+                known = task
+                if task.status.state in stops_at and (job is None or job.done()):
+                    return
+                if error is not None:
+                    raise error
+        finally:
+            follower.cancel()
+            await asyncio.wait({follower})
 
-        async with aclosing(
-            updates_of(
-                self._runner,
-                run,
-                known,
-                look,
-                job=job,
-                stops_at=stops_at,
-                can_read=can_read,
-            )
-        ) as found:
-            async for event in found:
-                yield event
+    async def _follow(
+        self, run: Continuation, queue: asyncio.Queue[BaseException | None]
+    ) -> None:
+        after = f"{run.version}.{_LAST_ORDINAL}"
+        try:
+            async for _ in self._runner.events(run.run_id, after=after, follow=True):
+                queue.put_nowait(None)
+            queue.put_nowait(None)
+        except Exception as error:  # noqa: BLE001 - the reader of the queue raises it
+            queue.put_nowait(error)
 
     # Ends and push notifications ---------------------------------------------------
 
@@ -453,13 +485,13 @@ class RunHandler(RequestHandler):
         self, params: CancelTaskRequest, context: ServerCallContext
     ) -> Task:
         """Cancel the run of a task."""
-        with a2a_errors(params):
+        with _a2a_errors(params):
             who = _sender(context)
             run = await self._look(params.id, who)
             await self._require("cancel", params.id, who)
             if run.status in ENDED:
                 raise TaskNotCancelableError
-            run = await self._runner.cancel(params.id, by=_name(who), door=A2A)
+            run = await self._runner.cancel(params.id, by=name_of(who), door=A2A)
             if run.status not in ENDED:
                 # A worker has to stop a job of another system first.
                 await asyncio.shield(self._wake(params.id))
@@ -472,11 +504,11 @@ class RunHandler(RequestHandler):
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
         """Store where the changes of a task are posted."""
-        with a2a_errors(params):
-            pushes, who = self._pushes(), _sender(context)
-            await self._look(params.task_id, who)
+        with _a2a_errors(params):
+            pushes = self._pushes()
+            await self._look(params.task_id, _sender(context))
             await pushes.check(params.url)
-            return await pushes.save(params.task_id, params, _name(who))
+            return await pushes.set_info(params.task_id, params, context)
 
     async def on_get_task_push_notification_config(
         self,
@@ -484,7 +516,7 @@ class RunHandler(RequestHandler):
         context: ServerCallContext,
     ) -> TaskPushNotificationConfig:
         """Return a push notification configuration of the sender."""
-        with a2a_errors(params):
+        with _a2a_errors(params):
             for config in await self._configs(params.task_id, context):
                 if config.id == params.id:
                     return config
@@ -496,7 +528,7 @@ class RunHandler(RequestHandler):
         context: ServerCallContext,
     ) -> ListTaskPushNotificationConfigsResponse:
         """Return the push notification configurations of the sender."""
-        with a2a_errors(params):
+        with _a2a_errors(params):
             found = await self._configs(params.task_id, context)
             return ListTaskPushNotificationConfigsResponse(configs=found)
 
@@ -506,17 +538,17 @@ class RunHandler(RequestHandler):
         context: ServerCallContext,
     ) -> None:
         """Delete a push notification configuration of the sender."""
-        with a2a_errors(params):
-            pushes, who = self._pushes(), _sender(context)
-            await self._look(params.task_id, who)
-            await pushes.delete(params.task_id, params.id, _name(who))
+        with _a2a_errors(params):
+            pushes = self._pushes()
+            await self._look(params.task_id, _sender(context))
+            await pushes.delete_info(params.task_id, context, params.id)
 
     async def _configs(
         self, task_id: str, context: ServerCallContext
     ) -> list[TaskPushNotificationConfig]:
-        pushes, who = self._pushes(), _sender(context)
-        await self._look(task_id, who)
-        return await pushes.configs(task_id, _name(who))
+        pushes = self._pushes()
+        await self._look(task_id, _sender(context))
+        return await pushes.get_info(task_id, context)
 
     def _pushes(self) -> Push:
         if self._push is None:
@@ -536,14 +568,70 @@ def _sender(context: ServerCallContext) -> str | Identity:
     return sender
 
 
-def _name(who: str | Identity) -> str:
+def name_of(who: str | Identity) -> str:
+    """Return the name of an identity."""
     return who if isinstance(who, str) else who.name
+
+
+@contextmanager
+def _a2a_errors(params: Any) -> Generator[None]:
+    """Check the required fields of a request; raise each error of the block as A2A's.
+
+    Texts about stores and machines go to the log, under the error id of the response.
+    """
+    try:
+        validate_proto_required_fields(params)
+        yield
+    except A2AError:
+        raise
+    except (RunNotFound, RunErased, InvalidId):
+        raise TaskNotFoundError from None
+    except Exception as error:  # noqa: BLE001 - a client gets only errors of A2A
+        now = datetime.now(UTC)
+        problem = problems.from_error(error, now=now, operation="A2A request")
+        title = problem.type.title
+        if problem.type.status >= problems.SERVER_ERROR:
+            raise InternalError(f"{title}. {problem.detail or ''}".strip()) from None
+        raise InvalidParamsError(problem.detail or title) from None
 
 
 def _noted(task: Task, note: str | None) -> Task:
     if note is not None:
         task.status.message.parts.insert(0, Part(text=note))
     return task
+
+
+# Changes of a task ----------------------------------------------------------------
+
+
+def _error_of(job: asyncio.Task[None]) -> BaseException | None:
+    return None if job.cancelled() else job.exception()
+
+
+def _changes(
+    known: Task, task: Task
+) -> Iterator[TaskStatusUpdateEvent | TaskArtifactUpdateEvent]:
+    """Yield the updates that make of one task the other."""
+    ids: Any = {"task_id": task.id, "context_id": task.context_id}
+    if task.status.state not in _ENDED_STATES:
+        # The last text of a task is its artifact.
+        for each in task.history[len(known.history) :]:
+            if each.role == Role.ROLE_AGENT:
+                status = TaskStatus(
+                    state=TaskState.TASK_STATE_WORKING,
+                    message=each,
+                    timestamp=task.status.timestamp,
+                )
+                yield TaskStatusUpdateEvent(status=status, **ids)
+    # Each version of a run has a time of its own.
+    if (
+        known.status.state == task.status.state
+        and known.status.message.parts == task.status.message.parts
+    ):
+        return
+    for artifact in task.artifacts:
+        yield TaskArtifactUpdateEvent(artifact=artifact, last_chunk=True, **ids)
+    yield TaskStatusUpdateEvent(status=task.status, **ids)
 
 
 # Pages of tasks -------------------------------------------------------------------
@@ -562,12 +650,12 @@ def _page(
     rows: list[RunSummary], params: ListTasksRequest
 ) -> tuple[list[RunSummary], str]:
     """Return the rows of a page, and the token of the next one."""
-    later = rows
+    later = sorted(rows, key=_list_key, reverse=True)
     if params.page_token:
         cursor = decode_list_tasks_cursor(params.page_token)
         if cursor is None:
             raise InvalidParamsError("pageToken is not that of a page. Send no token.")
-        later = [row for row in rows if _list_key(row) < cursor.sort_key()]
+        later = [row for row in later if _list_key(row) < cursor.sort_key()]
     page = later[: params.page_size or _PAGE_SIZE]
     if len(page) == len(later):
         return page, ""

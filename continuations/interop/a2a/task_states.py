@@ -6,11 +6,10 @@ import hashlib
 import json
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from a2a.helpers import new_data_part
 from a2a.types import (
-    Artifact,
     Message,
     Part,
     Role,
@@ -20,7 +19,7 @@ from a2a.types import (
 )
 
 from continuations.errors import InvalidInput
-from continuations.serve.operation_calls import run_response
+from continuations.serve.operation_calls import TextsViewer, run_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,7 +35,6 @@ __all__ = [
     "data_part",
     "digest_of",
     "encodable",
-    "history_of",
     "is_label_value",
     "own_texts",
     "read_task",
@@ -62,28 +60,13 @@ _LABEL_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
 
 
 def is_label_value(text: str) -> bool:
-    """Return whether a text can be the value of a label of a run.
-
-    Args:
-        text: The text.
-
-    Returns:
-        Whether `AsyncRunner.start` takes it.
-    """
+    """Return whether a text can be the value of a label of a run."""
     return _LABEL_VALUE.match(text) is not None
 
 
 def digest_of(*texts: str) -> str:
-    """Return a digest of texts, which is a part of an id or of a key.
-
-    Args:
-        *texts: The texts.
-
-    Returns:
-        32 hexadecimal digits.
-    """
-    sent = json.dumps(texts).encode()
-    return hashlib.sha256(sent).hexdigest()[:32]
+    """Return a digest of texts, of 32 digits, for an id or a key."""
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:32]
 
 
 class Labels:
@@ -95,63 +78,39 @@ class Labels:
     EARLIER = "a2a-earlier"
 
 
-class _Clock:
-    def now(self) -> datetime:
-        return datetime.now(UTC)
-
-    def elapsed(self) -> float:
-        raise NotImplementedError  # a form needs the wall clock only
-
-
-class _Reader(NamedTuple):
-    """The reader of a run's form, with or without the texts of its agents."""
-
-    runner: AsyncRunner[Any]
-    can_read: bool
-    path_params: Mapping[str, str] = {}
-
-    @property
-    def clock(self) -> _Clock:
-        return _Clock()
-
-    async def detail(self, _run_id: str, /) -> Any:
-        return "texts" if self.can_read else "states"
-
-
 async def read_task(
     runner: AsyncRunner[Any], run: Continuation, *, can_read: bool
 ) -> Task:
-    """Return the task that a run is.
-
-    Args:
-        runner: The runner whose store has the run.
-        run: The run.
-        can_read: Whether the client may read the texts of its agents.
-
-    Returns:
-        The task, with its whole history if the client may read it.
-    """
-    form = await run_response(_Reader(runner, can_read), run)
+    """Return the task that a run is, with its texts if the client may read them."""
+    viewer = TextsViewer(runner, shown="texts" if can_read else "states")
+    form = await run_response(viewer, run)
     waits = _asked_waits(run, form)
     state = _state_of(form, waits)
     context_id = form["labels"].get(Labels.CONTEXT, "")
-    message = Message(
-        message_id=f"{run.run_id}-{run.version}",
-        role=Role.ROLE_AGENT,
-        task_id=run.run_id,
-        context_id=context_id,
-        parts=_status_parts(form, state, waits),
-    )
-    status = TaskStatus(state=state, message=message if message.parts else None)
+    ids: Any = {"task_id": run.run_id, "context_id": context_id}
+    status = TaskStatus(state=state)
     status.timestamp.FromDatetime(await _time_of(runner, run))
+    parts = _status_parts(form, state, waits)
+    if parts:
+        message_id = f"{run.run_id}-{run.version}"
+        said = Message(message_id=message_id, role=Role.ROLE_AGENT, parts=parts, **ids)
+        status.message.CopyFrom(said)
     task = Task(id=run.run_id, context_id=context_id, status=status)
     if state == TaskState.TASK_STATE_COMPLETED:
-        parts = [_output_part(runner, form, can_read=can_read)]
-        task.artifacts.append(
-            Artifact(artifact_id="output", name="output", parts=parts)
-        )
+        output = _output_part(runner, form, can_read=can_read)
+        task.artifacts.add(artifact_id="output", name="output", parts=[output])
     if can_read:
-        task.history.extend(history_of(run, form["labels"], context_id))
+        earlier = form["labels"].get(Labels.EARLIER, "")
+        # Runs of other doors may have any labels.
+        texts = own_texts(run)[int(earlier) if earlier.isdecimal() else 0 :]
+        for number, each in enumerate(texts):
+            is_user = each["role"] == "user"
+            task.history.add(
+                message_id=f"{run.run_id}-message-{number}",
+                role=Role.ROLE_USER if is_user else Role.ROLE_AGENT,
+                parts=[Part(text=encodable(each["content"]))],
+                **ids,
+            )
     return task
 
 
@@ -266,24 +225,13 @@ def _has_typed_output(runner: AsyncRunner[Any], name: str) -> bool:
     return agent.is_workflow or agent.output_type not in (None, str)
 
 
-def own_texts(run: Continuation, earlier: int = 0) -> list[dict[str, str]]:
-    """Return the texts of users and of the agent in a run, as chat messages.
-
-    Instructions, calls and results of tools are left out.
-
-    Args:
-        run: The run.
-        earlier: The number of texts at the beginning that belong to other tasks.
-
-    Returns:
-        The messages, each with a role and a text.
-    """
-    found = [
+def own_texts(run: Continuation) -> list[dict[str, str]]:
+    """Return the texts of users and of the agent in a run, as chat messages."""
+    return [
         {"role": each["role"], "content": text}
         for each in run.root.messages
         if each["role"] in ("user", "assistant") and (text := _text_of(each))
     ]
-    return found[earlier:]
 
 
 def _text_of(message: Mapping[str, Any]) -> str:
@@ -294,29 +242,10 @@ def _text_of(message: Mapping[str, Any]) -> str:
     return content if isinstance(content, str) else ""
 
 
-def history_of(
-    run: Continuation, labels: Mapping[str, str], context_id: str
-) -> Iterator[Message]:
-    """Yield the messages of a task."""
-    for number, each in enumerate(own_texts(run, int(labels.get(Labels.EARLIER, 0)))):
-        is_user = each["role"] == "user"
-        yield Message(
-            message_id=f"{run.run_id}-message-{number}",
-            role=Role.ROLE_USER if is_user else Role.ROLE_AGENT,
-            parts=[Part(text=encodable(each["content"]))],
-            task_id=run.run_id,
-            context_id=context_id,
-        )
-
-
 def data_part(value: Any) -> Part:
-    """Return a data part. Integers that it cannot hold exactly are texts.
+    """Return the data part of a JSON value.
 
-    Args:
-        value: A JSON value. Below 32 levels, a value is its JSON text.
-
-    Returns:
-        The part.
+    Integers that it cannot hold exactly are texts, and so are values below 32 levels.
     """
     return new_data_part(_exact(value, _MAX_DEPTH), media_type="application/json")
 
