@@ -18,6 +18,7 @@ from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCard, Part, TaskState
 from starlette.applications import Starlette
+from starlette.responses import JSONResponse
 
 from continuations import (
     Agent,
@@ -235,6 +236,23 @@ async def test_unreachable_server_is_asked_again_later() -> None:
     assert ["question"] == [each.kind for each in outcome.waits]
     await boss.answer(outcome.waits[0], "approve")
     assert "Result: paid 5" == await boss.to_end()
+
+
+async def test_error_of_the_other_system_is_looked_at_again() -> None:
+    app = make_app(make_runner("memory:"))
+    boss = Boss(app, "rest")
+    await boss.start()
+
+    async def failing(scope: Any, receive: Any, send: Any) -> None:
+        if scope["method"] == "GET":
+            await app(scope, receive, send)
+            return
+        body = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "x"}}
+        await JSONResponse(body)(scope, receive, send)
+
+    boss.app = failing
+    outcome = await boss.look_again()
+    assert ["timer"] == [each.kind for each in outcome.waits]
 
 
 async def test_answer_that_another_person_gave_there_is_found() -> None:
