@@ -238,6 +238,40 @@ async def test_unreachable_server_is_asked_again_later() -> None:
     assert "Result: paid 5" == await boss.to_end()
 
 
+async def test_answer_that_is_on_its_way_is_not_asked_again(
+    environment: RunEnvironment,
+) -> None:
+    app = make_app(make_runner("memory:"))
+    boss = Boss(app, "pay 5")
+    wait = await boss.to_question()
+    late: list[Any] = []
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        request: dict[str, Any] = {**await receive(), "more_body": False}
+
+        async def replay() -> Any:
+            return request
+
+        if b"SendMessage" in request["body"]:
+            late.append((scope, replay))
+            raise httpx.ReadTimeout("no response")
+        await app(scope, replay, send)
+
+    async def ignore(_message: Any) -> None:
+        pass
+
+    boss.app = slow
+    await boss.answer(wait, "approve")
+    outcome = await boss.runner.resume("r1")
+    assert ["timer"] == [each.kind for each in outcome.waits]
+    [(scope, receive)] = late
+    await app(scope, receive, ignore)
+    while (outcome := await boss.look_again()).status != "finished":
+        assert ["timer"] == [each.kind for each in outcome.waits]
+    assert "Result: paid 5" == outcome.output
+    assert ["pay 5"] == environment.effect_names()
+
+
 async def test_error_of_the_other_system_is_looked_at_again() -> None:
     app = make_app(make_runner("memory:"))
     boss = Boss(app, "rest")

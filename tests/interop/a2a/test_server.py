@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -28,14 +29,23 @@ from a2a.utils.errors import (
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from continuations import Agent, Approve, AsyncRunner, Flow, workflow
+from continuations import (
+    Agent,
+    ApprovalPolicy,
+    Approve,
+    AsyncRunner,
+    Flow,
+    open_store,
+    tool,
+    workflow,
+)
 from continuations.errors import InvalidInput
 from continuations.interop import a2a
 from continuations.interop.a2a.task_states import data_part
-from continuations.models.scripted import ScriptedModel
+from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import FrozenClock, memory_store
 from tests.crash_points import every_crash
-from tests.interop.a2a.application import URL, make_app, make_runner
+from tests.interop.a2a.application import URL, make_app, make_runner, pay
 from tests.interop.a2a.clients import (
     COMPLETED,
     INPUT_REQUIRED,
@@ -54,6 +64,11 @@ if TYPE_CHECKING:
     from tests.run_environment import RunEnvironment
 
 BINDINGS = ["JSONRPC", "HTTP+JSON"]
+TOOL_CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "pay", "arguments": '{"cents": 5}'},
+}
 
 
 # Tasks and answers ----------------------------------------------------------------
@@ -202,6 +217,25 @@ async def test_answer_after_another_door_decided_is_refused() -> None:
             await client.send(denial, task_id=task.id)
 
 
+async def test_late_answer_is_refused(environment: RunEnvironment) -> None:
+    policy = ApprovalPolicy(within=timedelta(milliseconds=50))
+    hasty = tool(name="hasty", approval=policy)(pay.function)
+    call = ToolCall("hasty", {"cents": 5})
+    agent = Agent("clerk", tools=[hasty], model=ScriptedModel([[call], "Too late."]))
+    runner = AsyncRunner(agent, store="memory:")
+    async with sender(make_app(runner)) as client:
+        task = await client.send("pay 5")
+        [wait] = waits_of(task)
+        await asyncio.sleep(0.1)
+        # No sweep came yet, but the wait is over.
+        assert WORKING == (await client.get(task.id)).status.state
+        with pytest.raises(InvalidParamsError, match="deadline has passed"):
+            await client.send(approval(wait), task_id=task.id)
+        await runner.sweep()
+        assert "Too late." == output_of(await client.get(task.id))
+    assert [] == environment.effect_names()
+
+
 async def test_decision_has_the_sender_and_the_door() -> None:
     runner = make_runner("memory:")
     async with sender(make_app(runner)) as client:
@@ -344,6 +378,42 @@ async def test_stream_shows_each_state_until_the_task_rests() -> None:
     assert COMPLETED == events[-1].status_update.status.state
 
 
+async def test_stream_has_the_words_before_a_call() -> None:
+    say = {"role": "assistant", "content": "I look.", "tool_calls": [TOOL_CALL]}
+    agent = Agent("clerk", tools=[pay], model=ScriptedModel([say, "Done."]))
+    app = make_app(AsyncRunner(agent, store="memory:"))
+    async with sender(app, streaming=True) as client:
+        events = [each async for each in client.stream("pay")]
+    said = [each.status_update.status for each in events[1:]]
+    assert ("I look.", WORKING) == (said[0].message.parts[0].text, said[0].state)
+    assert INPUT_REQUIRED == said[-1].state
+
+
+async def test_run_that_another_process_works_on_takes_messages() -> None:
+    works, goes_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def work() -> str:
+        """Work for a while."""
+        works.set()
+        await goes_on.wait()
+        return "worked"
+
+    model = ScriptedModel(lambda r: [ToolCall("work")] if len(r.messages) < 2 else "x")
+    agent = Agent("clerk", tools=[work], model=model)
+    store = open_store("memory:")
+    apps = [make_app(AsyncRunner(agent, store=store)) for _ in range(2)]
+    async with sender(apps[0]) as first, sender(apps[1]) as second:
+        now = SendMessageConfiguration(return_immediately=True)
+        task = await first.send("work", configuration=now)
+        await asyncio.wait_for(works.wait(), 10)
+        seen = await second.send("hurry", task_id=task.id)
+        assert WORKING == seen.status.state
+        goes_on.set()
+        while COMPLETED != (await second.get(task.id)).status.state:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.01)
+
+
 async def test_subscriber_sees_the_decision_of_another_process() -> None:
     runner = make_runner("memory:")
     async with sender(make_app(runner), streaming=True) as client:
@@ -478,6 +548,10 @@ async def test_request_without_identity_is_refused() -> None:
         assert 401 == (await http.post("/", content=b"{")).status_code
         large = await http.post("/", content=b"x" * (1 << 20) + b"y")
         assert 413 == large.status_code
+        # The path of a tenant is no second way in.
+        asked = {"x-user": "kim", "a2a-version": "1.0"}
+        assert 200 == (await http.get("/tasks", headers=asked)).status_code
+        assert 404 == (await http.get("/acme/tasks", headers=asked)).status_code
         card = await http.get("/.well-known/agent-card.json")
         assert "clerk" == card.json()["name"]
     closed = a2a.app(make_runner("memory:"), card=a2a.card(make_runner("memory:"), URL))
