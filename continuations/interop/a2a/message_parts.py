@@ -40,7 +40,8 @@ def agent_text(message: Message) -> AgentText:
     """Return what the agent reads of a message; of a data part, its JSON text.
 
     Raises:
-        ContentTypeNotSupportedError: A part has a URL, which is never fetched.
+        ContentTypeNotSupportedError: A part has a URL, which is never fetched, or a
+            file has no media type.
     """
     parts = [_content(part) for part in message.parts]
     texts = [each for each in parts if isinstance(each, str)]
@@ -123,7 +124,10 @@ def _attachment(part: Part) -> Image | Audio | File:
         return Image(part.raw, media_type, name)
     if media_type.startswith("audio/"):
         return Audio(part.raw, media_type, name)
-    media_type = media_type or "application/octet-stream"
+    if not media_type:
+        raise ContentTypeNotSupportedError(
+            "A raw part has no mediaType. Send one that the card of the agent names."
+        )
     return File(part.raw, media_type, name or "file")
 
 

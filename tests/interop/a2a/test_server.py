@@ -286,6 +286,8 @@ async def test_files_reach_the_agent_if_the_card_says_so() -> None:
     async with sender(make_app(runner, card=card)) as client:
         with pytest.raises(ContentTypeNotSupportedError, match="not fetched"):
             await client.send("see", linked)
+        with pytest.raises(ContentTypeNotSupportedError, match="no mediaType"):
+            await client.send("see", Part(raw=b"png"))
         task = await client.send("see", png)
 
     assert COMPLETED == task.status.state
@@ -520,6 +522,29 @@ async def test_viewer_without_the_right_to_read_gets_no_texts() -> None:
         ended = await eve.get(task.id)
     assert "7 characters" not in str(ended)
     assert "hunter2" not in str(task)
+
+
+async def test_stream_ends_with_the_right_to_view() -> None:
+    rights = {"view", "read"}
+
+    def can(identity: Any, act: str, _run: str | None) -> bool:
+        return identity.name == "kim" or act in rights
+
+    app = make_app(make_runner("memory:"), can=can, only_own=False)
+    async with sender(app) as kim, sender(app, user="eve", streaming=True) as eve:
+        task = await kim.send("pay 5")
+
+        async def subscribe() -> None:
+            request = SubscribeToTaskRequest(id=task.id)
+            async for _ in eve.client.subscribe(request):
+                pass
+
+        stream = asyncio.create_task(subscribe())
+        await asyncio.sleep(0.1)  # the server follows the run
+        rights.clear()
+        await kim.send(approval(waits_of(task)[0]), task_id=task.id)
+        with pytest.raises(TaskNotFoundError):
+            await asyncio.wait_for(stream, 20)
 
 
 async def test_reader_without_the_right_decides_nothing(
