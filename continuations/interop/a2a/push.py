@@ -52,105 +52,14 @@ _TIMEOUT_SECONDS = 5.0
 _MAX_CONFIGS = 20
 
 
-async def is_public_https(url: str) -> bool:
-    """Return whether a URL has the scheme https and a host with public addresses.
+class Configurations(PushNotificationConfigStore):
+    """The configurations in the store of the runs.
 
-    A host whose addresses change between this check and the post has no certificate of
-    its own for a private one, so https refuses it.
-    """
-    return await validate_push_notification_url(url) and url[:6].lower() == "https:"
-
-
-class Push(PushNotificationConfigStore):
-    """Post the state of a task to the URLs of its clients.
-
-    Pass it to `AsyncRunner(on_event=...)` in each process that works on runs, and to
-    `a2a.app(push=...)`. A post is tried once: a client that misses one gets the task.
-
-    Args:
-        store: The store of the runs. It keeps the configurations with their tokens
-            until the task ends.
-        secret: The signing secret of Standard Webhooks, `whsec_` and base64; or a list
-            of secrets, of which each signs every post.
-        check_url: Returns whether a URL may be used. By default, only https URLs whose
-            host has public addresses are accepted.
-
-    Raises:
-        InvalidInput: An argument is invalid. The text contains no secret.
+    `a2a/{task}/{digest of client}/{digest of id}` is the key of one.
     """
 
-    def __init__(
-        self,
-        store: str | PathLike[str] | Store,
-        *,
-        secret: str | Sequence[str],
-        check_url: Callable[[str], Awaitable[bool]] = is_public_https,
-    ) -> None:
-        check_callable("check_url", check_url, "a coroutine function of a URL")
-        self._keys = standard_webhooks.decode_secrets(secret)
-        # It reads runs, so it needs no agents.
-        self._reader: AsyncRunner[Any] = AsyncRunner([], store=store)
-        self._store = self._reader.store
-        self._check_url = check_url
-
-    def __repr__(self) -> str:
-        return "<Push>"
-
-    async def __call__(self, event: RunEvent) -> None:
-        """Post the state of a task after an event of its run.
-
-        Args:
-            event: An event, as of `AsyncRunner(on_event=...)`.
-        """
-        is_task = event.run_id.startswith(TASK_PREFIX)
-        asks = isinstance(event, WaitOpened) and event.wait.rules.asks_person
-        if is_task and (asks or isinstance(event, RunEnded)):
-            await self.send(event.run_id)
-
-    async def send(self, task_id: str) -> None:
-        """Post the present state of a task. A post that fails is logged.
-
-        Args:
-            task_id: Id of the task.
-        """
-        if not await self.get_info_for_dispatch(task_id):
-            return
-        try:
-            run = await self._reader.look(task_id)
-        except (RunNotFound, RunErased):
-            await self._delete_all(task_id)
-            return
-        task = await read_task(self._reader, run, can_read=False)
-        status = TaskStatus(state=task.status.state, timestamp=task.status.timestamp)
-        update = TaskStatusUpdateEvent(
-            task_id=task.id, context_id=task.context_id, status=status
-        )
-        async with httpx.AsyncClient(
-            auth=_Signature(self._keys), timeout=_TIMEOUT_SECONDS, trust_env=False
-        ) as client:
-            sender = BasePushNotificationSender(
-                client, self, push_url_validator=self._check_url
-            )
-            await sender.send_notification(task_id, update)
-        if run.status in ENDED:
-            await self._delete_all(task_id)
-
-    async def check(self, url: str) -> None:
-        """Check the URL of a configuration.
-
-        Args:
-            url: The URL.
-
-        Raises:
-            InvalidParamsError: The URL may not be used.
-        """
-        if not await self._check_url(url):
-            raise InvalidParamsError(
-                "url is not allowed for push notifications. Use an https URL whose "
-                "host has a public address."
-            )
-
-    # The store of the SDK's sender, which asks for the configurations of all clients
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     async def set_info(
         self,
@@ -201,9 +110,109 @@ class Push(PushNotificationConfigStore):
                 found.append(TaskPushNotificationConfig.FromString(body))
         return found
 
-    async def _delete_all(self, task_id: str) -> None:
+    async def delete_all(self, task_id: str) -> None:
+        """Delete the configurations of all clients for a task."""
         async for key in all_keys(self._store, _prefix(task_id)):
             await self._store.delete(key)
+
+
+async def is_public_https(url: str) -> bool:
+    """Return whether a URL has the scheme https and a host with public addresses.
+
+    If the addresses of the host change between this check and the post, the server
+    there has no certificate for the host, and nothing is sent.
+    """
+    return await validate_push_notification_url(url) and url[:6].lower() == "https:"
+
+
+class Push:
+    """Post the state of a task to the URLs of its clients.
+
+    Pass it to `AsyncRunner(on_event=...)` in each process that works on runs, and to
+    `a2a.app(push=...)`. A post is tried once: a client that misses one gets the task.
+
+    Args:
+        store: The store of the runs. It keeps the configurations with their tokens
+            until the task ends.
+        secret: The signing secret of Standard Webhooks, `whsec_` and base64; or a list
+            of secrets, of which each signs every post.
+        check_url: Returns whether a URL may be used. By default, only https URLs whose
+            host has public addresses are accepted.
+
+    Raises:
+        InvalidInput: An argument is invalid. The text contains no secret.
+    """
+
+    def __init__(
+        self,
+        store: str | PathLike[str] | Store,
+        *,
+        secret: str | Sequence[str],
+        check_url: Callable[[str], Awaitable[bool]] = is_public_https,
+    ) -> None:
+        check_callable("check_url", check_url, "a coroutine function of a URL")
+        self._keys = standard_webhooks.decode_secrets(secret)
+        # It reads runs, so it needs no agents.
+        self._reader: AsyncRunner[Any] = AsyncRunner([], store=store)
+        self.configs = Configurations(self._reader.store)
+        self._check_url = check_url
+
+    def __repr__(self) -> str:
+        return "<Push>"
+
+    async def __call__(self, event: RunEvent) -> None:
+        """Post the state of a task after an event of its run.
+
+        Args:
+            event: An event, as of `AsyncRunner(on_event=...)`.
+        """
+        is_task = event.run_id.startswith(TASK_PREFIX)
+        asks = isinstance(event, WaitOpened) and event.wait.rules.asks_person
+        if is_task and (asks or isinstance(event, RunEnded)):
+            await self.send(event.run_id)
+
+    async def send(self, task_id: str) -> None:
+        """Post the present state of a task. A post that fails is logged.
+
+        Args:
+            task_id: Id of the task.
+        """
+        if not await self.configs.get_info_for_dispatch(task_id):
+            return
+        try:
+            run = await self._reader.look(task_id)
+        except (RunNotFound, RunErased):
+            await self.configs.delete_all(task_id)
+            return
+        task = await read_task(self._reader, run, can_read=False)
+        status = TaskStatus(state=task.status.state, timestamp=task.status.timestamp)
+        update = TaskStatusUpdateEvent(
+            task_id=task.id, context_id=task.context_id, status=status
+        )
+        async with httpx.AsyncClient(
+            auth=_Signature(self._keys), timeout=_TIMEOUT_SECONDS, trust_env=False
+        ) as client:
+            sender = BasePushNotificationSender(
+                client, self.configs, push_url_validator=self._check_url
+            )
+            await sender.send_notification(task_id, update)
+        if run.status in ENDED:
+            await self.configs.delete_all(task_id)
+
+    async def check(self, url: str) -> None:
+        """Check the URL of a configuration.
+
+        Args:
+            url: The URL.
+
+        Raises:
+            InvalidParamsError: The URL may not be used.
+        """
+        if not await self._check_url(url):
+            raise InvalidParamsError(
+                "url is not allowed for push notifications. Use an https URL whose "
+                "host has a public address."
+            )
 
 
 class _Signature(httpx.Auth):
@@ -226,9 +235,6 @@ class _Signature(httpx.Auth):
             for key in self._keys
         )
         yield request
-
-
-# `a2a/{task}/{digest of client}/{digest of id}` is the key of a configuration.
 
 
 def _prefix(task_id: str, context: ServerCallContext | None = None) -> str:

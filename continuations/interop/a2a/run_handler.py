@@ -291,7 +291,7 @@ class RunHandler(RequestHandler):
         else:
             work = await self._start(message, who)
         if push is not None:
-            await self._pushes().set_info(work.run_id, push, context)
+            await self._pushes().configs.set_info(work.run_id, push, context)
         return work._replace(job=self._wake(work.run_id)) if not work.note else work
 
     async def _start(self, message: Message, who: str | Identity) -> _Work:
@@ -508,7 +508,7 @@ class RunHandler(RequestHandler):
             pushes = self._pushes()
             await self._look(params.task_id, _sender(context))
             await pushes.check(params.url)
-            return await pushes.set_info(params.task_id, params, context)
+            return await pushes.configs.set_info(params.task_id, params, context)
 
     async def on_get_task_push_notification_config(
         self,
@@ -541,14 +541,14 @@ class RunHandler(RequestHandler):
         with _a2a_errors(params):
             pushes = self._pushes()
             await self._look(params.task_id, _sender(context))
-            await pushes.delete_info(params.task_id, context, params.id)
+            await pushes.configs.delete_info(params.task_id, context, params.id)
 
     async def _configs(
         self, task_id: str, context: ServerCallContext
     ) -> list[TaskPushNotificationConfig]:
         pushes = self._pushes()
         await self._look(task_id, _sender(context))
-        return await pushes.get_info(task_id, context)
+        return await pushes.configs.get_info(task_id, context)
 
     def _pushes(self) -> Push:
         if self._push is None:
