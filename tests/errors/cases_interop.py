@@ -252,6 +252,10 @@ TRACES = Area(
             """,
             setup=_TRACES,
             names=("one_trace", "tracer_provider"),
+        ),
+    ),
+)
+
 _A2A = """
     from datetime import timedelta
     from continuations import Agent, AsyncRunner

@@ -183,7 +183,7 @@ async def test_task_goes_on_without_its_receiver(tmp_path: Path) -> None:
         "https://169.254.169.254/",
         "https://[::ffff:10.0.0.1]/",
         "https://2130706433/",  # 127.0.0.1
-        "http://1.1.1.1/",  # a public address, but anybody can answer
+        "http://1.1.1.1/",  # public, but without a certificate
         "ftp://example.com",
         "https://[",
         "x",
