@@ -24,6 +24,12 @@ def escape_invisible(text: str) -> str:
     r"""Return a text on one line, with invisible characters as `\n` or `\u202e`.
 
     JSON text keeps its value.
+
+    Args:
+        text: The text.
+
+    Returns:
+        The text with escapes.
     """
     if text.isascii() and text.isprintable():
         return text

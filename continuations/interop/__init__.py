@@ -9,4 +9,5 @@
 - `agui` serves the conversations of a runner to chat front ends.
 - `cloudevents` sends notices as CloudEvents, and receives CloudEvents.
 - `agent_continuations` has the names of that prototype, so that its applications run.
+- `slack` posts open waits to Slack and lets people decide them there.
 """

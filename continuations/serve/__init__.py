@@ -10,4 +10,5 @@ Import each part by its path, so that the path shows its dependencies:
 - `continuations.serve.aws.dispatch`: dispatchers for SQS and Lambda.
 - `continuations.serve.dispatch`: the `Dispatcher` protocol.
 - `continuations.serve.notify.webhook`, `continuations.serve.notify.mail`: notifiers.
+- `continuations.serve.wait_texts`: the view of a wait, for doors of your own.
 """

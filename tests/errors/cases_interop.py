@@ -304,3 +304,41 @@ A2A = Area(
         ),
     ),
 )
+
+_SLACK = """
+    from continuations import AsyncRunner
+    from continuations.interop import slack
+    def users(user, team):
+        return None
+    runner = AsyncRunner([], store="memory:")
+"""
+
+SLACK = Area(
+    "Slack",
+    (
+        Case(
+            "slack-token",
+            InvalidInput,
+            'slack.Notifier("C1")',
+            'slack.Notifier("C1", token="xoxb-1")',
+            setup=_SLACK,
+            names=("token", "client"),
+        ),
+        Case(
+            "slack-channel",
+            InvalidInput,
+            'slack.Notifier("", token="xoxb-1")',
+            'slack.Notifier("C1", token="xoxb-1")',
+            setup=_SLACK,
+            names=("channel",),
+        ),
+        Case(
+            "slack-users",
+            InvalidInput,
+            'slack.handler(runner, users={}, token="xoxb-1")',
+            'slack.handler(runner, users=users, token="xoxb-1")',
+            setup=_SLACK,
+            names=("users", "dict"),
+        ),
+    ),
+)

@@ -63,6 +63,7 @@ AREAS = (
     cases_interop.CLOUDEVENTS,
     cases_interop.TRACES,
     cases_interop.A2A,
+    cases_interop.SLACK,
     cases_stores.URLS,
     cases_stores.STORES,
     cases_stores.FAILING,

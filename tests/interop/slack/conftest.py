@@ -1,0 +1,23 @@
+"""A workspace of Slack for each test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.interop.slack.web_api import serve_slack
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from tests.interop.slack.web_api import SlackApi
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Generator[SlackApi]:
+    """A workspace of Slack, to which an acknowledgement is on its way for 0.02 s."""
+    name = "continuations.interop.slack.listeners._ACKNOWLEDGED_AFTER"
+    monkeypatch.setattr(name, 0.3)
+    with serve_slack() as served:
+        yield served
