@@ -361,6 +361,16 @@ class AgentChanged(ContinuationsError):
         self.path = path
 
 
+class ToolsUnavailable(ContinuationsError):
+    """The tools of a source, such as an MCP server, could not be listed.
+
+    Causes are a server that does not answer, and tools that the agent cannot have: two
+    of them have one name, or a schema is invalid. Nothing ran and nothing was written.
+    Correct the cause that the text names, then call again. A later sweep tries the run
+    again by itself.
+    """
+
+
 class WorkflowChanged(AgentChanged):
     """The code of a workflow does not do what the history of its run says.
 

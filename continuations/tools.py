@@ -15,6 +15,7 @@ from continuations.authoring.tool.tool_options import (
     Retries,
     SchemaToolOptions,
 )
+from continuations.authoring.tool.tool_source import ToolSource
 from continuations.authoring.tool_waits import ToolWait
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Secret",
     "SuspendCondition",
     "Tool",
+    "ToolSource",
     "ToolWait",
     "handoff",
 ]

@@ -271,7 +271,7 @@ def _check_policy(guardrail: Guardrail) -> None:
 
 
 def _check_agent(agent: CheckingAgent) -> None:
-    if agent.tools_by_name:
+    if agent.tools_by_name or getattr(agent, "tool_sources", None):
         msg = f"Guardrail: the agent {agent.name} has tools. Pass an agent without any."
         raise InvalidInput(msg)
     fields: set[str] = set()

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 # Options of agents of other packages, with the way to the same end here.
 FOREIGN_OPTIONS = {
-    "mcp_servers": "Make a tool of each function of the server with Tool.from_schema, "
-    "as the page docs/how-to/tools.md shows.",
+    "mcp_servers": "Pass tools=[McpTools(url)], as the page docs/how-to/mcp-tools.md "
+    "shows.",
 }
 
 

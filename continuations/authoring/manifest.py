@@ -91,7 +91,7 @@ def unknown_manifest(root: AgentProtocol, *, sdk_version: str) -> str:
 
     It has a row of the agent's name, as every manifest has one of the root agent.
     """
-    rows = [_agent_row(root, {id(root): 0}, None)]
+    rows: list[dict[str, Any]] = [{**_row_of_name(root), "tools": {}}]
     data = {"format": FORMAT, "sdk": sdk_version, "agents": rows, _UNKNOWN: True}
     return jsontext.canonical(data)
 
@@ -112,11 +112,14 @@ def _agent_row(
             for old in renames.old_names(name):
                 row = _tool_row(renames.named(tool, old), positions)
                 tools[old] = {**row, _RENAMED: name}
+    return {**_row_of_name(agent), "tools": tools}
+
+
+def _row_of_name(agent: AgentProtocol) -> dict[str, Any]:
     return {
         "name": agent.name,
         "prompt": agent.instructions_digest[:_DIGEST_LENGTH],
         "model": agent.model_name,
-        "tools": tools,
     }
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.agent.agent import Agent
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool.tool_source import ToolSource
 
 
 class AgentRegistry:
@@ -36,6 +37,8 @@ class AgentRegistry:
         Two of them have one name, or `renamed` does not fit them.
         """
         self._roots: dict[str, AgentProtocol] = {}
+        self._renamed = renamed
+        self._with_sources: dict[str, bool] = {}
         for agent in roots:
             if agent.name in self._roots:
                 msg = f"two root agents are named {agent.name}: rename one of them."
@@ -51,6 +54,28 @@ class AgentRegistry:
         if agent is None and self.renames is not None:
             agent = self.renames.find_agent(self._roots, name)
         return agent
+
+    def has_sources(self, name: str) -> bool:
+        """Return whether tools of a root agent, or below it, are not listed yet."""
+        if name not in self._with_sources:
+            root = self.find_root_agent(name)
+            found = any(map(_sources_of, _agents_below([root] if root else [])))
+            self._with_sources[name] = found
+        return self._with_sources[name]
+
+    async def listed(self, name: str) -> AgentRegistry:
+        """Return a registry in which the tool sources of a root agent are listed.
+
+        Raises `ToolsUnavailable`. Without sources it is this registry.
+        """
+        root = self.find_root_agent(name)
+        if root is None or not self.has_sources(name):
+            return self
+        from continuations.authoring.agent.listed_tools import with_listed_tools  # noqa: PLC0415 - few agents have a source
+
+        made = await with_listed_tools(root)
+        roots = [made if each is root else each for each in self._roots.values()]
+        return AgentRegistry(roots, self._renamed)
 
     def find_renamed_tool(
         self, agent: AgentProtocol, old_name: str
@@ -144,8 +169,11 @@ class Renames:
         for agent in agents:
             known.update(agent.tools_by_name)
             known.update(each.name for each in _holders(agent))
+        # A tool that is not listed yet may have the new name.
+        is_known = not any(map(_sources_of, agents))
         for chain in chains:
-            _check_known(chain, known)
+            if is_known:
+                _check_known(chain, known)
             _check_one_of(chain, {each.name for each in roots}, "the root agents")
             for agent in agents:
                 owner = f"the tools of agent {agent.name}"
@@ -230,6 +258,11 @@ def with_old_name(agent: Agent[Any], name: str) -> Agent[Any]:
     vars(made).update(vars(agent))
     made.name = name
     return made
+
+
+def _sources_of(agent: AgentProtocol) -> Sequence[ToolSource]:
+    sources: Sequence[ToolSource] = getattr(agent, "tool_sources", ())
+    return sources
 
 
 def _agents_below(roots: Iterable[AgentProtocol]) -> Iterator[AgentProtocol]:

@@ -6,6 +6,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from continuations.authoring.agent.agent import every_agent
 from continuations.authoring.manifest import (
     Contract,
     compare_manifests,
@@ -13,6 +14,7 @@ from continuations.authoring.manifest import (
     is_unknown,
     make_manifest,
     parameters_in,
+    unknown_manifest,
 )
 from continuations.core import jsontext
 from continuations.core.rows.state import frame_path
@@ -41,15 +43,26 @@ def current_manifest(agent: AgentProtocol, renames: Renames | None = None) -> st
     return make_manifest(agent, sdk_version=__version__, renames=renames)
 
 
+def first_manifest(agent: AgentProtocol) -> str:
+    """Return the manifest of a new run of an agent.
+
+    It is not known yet if the agent, or one below it, has a tool source.
+    """
+    if any(getattr(each, "tool_sources", ()) for each in every_agent(agent)):
+        return unknown_manifest(agent, sdk_version=__version__)
+    return current_manifest(agent)
+
+
 def find_code_changes(
     state: RunState, agent_registry: AgentRegistry
 ) -> tuple[ManifestChange, ...]:
     """Return the differences between a run's manifest and this process's code.
 
-    Returns none if this process does not have the run's root agent.
+    Returns none if this process does not have the run's root agent, or has not listed
+    the tools of its sources.
     """
     agent = agent_registry.find_root_agent(state.run.agent)
-    if agent is None:
+    if agent is None or agent_registry.has_sources(state.run.agent):
         return ()
     current = current_manifest(agent, agent_registry.renames)
     return compare_manifests(state.manifest, current)
@@ -60,10 +73,13 @@ def with_current_manifest(
     agent_registry: AgentRegistry,
     code_changes: tuple[ManifestChange, ...],
 ) -> RunState:
-    """Return the run with this process's manifest, if the code has changed."""
+    """Return the run with this process's manifest, if the code has changed.
+
+    A process that has not listed the tools of a source does not know its code.
+    """
     agent = agent_registry.find_root_agent(state.run.agent)
     is_same = not code_changes and not is_unknown(state.manifest)
-    if is_same or agent is None:
+    if is_same or agent is None or agent_registry.has_sources(state.run.agent):
         return state
     for change in code_changes:
         _log.info("run %s continues with changed code: %s", state.run.id, change)

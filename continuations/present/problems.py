@@ -67,6 +67,9 @@ _BY_ERROR: Mapping[type[Exception], ProblemType] = {
     errors.AgentChanged: ProblemType(
         409, "agent-changed", "The code of a pending call changed"
     ),
+    errors.ToolsUnavailable: ProblemType(
+        503, "tools-unavailable", "The tools of a source could not be listed"
+    ),
     errors.ModelError: ProblemType(
         502, "model-error", "The model gave no usable reply"
     ),

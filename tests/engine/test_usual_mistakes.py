@@ -431,8 +431,8 @@ def test_suspended_of_each_kind_is_printed_in_words() -> None:
     )
     runner.pause("r2", reason="audit", by="kim")
     paused = runner.resume("r2")
-    # Waits of the same millisecond have another order.
-    assert "an operator (t): audit: Paused by kim" in str(paused)
+    expected = ", an operator (t): audit: Paused by kim>"
+    assert str(paused).endswith(expected)
     stored = runner.start("go", run_id="r3", agent="t", work=False)
     assert "<Suspended r3: can go on>" == str(stored)
 

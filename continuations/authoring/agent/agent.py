@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeGuard, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeGuard, overload
 
 from continuations.authoring import callables
 from continuations.authoring.agent import agent_options
@@ -18,12 +18,13 @@ from continuations.authoring.tool.base_tool import BaseTool
 from continuations.authoring.tool.tool import Tool
 from continuations.authoring.tool.tool_options import check_type
 from continuations.authoring.tool.tool_protocol import is_complete_tool, is_tool
+from continuations.authoring.tool.tool_source import is_tool_source
 from continuations.core import jsontext
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Unpack
 
     from continuations.authoring.agent.agent_options import (
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         ToolErrorFunction,
     )
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool.tool_source import ToolSource
     from continuations.core.model_protocol import Model, OutputSchema
 
 
@@ -93,7 +95,9 @@ class Agent(Generic[Output]):
             `instructions="frozen"`. It is not called if the conversation starts with a
             system message of its own. An error raises `HookFailed`, and nothing is
             sent. Default: no system message.
-        tools: A list of functions, tools, and agents; an agent is a sub-agent.
+        tools: A list of functions, tools, and agents; an agent is a sub-agent. A
+            `ToolSource` in the list, such as `McpTools`, has tools that each worker
+            lists when it begins.
             Instead of a list, you may pass a function without parameters that
             returns the list. With it, two agents can call each other; for mypy, such
             an agent needs an annotation (`boss: Agent = …`). The function is called
@@ -297,7 +301,7 @@ class Agent(Generic[Output]):
 
     @property
     def tools_by_name(self) -> Mapping[str, ToolProtocol]:
-        """The tools by name, in their order.
+        """The tools by name, in their order, without those of tool sources.
 
         Raises:
             InvalidInput: `tools` is not a list, an item cannot be a tool, or two
@@ -307,10 +311,14 @@ class Agent(Generic[Output]):
 
     @cached_property
     def _tools_by_name(self) -> Mapping[str, ToolProtocol]:
+        tools = self._by_name(i for i in self._tool_items if not is_tool_source(i))
+        if not self.tool_sources:
+            agent_options.check_chosen_tool(self.name, self.tool_choice, tools)
+        return MappingProxyType(tools)
+
+    def _by_name(self, made: Iterable[ToolProtocol]) -> dict[str, ToolProtocol]:
         tools: dict[str, ToolProtocol] = {}
-        listed = _resolve_list(self.name, "tools", self.tools)
-        made = map(self._to_tool, (*self._method_tools(listed), *listed))
-        for tool in (*made, *self._handoffs()):
+        for tool in made:
             if tool.name in tools:
                 msg = (
                     f"agent {self.name} has two tools named {tool.name}: give one of"
@@ -319,8 +327,60 @@ class Agent(Generic[Output]):
                 raise InvalidInput(msg)
             _check_state_of_tool(self.name, self.state, tool)
             tools[tool.name] = tool
-        agent_options.check_chosen_tool(self.name, self.tool_choice, tools)
-        return MappingProxyType(tools)
+        return tools
+
+    @cached_property
+    def _tool_items(self) -> tuple[ToolProtocol | ToolSource, ...]:
+        listed = _resolve_list(self.name, "tools", self.tools)
+        items = (*self._method_tools(listed), *listed)
+        made = [i if is_tool_source(i) else self._to_tool(i) for i in items]
+        if self.is_workflow and any(map(is_tool_source, made)):
+            msg = (
+                f"workflow {self.name}: tools has a tool source, and flow.call needs "
+                "each tool itself. Give the source to an agent, and call the agent."
+            )
+            raise InvalidInput(msg)
+        return (*made, *self._handoffs())
+
+    @property
+    def tool_sources(self) -> tuple[ToolSource, ...]:
+        """The tool sources; a worker lists their tools."""
+        return tuple(each for each in self._tool_items if is_tool_source(each))
+
+    @property
+    def declared_agent(self) -> Agent[Any]:
+        """The agent of the application; another one if this is a worker's copy."""
+        declared: Agent[Any] = vars(self).get("_declared_agent", self)
+        return declared
+
+    def fill_copy(
+        self,
+        listed: Mapping[int, Sequence[ToolLike]],
+        copies: Mapping[int, Agent[Any]],
+    ) -> None:
+        """Fill the copy of this agent for a worker: sources become their tools.
+
+        Args:
+            listed: The tools of each source, by the `id` of the source.
+            copies: The empty copy of this agent, and those of agents below it, by the
+                `id` of the agent. Circles of agents thus stay circles.
+
+        Raises:
+            InvalidInput: A listed item cannot be a tool, or two tools have one name.
+        """
+        tools: list[ToolProtocol] = []
+        for item in self._tool_items:
+            if is_tool_source(item):
+                tools += map(self._to_tool, listed[id(item)])
+            elif isinstance(item, AgentTool):
+                tools.append(item.with_agent(copies[id(item.sub_agent)]))
+            else:
+                tools.append(item)
+        by_name = self._by_name(tools)
+        agent_options.check_chosen_tool(self.name, self.tool_choice, by_name)
+        made = vars(copies[id(self)])
+        made.update(vars(self), _declared_agent=self, _tool_items=tuple(tools))
+        made["_tools_by_name"] = MappingProxyType(by_name)
 
     def _handoffs(self) -> Sequence[ToolProtocol]:
         if self.handoffs == ():
@@ -536,6 +596,12 @@ class AgentTool(BaseTool):
     def sub_agent(self) -> AgentProtocol:
         """The agent that a call starts."""
         return self._agent
+
+    def with_agent(self, agent: AgentProtocol) -> Self:
+        """Return a copy that starts a worker's copy of the agent."""
+        made = copy.copy(self)
+        vars(made)["_agent"] = agent
+        return made
 
     @property
     def description(self) -> str:

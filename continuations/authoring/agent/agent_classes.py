@@ -66,7 +66,9 @@ def _subclasses(agent: Any, base: type[Any]) -> Sequence[type[Any]]:
 
 
 # Attributes of the objects of `Agent` that its class does not show.
-_RESERVED = frozenset({"suspend_conditions", "_policy", "_made_by_methods"})
+_RESERVED = frozenset(
+    {"suspend_conditions", "_policy", "_made_by_methods", "_declared_agent"}
+)
 # A helper method may resemble an option, such as `approve`; a value rarely does.
 _SIMILAR_VALUE, _SIMILAR_FUNCTION = 0.8, 0.9
 

@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from continuations.authoring.suspend_conditions import SuspendConditions
     from continuations.authoring.tool.tool_options import ToolErrorFunction
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool.tool_source import ToolSource
     from continuations.core.model_protocol import Model
 
-    ToolLike: TypeAlias = ToolProtocol | AgentProtocol | Callable[..., Any]
+    ToolLike: TypeAlias = ToolProtocol | AgentProtocol | ToolSource | Callable[..., Any]
     ToolsOption: TypeAlias = Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]
     # Agents, and handoffs of `continuations.tools.handoff`.
     Handoffs: TypeAlias = Sequence[AgentProtocol | ToolProtocol]

@@ -49,7 +49,7 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
         options = agent_options.options_of(agent)
         options |= {
             "instructions": _instructions(agent, doc),
-            "tools": lambda: list(agent.tools_by_name.values()),
+            "tools": lambda: [*agent.tools_by_name.values(), *agent.tool_sources],
             "description": doc.partition("\n\n")[0] or None,
             "input_type": method.input_type,
             "output_type": method.output_type,

@@ -488,7 +488,9 @@ class Workflow(Agent[R], Generic[P, R]):
 
     @cached_property
     def _declared(self) -> dict[str, DeclaredCall]:
-        return {name: DeclaredCall(tool) for name, tool in self.tools_by_name.items()}
+        # The code names the agents of the application, not the copies of a worker.
+        tools = self.declared_agent.tools_by_name
+        return {name: DeclaredCall(tool) for name, tool in tools.items()}
 
     def declared(self, target: Any) -> DeclaredCall:
         """Return how a target of `flow.call` is called.

@@ -385,9 +385,10 @@ class Adopter:
             if adopted is None:
                 raise
             return adopted
+        registry = await self.agent_registry.listed(source.run.agent)
         state = adopted_state(
             source,
-            StackBinding(self.agent_registry),
+            StackBinding(registry),
             self.ports,
             run_id=run_id,
             requester=requester,

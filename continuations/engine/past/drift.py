@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from asyncio import gather
 from contextlib import suppress
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from continuations.authoring import callables
@@ -36,12 +37,13 @@ from continuations.errors import (
     PriceUnknown,
     RunErased,
     RunNotFound,
+    ToolsUnavailable,
 )
 from continuations.ledger.arrivals.arrivals import read_arrivals
 from continuations.ledger.index import run_index
 from continuations.ledger.index.run_overview import read_overview
 from continuations.ledger.versions import Versions
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 from continuations_storage.contract import is_last_page
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 _PARALLEL_RUNS = 20
 _CHANGES: tuple[tuple[type[ContinuationsError], str], ...] = (
     (PriceUnknown, "prices"),
+    (ToolsUnavailable, "tools"),
     (ModelError, "model"),
     (FormatError, "stored"),
     (InvalidInput, "context"),
@@ -92,6 +95,9 @@ class DriftCheck:
     run_options: RunOptions
     options: WorkerOptions
     checks_context: bool
+    _registries: dict[str, AgentRegistry | ToolsUnavailable] = field(
+        default_factory=dict[str, Any], init=False
+    )
 
     async def rows(self, after: str = "") -> AsyncIterator[list[DriftRow]]:
         """Iterate over the rows of all live runs, by run id, in small batches."""
@@ -129,11 +135,16 @@ class DriftCheck:
         except FormatError as error:
             why = _refusal(error)
             return DriftRow(run_id=run_id, verdict=why.verdict, why=(why,))
-        reasons = tuple(await _Prediction(self, state, arrived).reasons())
+        registry = await self._listed(state.run.agent)
+        if isinstance(registry, ToolsUnavailable):
+            why = _refusal(registry)
+            return DriftRow(run_id=run_id, verdict=why.verdict, why=(why,))
+        check = replace(self, agent_registry=registry)
+        reasons = tuple(await _Prediction(check, state, arrived).reasons())
         ranks = [DRIFT_VERDICTS.index(each.verdict) for each in reasons]
         changes: tuple[ManifestChange, ...] = ()
         with suppress(FormatError):
-            changes = find_code_changes(state, self.agent_registry)
+            changes = find_code_changes(state, registry)
         return DriftRow(
             run_id=run_id,
             agent=state.run.agent,
@@ -142,6 +153,18 @@ class DriftCheck:
             why=reasons,
             code_changes=changes,
         )
+
+    async def _listed(self, root: str) -> AgentRegistry | ToolsUnavailable:
+        """Return the agents with the tools of their sources, listed once for all runs.
+
+        Or the error, so that a source that does not answer is asked once.
+        """
+        if root not in self._registries:
+            try:
+                self._registries[root] = await self.agent_registry.listed(root)
+            except ToolsUnavailable as error:
+                self._registries[root] = error
+        return self._registries[root]
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +364,7 @@ class DriftReason:
             - `context`: the given `context` has another type
             - `prices`: the run has a budget in money, and a price is missing
             - `policy`: the approval policy raised an exception, or denies the call now
+            - `tools`: the tools of a source, such as an MCP server, cannot be listed
             - `stored`: an object of the run is damaged or newer than this release
         agent: Name of the agent, as it is stored; empty if it is not known.
         path: Names from the root agent down to the tool or agent; may be empty.

@@ -120,7 +120,9 @@ class Forker:
         later = await read_later_calls(
             self.objects, run_id, source.state, (source.number, newest)
         )
-        state = self._forked_state(source, changed, later, new_id)
+        registry = await self.agent_registry.listed(changed.run.agent)
+        binding = StackBinding(registry)
+        state = self._forked_state(source, changed, later, new_id, binding)
         checked = await self._checked_decisions(state, changed, changes.verdicts)
         digest = _fork_digest(source, changes, checked)
         state = replace(state, run=replace(state.run, input_digest=digest))
@@ -134,6 +136,7 @@ class Forker:
         changed: RunState,
         later: LaterCalls,
         new_id: str,
+        binding: StackBinding,
     ) -> RunState:
         now = self.ports.clock.now()
         tools = {*changed.run.doubtful_tools, *later.tools}
@@ -153,7 +156,7 @@ class Forker:
         relocation = Relocation(
             "fork",
             changed,
-            StackBinding(self.agent_registry),
+            binding,
             self.ports,
             now,
             begun_later=later.begun_ids,

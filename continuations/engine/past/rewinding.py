@@ -129,6 +129,7 @@ class Rewinder:
     ) -> Rewound:
         target.state.read_messages()
         run = loaded.state.run
+        binding = StackBinding(await self.agent_registry.listed(run.agent))
         versions = Versions(self.objects, run.id)
         journal = StoreJournal(
             self.objects, versions, loaded, self.ports, lease=self.lease
@@ -139,7 +140,7 @@ class Rewinder:
         await journal.commit(replace(loaded.state, run=claimed), progressed=False)
         assert journal.loaded is not None  # noqa: S101 - it was just committed
         before = journal.loaded.state
-        state = self._rewound_state(before, target.state, later)
+        state = self._rewound_state(before, target.state, later, binding)
         state = _interrupted_again(before.run, state, self.ports.clock.now())
         gone = [wait for key, wait in before.waits.items() if key not in state.waits]
         ender = RunEnder(self.objects, self.ports)
@@ -166,13 +167,17 @@ class Rewinder:
         )
 
     def _rewound_state(
-        self, newest: RunState, target: RunState, later: LaterCalls
+        self,
+        newest: RunState,
+        target: RunState,
+        later: LaterCalls,
+        binding: StackBinding,
     ) -> RunState:
         """Return the rows of the earlier version with the newest row of the run."""
         relocation = Relocation(
             "rewind",
             _without_run_waits(target),
-            StackBinding(self.agent_registry),
+            binding,
             self.ports,
             self.ports.clock.now(),
             begun_later=later.begun_ids,

@@ -122,7 +122,8 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
     root, input = _root_and_input(agent, input)  # noqa: A001 - as the parameter
-    work = _make_work(root, context, max_depth, prices, clock)
+    work = await _make_work(root, context, max_depth, prices, clock)
+    root = work.agent
     listening = with_listeners(work.run_options, on_event)
     messages = new_run.first_messages(root, input, work.ports)
     limits = new_run.RunLimits(budget, work.max_depth, work.prices)
@@ -201,7 +202,7 @@ async def resume_async(  # noqa: PLR0913 - what a resume may say, all by keyword
         ModelError: A model refused. The error's `continuation` can be resumed.
     """
     continuation = _read_continuation(data)
-    work = _make_work(agent, context, max_depth, prices, clock)
+    work = await _make_work(agent, context, max_depth, prices, clock)
     listening = with_listeners(work.run_options, on_event)
     state = continuation.run_state
     check_run_prices(state.run, work.prices, agent)
@@ -313,26 +314,33 @@ def resume_stream_async(
     )
 
 
-def _make_work(
+async def _make_work(
     agent: Agent,
     context: Any,
     max_depth: int | None,
     prices: Prices | None,
     clock: Clock | None,
 ) -> StorelessWork:
-    """Check the arguments that a start and a resume share."""
+    """Check the arguments that a start and a resume share; list the tools of sources.
+
+    Raises `InvalidInput`, `ToolsUnavailable`.
+    """
     _check_agent(agent)
     check_context(context, agent)
-    binding = StackBinding(AgentRegistry([agent]), has_store=False)
+    depth = check_max_depth(max_depth)
+    known_prices = check_prices(prices)
     ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
+    registry = await AgentRegistry([agent]).listed(agent.name)
+    listed = registry.find_root_agent(agent.name)
+    binding = StackBinding(registry, has_store=False)
     return StorelessWork(
-        agent=agent,
+        agent=cast("Agent[Any]", listed),
         stack_binding=binding,
         flows=FlowsOfWorker(binding, ports),
         ports=ports,
         run_options=RunOptions(context=context),
-        max_depth=check_max_depth(max_depth),
-        prices=check_prices(prices),
+        max_depth=depth,
+        prices=known_prices,
     )
 
 

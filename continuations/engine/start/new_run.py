@@ -18,7 +18,7 @@ from continuations.core.rows.frames import FrameRow, MessageLog
 from continuations.core.rows.run import Budget, RunRow
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import find_violation
-from continuations.engine.code_changes import current_manifest
+from continuations.engine.code_changes import first_manifest
 from continuations.errors import InvalidId, InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.index.run_overview import has_thread_id
@@ -313,7 +313,7 @@ async def first_state(
         instructions,
         run_id=run_id or run_nonce,
         run_nonce=run_nonce,
-        manifest=current_manifest(agent),
+        manifest=first_manifest(agent),
         now=now,
         limits=limits,
         thread_key=thread_key,

@@ -31,6 +31,7 @@ from continuations.errors import (
     RunNotFound,
     StaleRun,
     StoreError,
+    ToolsUnavailable,
 )
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals.arrivals import read_arrivals
@@ -63,7 +64,10 @@ MakeWorker = Callable[[str, RunOptions], "Worker"]
 
 # After these errors another process may be able to work on the run, so this one does
 # not date its markers later.
-_OWN_ERRORS = (AgentChanged, ClockOff, NewerFormat, PriceUnknown, StoreError)
+_OWN_ERRORS = (
+    *(AgentChanged, ClockOff, NewerFormat),
+    *(PriceUnknown, StoreError, ToolsUnavailable),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

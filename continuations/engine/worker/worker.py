@@ -45,6 +45,7 @@ from continuations.errors import (
     RunNotFound,
     StaleRun,
     StoreError,
+    ToolsUnavailable,
 )
 from continuations.ledger import claims, markers
 from continuations.ledger.arrivals import recorded_decisions
@@ -165,6 +166,7 @@ class Worker:
 
         if await self.versions.newest_number():
             return await self.start_or_resume(state)
+        await self._list_tools(None, state, Arrivals())
         run, objects = state.run, self.objects
         files = RunFiles.of(objects, run)
         due = self.ports.clock.now() + timedelta(seconds=self.options.lease)
@@ -252,7 +254,8 @@ class Worker:
         result = ""
         end = None
         try:
-            outcome = await self._work_until_blocked(
+            outcome = await self._list_tools(loaded, state, arrived)
+            outcome = outcome or await self._work_until_blocked(
                 loaded, state, arrived, clock_reading
             )
             result = outcome_name(outcome)
@@ -273,6 +276,40 @@ class Worker:
                 self.run_id, versions=(first, last), result=result, seconds=seconds
             )
         return outcome
+
+    async def _list_tools(
+        self, loaded: LoadedVersion | None, state: RunState, arrived: Arrivals
+    ) -> Outcome | None:
+        """List the tools of the agents' sources, before anything is bound or written.
+
+        Returns the outcome if the run only waits and the tools cannot be listed; else
+        raises `ToolsUnavailable`. A run can be cancelled without the tools, unless one
+        of them must cancel a job.
+        """
+        if not self.agent_registry.has_sources(state.run.agent):
+            return None
+        if self.run_options.should_pause():
+            # Nothing begins now, also if the function says something else later.
+            self.run_options = replace(self.run_options, should_pause=_always)
+            return None
+        try:
+            self.agent_registry = await self.agent_registry.listed(state.run.agent)
+        except ToolsUnavailable as error:
+            jobs = any(wait.cancels for wait in state.waits.values())
+            if arrived.cancel_request is not None and not jobs:
+                return None
+            now = self._store_clock.now()
+            waits = map(arrived.current, state.waits.values())
+            if (
+                loaded is None
+                or readiness.can_progress(state, arrived)
+                or deadlines.late_waits(waits, now)
+            ):
+                msg = f"run {self.run_id} did not continue: {error}"
+                raise ToolsUnavailable(msg, run_id=self.run_id) from error
+            return self._outcome(loaded)
+        self._flows = FlowsOfWorker(StackBinding(self.agent_registry), self.ports)
+        return None
 
     async def _work_until_blocked(
         self,
@@ -493,6 +530,10 @@ class Worker:
         agent = self.agent_registry.find_root_agent(loaded.state.run.agent)
         continuation = Continuation(loaded.state, loaded.number)
         return outcome_of(continuation, agent, code_changes, paused=paused)
+
+
+def _always() -> bool:
+    return True
 
 
 async def turn_beginning(
