@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from continuations.authoring.tool.base_tool import BaseTool, is_handoff
-from continuations.errors import InvalidInput
+from continuations.errors import InvalidInput, ToolsUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -75,7 +75,10 @@ class AgentRegistry:
 
         made = await with_listed_tools(root)
         roots = [made if each is root else each for each in self._roots.values()]
-        return AgentRegistry(roots, self._renamed)
+        try:
+            return AgentRegistry(roots, self._renamed)
+        except InvalidInput as error:
+            raise ToolsUnavailable(str(error)) from error
 
     def find_renamed_tool(
         self, agent: AgentProtocol, old_name: str

@@ -123,12 +123,11 @@ async def run_async(  # noqa: PLR0913 - what a start may say, all by keyword
     """
     root, input = _root_and_input(agent, input)  # noqa: A001 - as the parameter
     work = await _make_work(root, context, max_depth, prices, clock)
-    root = work.agent
     listening = with_listeners(work.run_options, on_event)
     messages = new_run.first_messages(root, input, work.ports)
     limits = new_run.RunLimits(budget, work.max_depth, work.prices)
     state = await new_run.first_state(
-        root, messages, input, ports=work.ports, context=context, limits=limits
+        work.agent, messages, input, ports=work.ports, context=context, limits=limits
     )
     if by is not None or settings is not None:
         state = _description(by, settings).describe(state)
