@@ -17,6 +17,7 @@ from continuations.core.changes.call_events import (
 )
 from continuations.engine.call_waits import new_wait
 from continuations.engine.error_reports import describe_error
+from continuations.errors import EffectUnknown
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -121,8 +122,12 @@ class FailedAttempts:
         """
         log_error(state, call, "failed", error)
         late = gate.is_out_of_time
-        if late and not call.repeatable and tool.on_timeout == "unknown":
-            return self._unknown_after_timeout(state, call, tool)
+        if not call.repeatable and late and tool.on_timeout == "unknown":
+            note = f"The tool did not return within {tool.timeout} s."
+            # A plain function may still be running in its thread.
+            return self._unknown(state, call, tool, note, self.claim_end())
+        if not call.repeatable and not late and isinstance(error, EffectUnknown):
+            return self._unknown(state, call, tool, _error_text(error))
         if await self._waited_for_retry(state, call, tool, error, gate):
             return RepeatAllowed(call_id=call.id)
         if not late and gate.has_begun and isinstance(error, Exception):
@@ -189,10 +194,15 @@ class FailedAttempts:
             left -= seconds
         return not gate.is_closed
 
-    def _unknown_after_timeout(
-        self, state: RunState, call: CallRow, tool: ToolProtocol
+    def _unknown(
+        self,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        note: str,
+        approve_after: datetime | None = None,
     ) -> OutcomeUnknown:
-        """Return the event of a call that took too long and may be running still."""
+        """Return the event of a call that may have had an effect, and is not over."""
         now = self.ports.clock.now()
         wait = new_wait(
             state,
@@ -201,8 +211,7 @@ class FailedAttempts:
             kind="unknown",
             now=now,
             ulid=self.ports.ids.new_ulid(now),
-            note=f"The tool did not return within {tool.timeout} s.",
+            note=note,
         )
-        # A plain function may still be running in its thread.
-        wait = replace(wait, approve_after=self.claim_end())
+        wait = replace(wait, approve_after=approve_after)
         return OutcomeUnknown(call_id=call.id, wait=wait)

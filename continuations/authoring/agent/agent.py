@@ -22,6 +22,7 @@ from continuations.authoring.tool.tool_source import is_tool_source
 from continuations.core import jsontext
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -371,7 +372,7 @@ class Agent(Generic[Output]):
         tools: list[ToolProtocol] = []
         for item in self._tool_items:
             if is_tool_source(item):
-                tools += map(self._to_tool, listed[id(item)])
+                tools += map(_strict, map(self._to_tool, listed[id(item)]))
             elif isinstance(item, AgentTool):
                 tools.append(item.with_agent(copies[id(item.sub_agent)]))
             else:
@@ -541,6 +542,17 @@ class Agent(Generic[Output]):
             OutputInvalid: The text does not fit the type; the error is for the model.
         """
         return text if self.has_text_output else self._output_spec.parse(text)
+
+
+def _strict(tool: ToolProtocol) -> ToolProtocol:
+    """Return a listed tool whose approvals cover the description.
+
+    Another party wrote it. With other words, the same call may mean something else.
+    """
+    policy = tool.approval
+    if policy is None or policy.strict or not isinstance(tool, BaseTool):
+        return tool
+    return tool.with_policy(replace(policy, strict=True))
 
 
 class AgentTool(BaseTool):

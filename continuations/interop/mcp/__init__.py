@@ -9,11 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from continuations.interop.mcp.client import McpTools
     from continuations.interop.mcp.server import McpServer, mcp_server
 
-_MODULE_BY_NAME = {"McpServer": "server", "mcp_server": "server"}
+_MODULE_BY_NAME = {"McpServer": "server", "McpTools": "client", "mcp_server": "server"}
 
-__all__ = ["McpServer", "mcp_server"]
+__all__ = ["McpServer", "McpTools", "mcp_server"]
 
 
 def __getattr__(name: str) -> Any:
