@@ -25,6 +25,7 @@ What happens to a call that waits:
 from __future__ import annotations
 
 import asyncio
+import logging
 from base64 import b64decode
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 
@@ -52,7 +53,7 @@ from pydantic import ValidationError
 
 from continuations import Answer, Approve, Deny, ToolContext, sleep
 from continuations.attachments import Audio, File, Image
-from continuations.errors import EffectUnknown, ToolsUnavailable
+from continuations.errors import EffectUnknown, InvalidInput, ToolsUnavailable
 from continuations.interop.mcp.client_connections import (
     Connections,
     NotConnected,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 
     from continuations.tools import SchemaToolOptions, ToolWait
 
+_log = logging.getLogger("continuations")
 T = TypeVar("T")
 _LIST_SECONDS = 30.0
 _POLL_SECONDS = 30.0
@@ -151,7 +153,12 @@ async def listed_tools(
             "Nothing ran and nothing was written. Correct the name, or remove it."
         )
         raise ToolsUnavailable(msg)
-    chosen = [each for each in listed if include is None or each.name in include]
+    chosen = [
+        each
+        for each in listed
+        if (include is None or each.name in include)
+        and _is_usable(server, prefix + each.name, each)
+    ]
     return [
         _made_tool(
             RemoteTool(connections, server, each.name),
@@ -161,6 +168,17 @@ async def listed_tools(
         )
         for each in chosen
     ]
+
+
+def _is_usable(server: str, name: str, listed: ListedTool) -> bool:
+    """Return whether a tool can be offered; one that cannot must not hide the others."""
+    try:
+        made = Tool.from_schema(name, listed.input_schema, dict)
+        _ = made.parameters
+    except InvalidInput as error:
+        _log.warning("A tool of %s is left out: %s", server, error)
+        return False
+    return True
 
 
 def _made_tool(
