@@ -60,9 +60,17 @@ class Source:
         return f"paid {arguments['to']}"
 
 
+def _has_receiver(to: str = "") -> bool:
+    return bool(to)
+
+
+def _got(answer: object) -> str:
+    return f"got {answer}"
+
+
 def payer(source: Source, *tools: Any, **options: Any) -> Agent:
     """Return an agent that pays Jane with the tool `pay`."""
-    script = [ToolCall("pay", {"to": "Jane"}), "Done."]
+    script: list[Any] = [ToolCall("pay", {"to": "Jane"}), "Done."]
     model = ScriptedModel(script)
     return Agent("payer", tools=[source, *tools], model=model, **options)
 
@@ -274,17 +282,17 @@ def test_invalid_schema_of_a_source_is_an_error() -> None:
 def test_sources_of_sub_agents_in_a_circle_are_listed_once() -> None:
     """A process that takes over finds the frames of the copies by their names."""
     source = Source("pay")
-    script = [ToolCall("clerk", {"input": "go on"}), "Done."]
+    script: list[Any] = [ToolCall("clerk", {"input": "go on"}), "Done."]
     boss: Agent = Agent(
         "boss", tools=lambda: [clerk, source], model=ScriptedModel(script)
     )
-    pay = [ToolCall("pay", {"to": "Jane"}), "Paid."]
+    pay: list[Any] = [ToolCall("pay", {"to": "Jane"}), "Paid."]
     clerk: Agent = Agent(
         "clerk",
         tools=lambda: [boss, source],
         handoffs=lambda: [boss],
         model=ScriptedModel(pay),
-        approval=lambda to="": bool(to),
+        approval=_has_receiver,
     )
     runner = Runner(boss, store="memory:")
     waiting = runner.start("Go", run_id="jane-1")
@@ -361,7 +369,7 @@ def test_forced_tool_of_a_source_is_checked_when_it_is_listed() -> None:
 
 
 def test_guardrail_agent_may_have_no_source() -> None:
-    judge = Agent("judge", tools=[Source("pay")], output_type=dict)
+    judge = Agent("judge", tools=[Source("pay")], output_type=dict[str, bool])
     with pytest.raises(InvalidInput, match="judge has tools"):
         Guardrail(check=judge)
 
@@ -375,7 +383,7 @@ def test_answer_of_a_wait_with_the_run_lists_the_tools(
         async def list_tools(self) -> list[Any]:
             self.listings += 1
             made = Tool.from_schema("pay", SCHEMA, lambda _: external("the payment"))
-            made.on_answer(lambda answer: f"got {answer}")
+            made.on_answer(_got)
             return [made]
 
     source = Asking("pay")

@@ -15,10 +15,11 @@ import mcp_types as types
 import uvicorn
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
-from mcp.shared.exceptions import MCPError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from mcp.shared.exceptions import MCPError
 
 TASKS = "io.modelcontextprotocol/tasks"
 SCHEMA = {
@@ -88,7 +89,7 @@ class Bank:
             name=name,
             description=f"Do {name}.",
             input_schema=SCHEMA,
-            annotations=types.ToolAnnotations(**annotations),
+            annotations=types.ToolAnnotations.model_validate(annotations),
         )
 
     def change(self, name: str, **fields: Any) -> None:
@@ -178,12 +179,16 @@ async def _serve_stdio(bank: Bank) -> None:
         await bank.server.run(reads, writes, options)
 
 
+def _die(status: str) -> str:
+    os._exit(int(status))
+
+
 def main() -> None:
     """Serve a bank whose tool `die` ends this process, and `env` tells a variable."""
     bank = Bank("pay", "die", "env")
-    calls = {
+    calls: dict[str, Callable[[str], str]] = {
         "pay": lambda to: f"paid {to}",
-        "die": lambda _: os._exit(3),
+        "die": _die,
         "env": lambda name: os.environ.get(name, "unknown"),
     }
     bank.reply = lambda params: calls[params.name]((params.arguments or {})["to"])

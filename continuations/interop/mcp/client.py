@@ -108,14 +108,13 @@ class McpTools:
         _check_fits("env", env, "a command", fits=is_command)
         _check_texts("headers", headers)
         _check_texts("env", env)
-        self._prefix = prefix
+        self._prefix = _checked_name("prefix", prefix) if prefix else ""
         self._include = None if include is None else _checked_names(include)
         defaults = {"approval": approval, "timeout": timeout}
         self._defaults = cast("SchemaToolOptions", defaults)
-        self._tool_options = dict(tool_options or {})
+        self._tool_options = _checked_options(self._defaults, tool_options)
         self._secrets = (headers, auth, env)
         self._connections: Connections | None = None
-        _check_options(self._defaults, self._tool_options)
 
     def __repr__(self) -> str:
         return f"<McpTools {self._name}>"
@@ -168,14 +167,7 @@ def _checked_server(server: Any) -> tuple[str | list[str] | Callable[[], Any], s
         return server, _checked_host(server)
     if callable(server) and not isinstance(server, type):
         return cast("Callable[[], Any]", server), "the server"
-    words: list[Any] = []
-    if isinstance(server, str):
-        try:
-            words = shlex.split(server)
-        except ValueError:
-            words = []
-    elif isinstance(server, Sequence):
-        words = list(cast("Sequence[Any]", server))
+    words = _words(server)
     if not words or not all(isinstance(word, str) and word for word in words):
         msg = (
             "McpTools: server must be a URL, a command or a function, got "
@@ -184,6 +176,17 @@ def _checked_server(server: Any) -> tuple[str | list[str] | Callable[[], Any], s
         )
         raise InvalidInput(msg)
     return cast("list[str]", words), PurePath(words[0]).name
+
+
+def _words(server: object) -> list[object]:
+    if isinstance(server, str):
+        try:
+            return shlex.split(server)
+        except ValueError:  # a quote is not closed
+            return []
+    return (
+        list(cast("Sequence[object]", server)) if isinstance(server, Sequence) else []
+    )
 
 
 def _checked_host(url: str) -> str:
@@ -240,10 +243,8 @@ def _check_texts(label: str, option: object) -> None:
     """Raise `InvalidInput` without the value, which may be a secret."""
     if option is None or callable(option):
         return
-    texts = cast("Mapping[Any, Any]", option) if isinstance(option, Mapping) else None
-    if texts is None or not all(
-        isinstance(each, str) for pair in texts.items() for each in pair
-    ):
+    fields = _as_mapping(option)
+    if fields is None or not all(isinstance(each, str) for each in fields.values()):
         msg = (
             f"McpTools: {label} must be a dict of texts, or a function that returns "
             f"one, got {type(option).__name__}."
@@ -251,15 +252,34 @@ def _check_texts(label: str, option: object) -> None:
         raise InvalidInput(msg)
 
 
-def _check_options(
-    defaults: SchemaToolOptions, tool_options: Mapping[str, SchemaToolOptions]
-) -> None:
-    """Raise `InvalidInput` if an option is invalid, before a worker lists the tools."""
+def _as_mapping(value: object) -> Mapping[str, object] | None:
+    """Return a mapping whose keys are texts, or `None`."""
+    if not isinstance(value, Mapping):
+        return None
+    fields = cast("Mapping[Any, object]", value)
+    return fields if all(isinstance(key, str) for key in fields) else None
+
+
+def _checked_options(
+    defaults: SchemaToolOptions, tool_options: object
+) -> dict[str, SchemaToolOptions]:
+    """Return the options of tools, as far as they can be checked without the tools."""
+    from continuations import ApprovalPolicy  # noqa: PLC0415 - beside its only use
     from continuations.tools import Tool  # noqa: PLC0415 - beside its only use
 
-    schema = {"type": "object"}
-    for options in ({}, *tool_options.values()):
-        given = {**defaults, **options}
-        for arguments in ("approval", "readings", "summary"):
+    by_name = _as_mapping({} if tool_options is None else tool_options)
+    each = [_as_mapping(options) for options in (by_name or {}).values()]
+    if by_name is None or None in each:
+        msg = (
+            "McpTools: tool_options must be a dict of dicts by names of tools. Pass "
+            "for example {'pay': {'approval': True}}."
+        )
+        raise InvalidInput(msg)
+    for options in (None, *each):
+        given: dict[str, object] = {**defaults, **(options or {})}
+        ApprovalPolicy.from_option(cast("Any", given.pop("approval")))
+        for arguments in ("readings", "summary"):
             given.pop(arguments, None)  # they are checked with the arguments
-        Tool.from_schema("checked", schema, dict, **cast("SchemaToolOptions", given))
+        checked = cast("SchemaToolOptions", given)
+        Tool.from_schema("of_any_server", {"type": "object"}, dict, **checked)
+    return cast("dict[str, SchemaToolOptions]", dict(by_name))

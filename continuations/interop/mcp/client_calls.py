@@ -171,7 +171,7 @@ async def listed_tools(
 
 
 def _is_usable(server: str, name: str, listed: ListedTool) -> bool:
-    """Return whether a tool can be offered; one that cannot must not hide the others."""
+    """Return whether a tool can be offered; if not, the others still are."""
     try:
         made = Tool.from_schema(name, listed.input_schema, dict)
         _ = made.parameters

@@ -29,7 +29,7 @@ from mcp_types import (
 from continuations import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
 __all__ = ["Connection", "Connections", "NotConnected", "TaskCreated", "statuses"]
 
@@ -70,7 +70,8 @@ async def _never_resolved(*_: object) -> Any:
     raise NotImplementedError
 
 
-async def _no_question(*_: object) -> ErrorData:
+async def _no_question(context: object, params: object) -> ErrorData:
+    del context, params
     # In protocols before 2026-07-28 a question is part of an open connection, and
     # cannot wait for days.
     text = "Elicitation needs the protocol 2026-07-28: this client answers after days"
@@ -141,7 +142,7 @@ class Connection:
             await asyncio.wait([self._task])
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[ClientSession]:
+    async def session(self) -> AsyncGenerator[ClientSession]:
         """Use the connection; it does not become idle meanwhile."""
         self._users += 1
         if self._timer is not None:
@@ -189,7 +190,7 @@ class Connections:
         env: Variables for the command, or a function that returns them.
     """
 
-    def __init__(self, server: Any, *, headers: Any, auth: Any, env: Any) -> None:
+    def __init__(self, server: object, *, headers: Any, auth: Any, env: Any) -> None:
         self._server = server
         self._headers = headers
         self._auth = auth
@@ -216,18 +217,19 @@ class Connections:
         if isinstance(self._server, str):
             auth = cast("httpx2.Auth | None", await resolved(self._auth))
             return _over_http(self._server, self._headers, auth)
-        if isinstance(self._server, list):
-            command, *words = cast("list[str]", self._server)
+        server: Any = self._server
+        if isinstance(server, list):
+            command, *words = cast("list[str]", server)
             env = await resolved(self._env)
             variables = None if env is None else dict(env)
             return StdioServerParameters(command=command, args=words, env=variables)
-        return await resolved(self._server)
+        return await resolved(server)
 
 
 @asynccontextmanager
 async def _over_http(
     url: str, headers: Any, auth: httpx2.Auth | None
-) -> AsyncIterator[Any]:
+) -> AsyncGenerator[Any]:
     """Open a transport whose requests have the application's headers."""
     origin = _origin(httpx2.URL(url))
 
@@ -250,7 +252,8 @@ async def _over_http(
 def _first_cause(error: BaseException) -> BaseException:
     """Return the first error of a group of errors."""
     while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        error = group.exceptions[0]
     return error
 
 

@@ -32,6 +32,7 @@ _KEYS_BY_TYPE: Mapping[str, tuple[str, ...]] = {
     "array": ("minItems", "maxItems"),
 }
 _ITEM_KEYS = ("type", "enum", "anyOf", "oneOf")
+_CHOICE = ("const", "title")
 _OPEN = (
     "{} asks you to open this address in a browser: {}\n{}\nAnswer true when you have "
     "done so, and false to decline."
@@ -88,9 +89,11 @@ def _read(request: object) -> Any:
     try:
         return ElicitRequest.model_validate(request, by_name=False).params
     except ValidationError:
-        method = request.get("method") if isinstance(request, dict) else None
-        asked = f"the request {str(method)[:60]!r}" if method else "no request"
-        msg = f"the server sent {asked}, and only a question can be asked"
+        method = (_object(request) or {}).get("method")
+        msg = (
+            f"the server sent the request {str(method)[:60]!r}, and only a question of "
+            "the protocol can be asked"
+        )
         raise QuestionInvalid(msg) from None
 
 
@@ -102,16 +105,14 @@ def _check_url(url: str) -> None:
 
 def _form(schema: Mapping[str, Any]) -> Json:
     """Return the schema of a flat form; raises `QuestionInvalid`."""
-    properties: object = schema.get("properties")
-    if not isinstance(properties, dict):
+    fields = _object(schema.get("properties"))
+    required = _items(schema.get("required", []))
+    if fields is None:
         raise _not_flat()
-    fields = cast("dict[str, Any]", properties)
-    required: object = schema.get("required")
-    names = cast("list[Any]", required) if isinstance(required, list) else []
     form = {
         "type": "object",
-        "properties": {name: _field(each) for name, each in fields.items()},
-        "required": [name for name in fields if name in names],
+        "properties": {name: _field(_object(each)) for name, each in fields.items()},
+        "required": [name for name in fields if name in required],
         "additionalProperties": False,
     }
     if not meta.is_valid(form):
@@ -119,34 +120,37 @@ def _form(schema: Mapping[str, Any]) -> Json:
     return form
 
 
-def _field(schema: Any) -> Json:
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    if not isinstance(kind, str) or kind not in _KEYS_BY_TYPE:
+def _field(schema: Json | None) -> Json:
+    keys = _KEYS_BY_TYPE.get(str(schema.get("type"))) if schema else None
+    if schema is None or keys is None:
         raise _not_flat()
-    field = _taken(schema, ("type", *_WORDS, *_KEYS_BY_TYPE[kind]))
-    if kind == "array":
-        items = schema.get("items")
-        if not isinstance(items, dict):
-            raise _not_flat()
-        field["items"] = _taken(cast("Json", items), _ITEM_KEYS)
+    field = _taken(schema, ("type", *_WORDS, *keys))
+    if schema["type"] == "array":
+        field["items"] = _taken(_object(schema.get("items")), _ITEM_KEYS)
     return field
 
 
-def _taken(schema: Json, keys: tuple[str, ...]) -> Json:
+def _taken(schema: Json | None, keys: tuple[str, ...]) -> Json:
     """Return the keywords of a schema that are taken over, with their choices."""
+    if schema is None:
+        raise _not_flat()
     taken = {key: schema[key] for key in keys if key in schema}
     for key in taken.keys() & {"anyOf", "oneOf"}:
-        choices: object = taken[key]
-        if not isinstance(choices, list):
+        choices = [_taken(_object(each), _CHOICE) for each in _items(taken[key])]
+        if not all("const" in each for each in choices):
             raise _not_flat()
-        taken[key] = [_choice(each) for each in cast("list[Any]", choices)]
+        taken[key] = choices
     return taken
 
 
-def _choice(schema: Any) -> Json:
-    if not isinstance(schema, dict) or "const" not in schema:
+def _object(value: object) -> Json | None:
+    return cast("Json", value) if isinstance(value, dict) else None
+
+
+def _items(value: object) -> list[object]:
+    if not isinstance(value, list):
         raise _not_flat()
-    return _taken(cast("Json", schema), ("const", "title"))
+    return cast("list[object]", value)
 
 
 def _not_flat() -> QuestionInvalid:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.auth.extensions.client_credentials import (
     ClientCredentialsOAuthProvider,
     PrivateKeyJWTOAuthProvider,
     SignedJWTParameters,
 )
 from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
-from mcp.client.auth.oauth2 import AuthorizationCodeResult
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,
@@ -82,9 +81,8 @@ class Browser:
         self.query = parse_qs(urlsplit(response.headers["location"]).query)
 
     async def result(self) -> AuthorizationCodeResult:
-        names = ("code", "state", "iss")
-        found = {name: self.query.get(name, [None])[0] for name in names}
-        return AuthorizationCodeResult(**found)
+        found = {name: values[0] for name, values in self.query.items()}
+        return AuthorizationCodeResult.model_validate(found)
 
 
 async def auth(url: str) -> httpx2.Auth | None:
@@ -113,7 +111,7 @@ async def auth(url: str) -> httpx2.Auth | None:
             _CONTEXT["client_secret"],
             await authorization_server(url),
             id_token_exchange,
-            token_endpoint_auth_method="client_secret_basic",
+            token_endpoint_auth_method="client_secret_basic",  # noqa: S106 - a method
         )
     browser = Browser()
     return OAuthClientProvider(
