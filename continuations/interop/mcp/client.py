@@ -175,10 +175,10 @@ def _checked_server(server: Any) -> tuple[str | list[str] | Callable[[], Any], s
             "['python', 'bank.py']."
         )
         raise InvalidInput(msg)
-    return cast("list[str]", words), PurePath(words[0]).name
+    return cast("list[str]", [*words]), PurePath(str(words[0])).name
 
 
-def _words(server: object) -> list[object]:
+def _words(server: object) -> Sequence[object]:
     if isinstance(server, str):
         try:
             return shlex.split(server)
