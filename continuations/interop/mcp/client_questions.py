@@ -7,6 +7,7 @@ MCP names are taken from the server, so no reference leads out of the form.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 from jsonschema_rs import meta
@@ -14,6 +15,7 @@ from mcp_types import ElicitRequest, ElicitRequestURLParams, ElicitResult
 from pydantic import ValidationError, WithJsonSchema
 
 from continuations import ask
+from continuations.interop.mcp.forms import as_object, flat_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,16 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["QuestionInvalid", "ask_person", "response"]
 
 Json: TypeAlias = "dict[str, Any]"
-_WORDS = ("title", "description", "default")
-_KEYS_BY_TYPE: Mapping[str, tuple[str, ...]] = {
-    "string": ("minLength", "maxLength", "format", "enum", "enumNames", "oneOf"),
-    "number": ("minimum", "maximum"),
-    "integer": ("minimum", "maximum"),
-    "boolean": (),
-    "array": ("minItems", "maxItems"),
-}
-_ITEM_KEYS = ("type", "enum", "anyOf", "oneOf")
-_CHOICE = ("const", "title")
+_KEYS = ("type", "properties", "required")
 _OPEN = (
     "{} asks you to open this address in a browser: {}\n{}\nAnswer true when you have "
     "done so, and false to decline."
@@ -89,7 +82,7 @@ def _read(request: object) -> Any:
     try:
         return ElicitRequest.model_validate(request, by_name=False).params
     except ValidationError:
-        method = (_object(request) or {}).get("method")
+        method = (as_object(request) or {}).get("method")
         msg = (
             f"the server sent the request {str(method)[:60]!r}, and only a question of "
             "the protocol can be asked"
@@ -103,55 +96,17 @@ def _check_url(url: str) -> None:
         raise QuestionInvalid(msg)
 
 
-def _form(schema: Mapping[str, Any]) -> Json:
+def _form(asked: Mapping[str, Any]) -> Json:
     """Return the schema of a flat form; raises `QuestionInvalid`."""
-    fields = _object(schema.get("properties"))
-    required = _items(schema.get("required", []))
-    if fields is None:
-        raise _not_flat()
-    form = {
+    schema = {key: asked[key] for key in _KEYS if key in asked}
+    form = flat_object(schema) if meta.is_valid(schema) else None
+    # A list of choices is taken over as it is.
+    if form is None or '"$' in json.dumps(form.properties):
+        msg = "the server asked with a form that is not flat"
+        raise QuestionInvalid(msg)
+    return {
         "type": "object",
-        "properties": {name: _field(_object(each)) for name, each in fields.items()},
-        "required": [name for name in fields if name in required],
+        "properties": form.properties,
+        "required": [name for name in form.properties if name in form.required],
         "additionalProperties": False,
     }
-    if not meta.is_valid(form):
-        raise _not_flat()
-    return form
-
-
-def _field(schema: Json | None) -> Json:
-    keys = _KEYS_BY_TYPE.get(str(schema.get("type"))) if schema else None
-    if schema is None or keys is None:
-        raise _not_flat()
-    field = _taken(schema, ("type", *_WORDS, *keys))
-    if schema["type"] == "array":
-        field["items"] = _taken(_object(schema.get("items")), _ITEM_KEYS)
-    return field
-
-
-def _taken(schema: Json | None, keys: tuple[str, ...]) -> Json:
-    """Return the keywords of a schema that are taken over, with their choices."""
-    if schema is None:
-        raise _not_flat()
-    taken = {key: schema[key] for key in keys if key in schema}
-    for key in taken.keys() & {"anyOf", "oneOf"}:
-        choices = [_taken(_object(each), _CHOICE) for each in _items(taken[key])]
-        if not all("const" in each for each in choices):
-            raise _not_flat()
-        taken[key] = choices
-    return taken
-
-
-def _object(value: object) -> Json | None:
-    return cast("Json", value) if isinstance(value, dict) else None
-
-
-def _items(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise _not_flat()
-    return cast("list[object]", value)
-
-
-def _not_flat() -> QuestionInvalid:
-    return QuestionInvalid("the server asked with a form that is not flat")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from continuations.results import Verdict
     from continuations.serve.http.links import VerdictKind
 
-__all__ = ["NotAnAnswer", "as_object", "asks", "form_of", "verdict_of"]
+__all__ = ["NotAnAnswer", "as_object", "asks", "flat_object", "form_of", "verdict_of"]
 
 _WORDS = ("title", "description", "default")
 _KEYS_BY_TYPE: Mapping[str, tuple[str, ...]] = {
@@ -125,7 +125,7 @@ def _choices(wait: Wait) -> list[VerdictKind]:
 def _policy_form(wait: Wait) -> dict[str, dict[str, Any]] | None:
     """Return the fields of the form of an approval, or `None` if it is not flat."""
     schema = wait.form_schema
-    form = None if schema is None else _flat_object(schema)
+    form = None if schema is None else flat_object(schema)
     if form is None or not _OWN_FIELDS.isdisjoint(form.properties):
         return None
     return form.properties
@@ -160,7 +160,7 @@ def _verdict(wait: Wait, content: Mapping[str, Any], by: str | Identity) -> Verd
 def _answer_form(wait: Wait) -> tuple[_Form, str]:
     """Return the form of a question, and how its value is read."""
     schema = wait.answer_schema or {"type": "string"}
-    form = _flat_object(schema)
+    form = flat_object(schema)
     if form is not None:
         return form, "object"
     field = _flat_field(schema, schema)
@@ -196,7 +196,7 @@ def _refuse_constant(name: str) -> Any:
 # Schemas -------------------------------------------------------------------------
 
 
-def _flat_object(schema: Mapping[str, Any]) -> _Form | None:
+def flat_object(schema: Mapping[str, Any]) -> _Form | None:
     """Return the fields of an object of plain values, or `None` for another schema."""
     properties = as_object(schema.get("properties"))
     if schema.get("type") != "object" or not properties:
