@@ -64,6 +64,9 @@ class Bank:
         requests: The methods of all requests, in order.
         delay: The seconds before a call returns.
         replies_to_update: An error instead of the acceptance of responses.
+        cursor: The cursor of a page that follows each page of tools.
+        progress: What a call reports before it returns.
+        error: An error instead of each reply to a request that is no call.
     """
 
     def __init__(self, *names: str, **annotations: bool) -> None:
@@ -80,6 +83,8 @@ class Bank:
         self.requests: list[str] = []
         self.delay = 0.0
         self.replies_to_update: MCPError | None = None
+        self.cursor: str | None = None
+        self.progress: float | None = None
         self.error: MCPError | None = None
         self.server = self._made_server()
 
@@ -92,7 +97,7 @@ class Bank:
             annotations=types.ToolAnnotations.model_validate(annotations),
         )
 
-    def change(self, name: str, **fields: Any) -> None:
+    def change(self, name: str, /, **fields: Any) -> None:
         """Change fields of a tool."""
         self.tools[name] = self.tools[name].model_copy(update=fields)
 
@@ -114,12 +119,15 @@ class Bank:
         self.requests.append("tools/list")
         if self.error is not None:
             raise self.error
-        return types.ListToolsResult(tools=list(self.tools.values()))
+        tools = list(self.tools.values())
+        return types.ListToolsResult(tools=tools, next_cursor=self.cursor)
 
-    async def _call(self, _ctx: Any, params: types.CallToolRequestParams) -> Any:
+    async def _call(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
         self.requests.append("tools/call")
         self.calls.append(params)
         await anyio.sleep(self.delay)
+        if self.progress is not None:
+            await ctx.session.report_progress(self.progress, 1.0, "half")
         made = self.reply(params)
         if isinstance(made, str):
             text = types.TextContent(type="text", text=made)

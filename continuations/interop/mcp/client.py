@@ -280,6 +280,7 @@ def _checked_options(
         ApprovalPolicy.from_option(cast("Any", given.pop("approval")))
         for arguments in ("readings", "summary"):
             given.pop(arguments, None)  # they are checked with the arguments
+        given.setdefault("idempotent", True)  # as the server may say
         checked = cast("SchemaToolOptions", given)
         Tool.from_schema("of_any_server", {"type": "object"}, dict, **checked)
     return cast("dict[str, SchemaToolOptions]", dict(by_name))

@@ -16,18 +16,21 @@ What happens to a call that waits:
 - A crash in a stage that only asks or updates repeats the stage. After a crash in a
   call, its outcome is unknown, unless the tool is repeatable.
 - A cancelled call or run cancels the task on the server (`tasks/cancel`).
-- A rewind or a fork never repeats a call unasked: the call becomes one of unknown
-  outcome. The task of the server goes on, and nobody cancels it.
-- A question has no deadline of its own. A denial ends the call, and the server is not
-  told.
+- A fork reads the same task, and does not cancel it: the other run needs it. A question
+  is asked in both runs.
+- A rewind to a time after the call goes on with the task. A rewind to an earlier time
+  makes the call one of unknown outcome, and the task goes on at the server.
+- A question has no deadline. A denial ends the call, and the server is not told.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from base64 import b64decode
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
+from urllib.parse import urlsplit
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -86,6 +89,7 @@ _NEW_STATE = 1.0
 _LOST = frozenset({CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST})
 _SESSION_GONE = "Session terminated"
 _SERVER_ERROR = 500
+_MAX_NAME = 100
 
 
 class McpToolError(Exception):
@@ -233,8 +237,8 @@ class RemoteTool:
     async def cancel(self, ctx: ToolContext) -> None:
         """Cancel the task of a call that waits; other waits leave nothing behind."""
         memo = ctx.memo
-        if memo is None or "task" not in memo:
-            return
+        if memo is None or "task" not in memo or memo["run"] != ctx.run_id:
+            return  # the task of a fork is that of the other run
         params = _TaskParams(task_id=memo["task"])
 
         async def send(session: ClientSession) -> Result:
@@ -263,7 +267,7 @@ class RemoteTool:
             raise EffectUnknown(msg) from error
         finally:
             statuses.reset(token)
-        return self._outcome(result, memo)
+        return self._outcome(result, memo, ctx)
 
     async def _called(self, ctx: ToolContext, memo: dict[str, Any]) -> Result:
         """Send the call; once more if the server has certainly not begun it."""
@@ -300,11 +304,12 @@ class RemoteTool:
             return EffectUnknown(text)
         return McpToolError(error.message)
 
-    def _outcome(self, result: Result, memo: dict[str, Any]) -> Any:
+    def _outcome(self, result: Result, memo: dict[str, Any], ctx: ToolContext) -> Any:
         if isinstance(result, CallToolResult):
             return content_of(result)
         if isinstance(result, TaskCreated):
-            return _pause({"task": result.task_id}, _seconds(result.poll_interval_ms))
+            task = {"task": result.task_id, "run": ctx.run_id}
+            return _pause(task, _seconds(result.poll_interval_ms))
         if not isinstance(result, InputRequiredResult):
             msg = f"{self._server} sent a result of an unknown type"
             raise EffectUnknown(msg)
@@ -481,4 +486,10 @@ def _part(block: ContentBlock) -> Any:
     if isinstance(resource, TextResourceContents):
         return resource.text
     kind = resource.mime_type or "application/octet-stream"
-    return File(b64decode(resource.blob), kind)
+    return File(b64decode(resource.blob), kind, _file_name(resource.uri))
+
+
+def _file_name(uri: str) -> str:
+    """Return the last part of an address as the name of a file."""
+    last = urlsplit(uri).path.rpartition("/")[2][:_MAX_NAME]
+    return re.sub(r"[^\w.-]", "_", last).strip(".") or "file"
