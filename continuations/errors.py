@@ -384,8 +384,10 @@ class EffectUnknown(Exception):
     """A tool raises it if it cannot tell whether its call had an effect.
 
     An example is a connection that broke before the reply came. A call that may not be
-    repeated then has an unknown outcome, which a person settles. A call of a tool that
-    is `idempotent` or `read_only` fails like after any other exception.
+    repeated then has an unknown outcome, which `verify` or a person settles. It runs
+    again only after the claim of the worker, because the request may still be on its
+    way. A call of a tool that is `idempotent` or `read_only` fails like after any other
+    exception.
 
     Args:
         text: What happened, for the people who settle the outcome.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
@@ -89,6 +90,8 @@ def failure(
     return CallRaised(call_id=call.id, code="exception", content=text)
 
 
+# How long a request may take that a tool without a store gave up.
+_ON_ITS_WAY = timedelta(seconds=30)
 # `should_pause` is a function of the application, so it is polled.
 _POLL_SECONDS = 0.05
 
@@ -127,7 +130,10 @@ class FailedAttempts:
             # A plain function may still be running in its thread.
             return self._unknown(state, call, tool, note, self.claim_end())
         if not call.repeatable and not late and isinstance(error, EffectUnknown):
-            return self._unknown(state, call, tool, _error_text(error))
+            # Its request may still be on its way. And `verify` could let the call run
+            # again and again without a pause.
+            after = self.claim_end() or self.ports.clock.now() + _ON_ITS_WAY
+            return self._unknown(state, call, tool, _error_text(error), after)
         if await self._waited_for_retry(state, call, tool, error, gate):
             return RepeatAllowed(call_id=call.id)
         if not late and gate.has_begun and isinstance(error, Exception):
@@ -200,7 +206,7 @@ class FailedAttempts:
         call: CallRow,
         tool: ToolProtocol,
         note: str,
-        approve_after: datetime | None = None,
+        approve_after: datetime | None,
     ) -> OutcomeUnknown:
         """Return the event of a call that may have had an effect, and is not over."""
         now = self.ports.clock.now()

@@ -66,7 +66,9 @@ class Bank:
         replies_to_update: An error instead of the acceptance of responses.
         cursor: The cursor of a page that follows each page of tools.
         progress: What a call reports before it returns.
-        error: An error instead of each reply to a request that is no call.
+        error: An error instead of the list of tools.
+        poll_error: An error instead of the state of a task.
+        cancel_error: An error instead of the acceptance of a cancellation.
     """
 
     def __init__(self, *names: str, **annotations: bool) -> None:
@@ -86,6 +88,8 @@ class Bank:
         self.cursor: str | None = None
         self.progress: float | None = None
         self.error: MCPError | None = None
+        self.poll_error: MCPError | None = None
+        self.cancel_error: MCPError | None = None
         self.server = self._made_server()
 
     def add(self, name: str, **annotations: bool) -> None:
@@ -138,8 +142,8 @@ class Bank:
 
     async def _get(self, _ctx: Any, params: _TaskParams) -> dict[str, Any]:
         self.requests.append("tasks/get")
-        if self.error is not None:
-            raise self.error
+        if self.poll_error is not None:
+            raise self.poll_error
         return {"taskId": params.task_id, "resultType": "complete", **self.task}
 
     async def _update(self, _ctx: Any, params: _UpdateParams) -> dict[str, Any]:
@@ -151,8 +155,8 @@ class Bank:
 
     async def _cancel(self, _ctx: Any, params: _TaskParams) -> dict[str, Any]:
         self.requests.append("tasks/cancel")
-        if self.error is not None:
-            raise self.error
+        if self.cancel_error is not None:
+            raise self.cancel_error
         self.cancelled.append(params.task_id)
         return {}
 

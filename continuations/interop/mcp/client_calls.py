@@ -19,7 +19,7 @@ What happens to a call that waits:
 - A fork reads the same task, and does not cancel it: the other run needs it. A question
   is asked in both runs.
 - A rewind to a time after the call goes on with the task. A rewind to an earlier time
-  makes the call one of unknown outcome, and the task goes on at the server.
+  asks a person whether the call may run again. The task goes on at the server.
 - A question has no deadline. A denial ends the call, and the server is not told.
 """
 
@@ -80,11 +80,11 @@ _log = logging.getLogger("continuations")
 T = TypeVar("T")
 _LIST_SECONDS = 30.0
 _POLL_SECONDS = 30.0
-_FIRST_POLL = 5.0
+_SHORTEST_POLL, _FIRST_POLL = 1.0, 5.0
 _LONGEST_POLL = 3600.0
 # A task that has run for a day need not be asked for each second.
 _PART_OF_WAITED = 20.0
-_NEW_STATE = 1.0
+_NEW_STATE_MS = 1000
 # After them it is not known whether the server received the request.
 _LOST = frozenset({CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST})
 _SESSION_GONE = "Session terminated"
@@ -309,7 +309,7 @@ class RemoteTool:
             return content_of(result)
         if isinstance(result, TaskCreated):
             task = {"task": result.task_id, "run": ctx.run_id}
-            return _pause(task, _seconds(result.poll_interval_ms))
+            return _pause(task, result.poll_interval_ms)
         if not isinstance(result, InputRequiredResult):
             msg = f"{self._server} sent a result of an unknown type"
             raise EffectUnknown(msg)
@@ -317,7 +317,7 @@ class RemoteTool:
         if result.request_state is not None:
             memo["state"] = result.request_state
         if not result.input_requests:
-            return _pause(memo, _NEW_STATE)
+            return _pause(memo, _NEW_STATE_MS)
         requests = {
             key: each.model_dump(mode="json", by_alias=True, exclude_none=True)
             for key, each in result.input_requests.items()
@@ -352,7 +352,7 @@ class RemoteTool:
                 state = await self._send(get)
         except MCPError as error:
             if error.code in _LOST or error.code == INTERNAL_ERROR:
-                return _pause(memo, _FIRST_POLL)
+                return _pause(memo)
             text = (
                 f"{self._server} does not tell the state of its task: {error.message}"
             )
@@ -361,7 +361,7 @@ class RemoteTool:
             text = f"{self._server} sent a state of its task that breaks the protocol"
             raise EffectUnknown(text) from error
         except (TimeoutError, NotConnected):
-            return _pause(memo, _FIRST_POLL)
+            return _pause(memo)
         return self._task_outcome(state, memo, note)
 
     async def _update(self, memo: dict[str, Any]) -> str:
@@ -400,7 +400,7 @@ class RemoteTool:
         }
         if state.status == "input_required" and requests:
             return self._ask({**memo, "requests": requests}, note)
-        return _pause(memo, _seconds(state.poll_interval_ms))
+        return _pause(memo, state.poll_interval_ms)
 
     # The connection -------------------------------------------------------------
 
@@ -436,17 +436,14 @@ def _with_answer(memo: dict[str, Any], answer: Any) -> dict[str, Any]:
     return {**memo, "requests": requests, "answers": answers}
 
 
-def _pause(memo: dict[str, Any], seconds: float) -> ToolWait[str]:
+def _pause(memo: dict[str, Any], interval_ms: int | None = None) -> ToolWait[str]:
     """Wait before the next request, the longer the longer the call waits already."""
+    if interval_ms is not None:
+        memo = {**memo, "interval": max(_SHORTEST_POLL, interval_ms / 1000)}
     waited: float = memo.get("waited", 0.0)
-    seconds = min(max(seconds, waited / _PART_OF_WAITED), _LONGEST_POLL)
+    seconds = max(memo.get("interval", _FIRST_POLL), waited / _PART_OF_WAITED)
+    seconds = min(seconds, _LONGEST_POLL)
     return sleep(seconds, memo={**memo, "waited": waited + seconds})
-
-
-def _seconds(poll_interval_ms: int | None) -> float:
-    if poll_interval_ms is None:
-        return _FIRST_POLL
-    return max(1.0, poll_interval_ms / 1000)
 
 
 def _progress(ctx: ToolContext) -> ProgressFnT:
