@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,18 @@ from continuations import (
     run,
     tool,
 )
-from continuations.errors import AgentChanged, InvalidInput, ToolsUnavailable
+from continuations.errors import (
+    AgentChanged,
+    DecisionRefused,
+    EffectUnknown,
+    InvalidInput,
+    ToolsUnavailable,
+)
 from continuations.events import CallProgress
 from continuations.interop.mcp import McpTools
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Money, Retries, Secret
+from tests.clocks import ManualClock
 from tests.interop.mcp_bank import SCHEMA, Bank
 
 if TYPE_CHECKING:
@@ -111,9 +119,7 @@ def test_hints_of_the_server_are_effect_flags_and_options_go_first() -> None:
 
 def run_list(tools: McpTools) -> Any:
     """Return the tools of a server."""
-    import asyncio  # noqa: PLC0415
-
-    return asyncio.run(tools.list_tools())  # type: ignore[arg-type]  # a coroutine
+    return asyncio.run(tools.list_tools())
 
 
 def test_secret_arguments_stay_secret() -> None:
@@ -406,9 +412,13 @@ def test_lost_reply_is_an_unknown_outcome(error: MCPError) -> None:
 def test_person_who_knows_that_nothing_happened_lets_the_call_run() -> None:
     bank = Bank()
     bank.reply = lambda _: LOST[0]
-    runner = runner_of(bank)
+    clock = ManualClock()
+    runner = Runner(payer(McpTools(bank)), store="memory:", clock=clock)
     wait = waiting(runner.start("Pay", run_id="a"), "unknown")
     bank.reply = lambda _: "paid at last"
+    with pytest.raises(DecisionRefused, match="may still be running"):
+        runner.decide(wait.id, Approve(by="kim"))
+    clock.seconds = 31
     runner.decide(wait.id, Approve(by="kim"))
     assert "paid at last" == result_of(runner.resume("a"))
     assert 2 == len(bank.calls)
@@ -433,8 +443,6 @@ def test_slow_server_is_an_unknown_outcome() -> None:
 
 
 def test_other_exception_of_a_tool_may_say_that_its_effect_is_unknown() -> None:
-    from continuations.errors import EffectUnknown  # noqa: PLC0415
-
     @tool
     def pay() -> str:
         """Pay."""
