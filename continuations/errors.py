@@ -390,7 +390,7 @@ class EffectUnknown(Exception):
     exception.
 
     Args:
-        text: What happened, for the people who settle the outcome.
+        text: The cause, for the people who settle the outcome.
     """
 
 

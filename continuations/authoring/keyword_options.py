@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Options of agents of other packages, with the way to the same end here.
 FOREIGN_OPTIONS = {
-    "mcp_servers": "Pass tools=[McpTools(url)], as the page docs/how-to/mcp-tools.md "
+    "mcp_servers": "Pass tools=[McpTools(url)], as the page docs/how-to/mcp-client.md "
     "shows.",
 }
 

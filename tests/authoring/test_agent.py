@@ -371,7 +371,7 @@ def test_signature_of_tool_names_each_option_with_its_default() -> None:
 
 def test_option_of_other_packages_names_the_page_that_helps() -> None:
     options: Any = {"mcp_servers": []}
-    page = "docs/how-to/mcp-tools.md"
+    page = "docs/how-to/mcp-client.md"
 
     with pytest.raises(InvalidInput, match=re.escape(page)):
         Agent("support", **options)

@@ -56,7 +56,7 @@ class Bank:
 
     Attributes:
         tools: The tools by name.
-        reply: What a call returns: a text, a result of MCP, or an exception.
+        reply: Returns the result of a call: a text, a result of MCP, or an exception.
         calls: The parameters of the calls.
         task: The state of each task, which `tasks/get` returns.
         updates: The responses that `tasks/update` got.
@@ -65,7 +65,7 @@ class Bank:
         delay: The seconds before a call returns.
         replies_to_update: An error instead of the acceptance of responses.
         cursor: The cursor of a page that follows each page of tools.
-        progress: What a call reports before it returns.
+        progress: The progress that a call reports before it returns.
         error: An error instead of the list of tools.
         poll_error: An error instead of the state of a task.
         cancel_error: An error instead of the acceptance of a cancellation.

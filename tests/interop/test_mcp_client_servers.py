@@ -277,7 +277,7 @@ def test_command_that_does_not_serve_is_unavailable(command: Any) -> None:
 
 
 def test_one_command_serves_all_calls_and_ends_with_the_event_loop() -> None:
-    """Nobody writes `async with`; a process that ends leaves no other behind."""
+    """There is no `async with`, and a process that ends leaves no other behind."""
     tools = McpTools(STDIO, env=_environment())
 
     async def children() -> list[str]:

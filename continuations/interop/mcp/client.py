@@ -61,9 +61,10 @@ class McpTools:
     Nothing of `headers`, `auth` and `env` is stored, logged or shown.
 
     Args:
-        server: A URL (`https://...`), a command (a text as in a shell, or a list of its
-            words) that speaks MCP over its standard streams, or a function, plain or
-            async, that returns what `mcp.Client` takes, such as a transport.
+        server: A URL (`https://...`), a command or a function. A command speaks MCP over
+            its standard streams; pass a text as in a shell, or a list of its words. A
+            function, plain or async, returns what `mcp.Client` takes, for example a
+            transport.
         name: The name of the server in errors and questions. Default: its host, or the
             name of the command.
         prefix: A text before the name of each tool, such as `"bank_"`.

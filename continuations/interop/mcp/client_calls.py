@@ -11,7 +11,7 @@ the next stage needs, so any later process can make it:
 | `arguments`, `asking` | repeats the call with the answers (`tools/call`) |
 | `arguments` | repeats the call with the state |
 
-What happens to a call that waits:
+A call that waits has these rules:
 
 - A crash in a stage that only asks or updates repeats the stage. After a crash in a
   call, its outcome is unknown, unless the tool is repeatable.
@@ -20,7 +20,7 @@ What happens to a call that waits:
   is asked in both runs.
 - A rewind to a time after the call goes on with the task. A rewind to an earlier time
   asks a person whether the call may run again. The task goes on at the server.
-- A question has no deadline. A denial ends the call, and the server is not told.
+- A question has no deadline. A denial ends the call, and the server gets no message.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def ask_person(
     Args:
         server: The name of the server.
         request: The request, as the server sent it.
-        memo: What the wait keeps.
+        memo: The value that the wait keeps.
         note: Why the server refused the answer before.
 
     Returns:
