@@ -105,7 +105,7 @@ def run_client_kit(folder: Path, *scenarios: str) -> dict[str, list[dict[str, An
     Returns:
         The checks, as the kit wrote them.
     """
-    chosen = [["--scenario", each] for each in scenarios]
+    chosen = [["--scenario", each, "--spec-version", _REVISION] for each in scenarios]
     if not scenarios:
         chosen = [["--requirements", _REVISION]]
         chosen += [["--scenario", each] for each in _EARLIER_OF_CLIENTS]

@@ -6,6 +6,7 @@ from continuations.errors import (
     ContinuationsError,
     InvalidInput,
     NotFinished,
+    ToolsUnavailable,
 )
 from tests.errors.case import Area, Case
 
@@ -339,6 +340,61 @@ SLACK = Area(
             'slack.handler(runner, users=users, token="xoxb-1")',
             setup=_SLACK,
             names=("users", "dict"),
+_BANK = """
+    from mcp.shared.exceptions import MCPError
+    from continuations.interop.mcp import McpTools
+    from tests.interop.mcp_bank import Bank
+    bank = Bank()
+    def runner_of(**options):
+        script = [ToolCall("pay", {"to": "Jane"}), "done"]
+        tools = [McpTools(bank, name="bank", **options)]
+        agent = Agent("payer", tools=tools, model=ScriptedModel(script))
+        return Runner(agent, store=store, clock=clock)
+"""
+
+MCP = Area(
+    "Tools of MCP servers",
+    (
+        Case(
+            "mcp-server",
+            InvalidInput,
+            'McpTools("ftp://bank.example/mcp")',
+            'McpTools("https://bank.example/mcp")',
+            setup=_BANK,
+            names=("server", "URL"),
+        ),
+        Case(
+            "mcp-lost",
+            ToolsUnavailable,
+            'runner_of().start(TASK, run_id="jane-1")',
+            """
+                bank.error = None
+                runner_of().start(TASK, run_id="jane-1")
+            """,
+            setup=_BANK + '    bank.error = MCPError(-32000, "closed")',
+            names=("bank", "MCPError"),
+        ),
+        Case(
+            "mcp-unknown-tool",
+            ToolsUnavailable,
+            'runner_of(tool_options={"apy": {}}).start(TASK, run_id="jane-1")',
+            'runner_of(tool_options={"pay": {}}).start(TASK, run_id="jane-1")',
+            setup=_BANK,
+            names=("bank", "apy", "tool_options"),
+        ),
+        Case(
+            "http-tools-unavailable",
+            "problem 503 tools-unavailable",
+            'http("POST", "/runs", {"input": TASK, "run_id": "jane-1"})',
+            """
+                bank.error = None
+                http("POST", "/runs", {"input": TASK, "run_id": "jane-1"})
+            """,
+            setup=_BANK
+            + """
+    bank.error = MCPError(-32000, "closed")
+    scene.runner = runner_of()
+""",
         ),
     ),
 )

@@ -64,6 +64,7 @@ AREAS = (
     cases_interop.TRACES,
     cases_interop.A2A,
     cases_interop.SLACK,
+    cases_interop.MCP,
     cases_stores.URLS,
     cases_stores.STORES,
     cases_stores.FAILING,

@@ -610,7 +610,14 @@ class AgentTool(BaseTool):
         return self._agent
 
     def with_agent(self, agent: AgentProtocol) -> Self:
-        """Return a copy that starts a worker's copy of the agent."""
+        """Return a copy that starts a worker's copy of the agent.
+
+        Args:
+            agent: The copy of the agent.
+
+        Returns:
+            The copy of the tool.
+        """
         made = copy.copy(self)
         vars(made)["_agent"] = agent
         return made
