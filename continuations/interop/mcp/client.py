@@ -61,8 +61,8 @@ class McpTools:
     Nothing of `headers`, `auth` and `env` is stored, logged or shown.
 
     Args:
-        server: A URL (`https://...`), a command or a function. A command speaks MCP over
-            its standard streams; pass a text as in a shell, or a list of its words. A
+        server: A URL (`https://...`), a command or a function. A command speaks MCP
+            over its standard streams; pass a text as in a shell, or a list of words. A
             function, plain or async, returns what `mcp.Client` takes, for example a
             transport.
         name: The name of the server in errors and questions. Default: its host, or the
