@@ -194,7 +194,11 @@ def test_server_that_comes_back_is_used_again() -> None:
     """The process of the server dies in a call, and a new one takes its port."""
     port = free_port()
     tools = McpTools(f"http://127.0.0.1:{port}/mcp", name="bank")
-    script = [ToolCall("die", {"to": "3"}), ToolCall("pay", {"to": "Jane"}), "Done."]
+    script: list[Any] = [
+        ToolCall("die", {"to": "3"}),
+        ToolCall("pay", {"to": "Jane"}),
+        "Done.",
+    ]
     agent = Agent("a", tools=[tools], model=ScriptedModel(script))
 
     async def work_twice() -> Any:
@@ -254,7 +258,11 @@ def test_command_with_an_environment_of_the_application() -> None:
 
 
 def test_command_that_dies_in_a_call_is_an_unknown_outcome_and_starts_again() -> None:
-    script = [ToolCall("die", {"to": "3"}), ToolCall("pay", {"to": "Jane"}), "Done."]
+    script: list[Any] = [
+        ToolCall("die", {"to": "3"}),
+        ToolCall("pay", {"to": "Jane"}),
+        "Done.",
+    ]
     tools = McpTools(STDIO, env=_environment(), name="bank")
     agent = Agent("a", tools=[tools], model=ScriptedModel(script))
 
@@ -352,7 +360,7 @@ def fast_bank() -> fastmcp.FastMCP:
     @server.tool
     async def pay(to: str, ctx: fastmcp.Context) -> Any:
         """Pay a person, after a question."""
-        responses = ctx.input_responses
+        responses: Any = ctx.input_responses
         if not responses:
             return types.InputRequiredResult.model_validate(
                 {"inputRequests": {"q": form(f"Pay {to}?")}, "requestState": "S"}
