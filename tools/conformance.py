@@ -110,10 +110,11 @@ def run_client_kit(folder: Path, *scenarios: str) -> dict[str, list[dict[str, An
         chosen = [["--requirements", _REVISION]]
         chosen += [["--scenario", each] for each in _EARLIER_OF_CLIENTS]
     command = f"{sys.executable} {_FOLDER / 'mcp_client.py'}"
+    options = ["--command", command, "--timeout", "120000", "-o", str(folder)]
     roots = os.pathsep.join([str(ROOT), str(ROOT / "storage")])
     for each in chosen:
         subprocess.run(  # noqa: S603 - our own program
-            [NODE, KIT, "client", "--command", command, "-o", str(folder), *each],
+            [NODE, KIT, "client", *options, *each],
             check=False,
             timeout=_SECONDS,
             env={**os.environ, "PYTHONPATH": roots},

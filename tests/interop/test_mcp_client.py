@@ -135,7 +135,7 @@ def test_secret_arguments_stay_secret() -> None:
         ((5,), {}, "server must be a URL, a command or a function, got int"),
         (("",), {}, "server must be a URL"),
         (("pay 'x",), {}, "server must be a URL"),
-        (([],), {}, "server must be a URL"),
+        ((list[str](),), {}, "server must be a URL"),
         ((["pay", 5],), {}, "server must be a URL"),
         ((Bank,), {}, "server must be a URL"),
         (("ftp://bank",), {}, "server is not a valid URL"),

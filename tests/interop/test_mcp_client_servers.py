@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import httpx2
 import mcp_types as types
 import pytest
 import uvicorn
+from mcp.shared.exceptions import MCPError
 
 from continuations import (
     Agent,
@@ -46,7 +47,7 @@ SECRET = "a-token-that-nobody-may-see"
 
 
 @contextlib.contextmanager
-def served(app: Any) -> Iterator[str]:
+def served(app: Any) -> Generator[str]:
     """Serve an ASGI application in a thread; yield the URL of its path `/mcp`."""
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="warning"))
@@ -365,7 +366,8 @@ def fast_bank() -> fastmcp.FastMCP:
             return types.InputRequiredResult.model_validate(
                 {"inputRequests": {"q": form(f"Pay {to}?")}, "requestState": "S"}
             )
-        return f"paid {responses['q'].content['cents']} to {to}"
+        content: dict[str, Any] = responses["q"].content
+        return f"paid {content['cents']} to {to}"
 
     return server
 
@@ -428,3 +430,29 @@ def test_question_of_an_earlier_protocol_is_refused_with_a_reason() -> None:
     with served(server.http_app(path="/mcp")) as url:
         outcome = asyncio.run(work(McpTools(url)))
     assert "ERROR: the tool failed: McpToolError" in result_of(outcome)
+
+
+def test_lost_reply_of_one_call_does_not_disturb_another_call() -> None:
+    """They share a connection, which closes after the last of them."""
+    bank = Bank("pay", "lose")
+    bank.reply = lambda params: (
+        MCPError(types.CONNECTION_CLOSED, "gone")
+        if params.name == "lose"
+        else "paid Jane"
+    )
+    tools = McpTools(bank, name="bank")
+
+    async def both() -> Any:
+        slow = AsyncRunner(payer(tools), store="memory:")
+        lost = AsyncRunner(payer(tools, name="lose"), store="memory:")
+        bank.delay = 0.4
+        first = asyncio.create_task(slow.start("Pay", run_id="a"))
+        await asyncio.sleep(0.2)
+        bank.delay = 0.0
+        waiting(await lost.start("Lose", run_id="b"), "unknown")
+        assert not first.done()
+        outcome = await first
+        await tools.aclose()
+        return outcome
+
+    assert "paid Jane" == result_of(asyncio.run(both()))

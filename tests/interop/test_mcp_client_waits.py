@@ -51,7 +51,7 @@ class Office:
         self.bank.reply = reply
         self.store = MemoryStore()
         self.clock = ManualClock()
-        self.options = {"name": "bank", **options}
+        self.options: dict[str, Any] = {"name": "bank", **options}
 
     def runner(self, store: Any = None) -> Runner:
         """Return the runner of a new process."""
@@ -138,7 +138,7 @@ def test_pause_before_a_request_is_that_of_the_server_within_limits(
 def test_task_is_asked_for_less_often_the_longer_it_runs() -> None:
     """At most 10,000 stages of a call must last for months."""
     office = Office()
-    wait, pauses = waiting(office.start(), "timer"), []
+    wait, pauses = waiting(office.start(), "timer"), list[float]()
     for _ in range(80):
         pauses.append((wait.deadline - office.clock.now()).total_seconds())
         wait = waiting(office.later(pauses[-1] + 0.1), "timer")

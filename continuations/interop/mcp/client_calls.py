@@ -147,8 +147,8 @@ async def listed_tools(
     try:
         async with asyncio.timeout(_LIST_SECONDS), connection.session() as session:
             listed = await connection.list_tools(session)
-    except BaseException:
-        connection.leave()
+    except Exception:
+        connection.retire()
         raise
     missing = sorted(tool_options.keys() - {each.name for each in listed})
     if missing:
@@ -423,7 +423,7 @@ class RemoteTool:
                 return await send(session)
             except MCPError as error:
                 if error.code in _LOST:
-                    connection.leave()
+                    connection.retire()
                 raise
 
 

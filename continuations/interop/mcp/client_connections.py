@@ -98,6 +98,7 @@ class Connection:
         self._users = 0
         self._timer: asyncio.TimerHandle | None = None
         self._leaves = asyncio.Event()
+        self._is_retired = False
         self._opened: asyncio.Future[ClientSession] = (
             asyncio.get_running_loop().create_future()
         )
@@ -129,15 +130,17 @@ class Connection:
     @property
     def is_over(self) -> bool:
         """Whether no further call may use the connection."""
-        return self._leaves.is_set()
+        return self._is_retired or self._leaves.is_set()
 
-    def leave(self) -> None:
-        """Let the connection close; requests in progress fail."""
-        self._leaves.set()
+    def retire(self) -> None:
+        """Let no further call use the connection; it closes after the present ones."""
+        self._is_retired = True
+        if not self._users:
+            self._leaves.set()
 
     async def aclose(self) -> None:
         """Close the connection, and wait until it is closed."""
-        self.leave()
+        self._leaves.set()
         with suppress(asyncio.CancelledError):
             await asyncio.wait([self._task])
 
@@ -152,8 +155,9 @@ class Connection:
         finally:
             self._users -= 1
             if not self._users:
+                seconds = 0.0 if self._is_retired else _IDLE_SECONDS
                 loop = asyncio.get_running_loop()
-                self._timer = loop.call_later(_IDLE_SECONDS, self.leave)
+                self._timer = loop.call_later(seconds, self._leaves.set)
 
     async def _session(self) -> ClientSession:
         try:
