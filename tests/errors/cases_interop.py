@@ -340,6 +340,10 @@ SLACK = Area(
             'slack.handler(runner, users=users, token="xoxb-1")',
             setup=_SLACK,
             names=("users", "dict"),
+        ),
+    ),
+)
+
 _BANK = """
     from mcp.shared.exceptions import MCPError
     from continuations.interop.mcp import McpTools

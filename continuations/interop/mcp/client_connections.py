@@ -79,7 +79,7 @@ async def _no_question(context: object, params: object) -> ErrorData:
 
 
 async def resolved(option: Any) -> Any:
-    """Return an option, or the result of the function that was passed instead."""
+    """Return an option; a function is called for it first."""
     made = option() if callable(option) else option
     return await made if inspect.isawaitable(made) else made
 
