@@ -67,7 +67,7 @@ _REASONS: dict[str, str] = {
         engine/arrivals/arrival_reducer.py ArrivalReducer.with_interrupted_calls
         engine/calls/call_examination.py CallExaminer._admitted
         engine/calls/call_examination.py CallExaminer._approval_request
-        engine/call_failures.py FailedAttempts._unknown_after_timeout
+        engine/call_failures.py FailedAttempts._unknown
         engine/threads/agentless_threads.py create_thread
         engine/journal/file_storing.py _ClaimTime.seconds_left
         engine/past/forking.py Forker._forked_state
@@ -164,9 +164,14 @@ _REASONS: dict[str, str] = {
         serve/console/wait_approvals.py _review
         serve/console/wait_approvals.py _choices_form
         serve/console/wait_pages.py wait_page
+        engine/worker/worker.py Worker._list_tools
+        interop/a2a/agent_app.py _Verified._identity
+        interop/a2a/run_handler.py _a2a_errors
+        interop/a2a/task_states.py _time_of
         interop/agui/endpoint.py _Door.__call__
         interop/agui/turn.py _problem
         interop/mcp/tasks.py error_of
+        interop/slack/decisions.py Decisions._shown
         serve/http/api.py HttpApi.handle_route
         serve/http/run_handlers.py _result_json
         serve/http/link_pages.py show
@@ -192,10 +197,12 @@ _REASONS: dict[str, str] = {
         serve/http/links.py Links.read
         serve/http/links.py Links._default_until
         serve/http/callbacks.py receive
+        interop/a2a/push.py _Signature.auth_flow
         serve/notify/webhook.py WebhookNotifier._headers
         serve/notify/webhook.py WebhookNotifier._check_status
     """,
     """There is no store whose time could count.""": """
+        engine/call_failures.py FailedAttempts.event
         engine/runner/storeless.py resume_async
         engine/events/event_feeds.py StorelessFeed.report
         interop/snaplogic.py read

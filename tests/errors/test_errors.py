@@ -65,8 +65,8 @@ def test_every_public_error_class_has_a_case() -> None:
     # `start-within-an-async-tool` makes the first; the core makes the second only if it
     # has a mistake; the third is above the others, as Exception is. The code of a
     # workflow gets the rest: tests/engine/workflows.
-    reasons = {ContinuationsError, IllegalTransition, StorageError, CallError}
-    reasons |= {*CallError.__subclasses__()}
+    reasons: set[type[BaseException]] = {ContinuationsError, IllegalTransition}
+    reasons |= {StorageError, CallError, *CallError.__subclasses__()}
     reasons.add(EffectUnknown)  # a tool raises it, and the engine asks a person
 
     assert set() == {each.__name__ for each in errors - provoked - reasons}

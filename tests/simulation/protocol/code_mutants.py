@@ -134,13 +134,18 @@ def an_approval_of_a_removed_tool_is_lost() -> Patches:
     breaks=(started_once,),
 )
 def a_timed_out_call_is_repeated() -> Patches:
-    def unknown_after_timeout(
-        self: FailedAttempts, state: RunState, call: CallRow, tool: ToolProtocol
+    def unknown(
+        self: FailedAttempts,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        note: str,
+        approve_after: datetime | None,
     ) -> RepeatAllowed:
-        del self, state, tool
+        del self, state, tool, note, approve_after
         return RepeatAllowed(call_id=call.id)
 
-    yield patch(FailedAttempts._unknown_after_timeout, unknown_after_timeout)
+    yield patch(FailedAttempts._unknown, unknown)
 
 
 @mutant(
@@ -148,13 +153,18 @@ def a_timed_out_call_is_repeated() -> Patches:
     breaks=(same_end_as_uninterrupted,),
 )
 def a_timed_out_call_is_guessed_to_have_failed() -> Patches:
-    def unknown_after_timeout(
-        self: FailedAttempts, state: RunState, call: CallRow, tool: ToolProtocol
+    def unknown(
+        self: FailedAttempts,
+        state: RunState,
+        call: CallRow,
+        tool: ToolProtocol,
+        note: str,
+        approve_after: datetime | None,
     ) -> CallRaised:
-        del self, state, tool
+        del self, state, tool, note, approve_after
         return CallRaised(call_id=call.id, code="timeout", content="ERROR")
 
-    yield patch(FailedAttempts._unknown_after_timeout, unknown_after_timeout)
+    yield patch(FailedAttempts._unknown, unknown)
 
 
 @mutant(
