@@ -387,10 +387,7 @@ class EffectUnknown(Exception):
     repeated then has an unknown outcome, which `verify` or a person settles. It runs
     again only after the claim of the worker, because the request may still be on its
     way. A call of a tool that is `idempotent` or `read_only` fails like after any other
-    exception.
-
-    Args:
-        text: The cause, for the people who settle the outcome.
+    exception. The text is for the people who settle the outcome.
     """
 
 
