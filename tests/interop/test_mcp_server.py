@@ -89,7 +89,7 @@ def serve(*agents: Agent[Any], can: Can | None = None) -> McpServer:
 async def end_of(client: McpClient, task: str) -> dict[str, Any]:
     """Wait for the end of a task."""
     state: dict[str, Any] = {}
-    for _ in range(200):
+    for _ in range(1500):
         state = await client.get(task)
         if state["status"] not in ("working", "input_required"):
             return state
