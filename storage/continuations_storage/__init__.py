@@ -1,8 +1,8 @@
 """Stores for bodies that are created once and never change.
 
-`open_store` opens a folder, memory, an S3 bucket, a Google Cloud Storage bucket or an
-Azure container by its URL. `continuations_storage.contract` states what every store
-promises. The class of a store is imported when it is first used.
+`open_store` opens a folder, an SQLite file, memory, an S3 bucket, a Google Cloud
+Storage bucket or an Azure container by its URL. `continuations_storage.contract` states
+what every store promises. The class of a store is imported when it is first used.
 
 PYTEST_DONT_REWRITE: the package may be imported before pytest, for its plugin.
 """
@@ -31,6 +31,7 @@ from continuations_storage.url import open_store
 if TYPE_CHECKING:
     from continuations_storage.files import FileStore
     from continuations_storage.memory import MemoryStore
+    from continuations_storage.sqlite import SQLiteStore
     from continuations_storage.sync import SyncStore
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "InvalidKey",
     "MemoryStore",
     "NotFound",
+    "SQLiteStore",
     "StorageError",
     "Store",
     "SyncStore",
@@ -53,7 +55,12 @@ __all__ = [
     "open_store",
 ]
 
-_STORES = {"FileStore": "files", "MemoryStore": "memory", "SyncStore": "sync"}
+_STORES = {
+    "FileStore": "files",
+    "MemoryStore": "memory",
+    "SQLiteStore": "sqlite",
+    "SyncStore": "sync",
+}
 
 
 def __getattr__(name: str) -> Any:

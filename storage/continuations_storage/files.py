@@ -32,9 +32,13 @@ from continuations_storage.errors import (
     InvalidKey,
     Unavailable,
     Unsafe,
-    Unsupported,
 )
-from continuations_storage.filesystem import FolderTree, flush, flush_folder
+from continuations_storage.filesystem import (
+    FolderTree,
+    absolute_path,
+    flush,
+    flush_folder,
+)
 from continuations_storage.keys import check_limit, split_key, split_prefix
 from continuations_storage.listing import iterate_keys
 from continuations_storage.new_file import (
@@ -96,7 +100,7 @@ class FileStore:
     listing_size = 100_000
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self._folders = FolderTree(_absolute_path(os.fspath(root)))
+        self._folders = FolderTree(absolute_path("file", root))
         self._creates = StepGroups(_workers)
         # A small body, such as the renewal of a claim, does not wait for these.
         self._large_creates = StepGroups(_workers)
@@ -352,18 +356,6 @@ class FileStore:
                 status = file.stat(follow_symlinks=False)
                 if now - status.st_mtime > _STALE_AFTER_SECONDS:
                     os.unlink(file.name, dir_fd=folder.descriptor)
-
-
-def _absolute_path(root: str) -> str:
-    """Return the absolute path, so that a later chdir() does not move the store."""
-    try:
-        return os.path.abspath(root)  # noqa: PTH100 -- pathlib is 5 ms cold
-    except FileNotFoundError:
-        raise Unsupported(
-            f"file:{root}",
-            "the path is relative, and the current folder was deleted",
-            "Change to a folder that exists, or pass an absolute path.",
-        ) from None
 
 
 def _fill(

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from continuations_storage.errors import Unavailable, Unsafe
+from continuations_storage.errors import Unavailable, Unsafe, Unsupported
 from continuations_storage.oserrors import NO_FLUSH
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Folder",
     "FolderTree",
+    "absolute_path",
     "flush",
     "flush_folder",
     "open_subfolder",
@@ -224,6 +225,26 @@ class FolderTree:
         # Without this error, a disk that is not mounted looks like an empty store, and
         # a create would begin a second store below its mount point.
         return Unavailable(None, f"the folder {self.root!r} {what}", advice=_GONE)
+
+
+def absolute_path(scheme: str, path: str | os.PathLike[str]) -> str:
+    """Return the absolute path, so that a later chdir() does not move the store.
+
+    Args:
+        scheme: The scheme of the store's URL, for the error.
+        path: The path.
+
+    Raises:
+        Unsupported: The path is relative, and the current folder was deleted.
+    """
+    try:
+        return os.path.abspath(path)  # noqa: PTH100 -- pathlib is 5 ms cold
+    except FileNotFoundError:
+        raise Unsupported(
+            f"{scheme}:{os.fspath(path)}",
+            "the path is relative, and the current folder was deleted",
+            "Change to a folder that exists, or pass an absolute path.",
+        ) from None
 
 
 def open_subfolder(parent: int, segment: str) -> int:

@@ -1,4 +1,4 @@
-"""Open a store by its URL: a folder, memory, or a bucket of an object store."""
+"""Open a store by its URL: a folder, a file, memory, or a bucket."""
 
 from __future__ import annotations
 
@@ -77,6 +77,8 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     - ``file:PATH``: a folder. The path is relative or absolute, and is not unquoted.
       ``file:///PATH`` is the same as ``file:/PATH``. A path that begins with ``~`` is
       refused.
+    - ``sqlite:PATH``: one file, on a disk of this machine. The path is as for
+      ``file:PATH``; ``sqlite://`` is refused, because it has two meanings elsewhere.
     - ``memory:``: a new store in this process at each call.
     - ``memory:NAME``: one store for each name in this process.
     - ``s3://BUCKET/PREFIX``: a bucket of S3 or of a server with its protocol.
@@ -91,8 +93,8 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
             ("boto3", the default for S3, or "obstore"). For S3 also ``region``,
             ``path_style`` and ``kms_key_id``. For S3 with boto3 also ``profile``,
             ``checksums`` and ``client``. For Azure also ``account``. With obstore also
-            ``credential_provider``. Files and memory take no options. The environment
-            decides an option that is not given.
+            ``credential_provider``. Files, SQLite and memory take no options. The
+            environment decides an option that is not given.
 
     Returns:
         The store. A missing bucket or missing permissions show at the first operation.
@@ -108,12 +110,14 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
         advice = f"For a folder, use 'file:{url}'."
         advice = _tilde_advice(url) if url.startswith("~") else advice
         raise Unsupported(url, "no scheme", advice)
-    if options and scheme in {"file", "memory"}:
+    if options and scheme in {"file", "sqlite", "memory"}:
         detail = f"a {scheme}: store has no option {min(options)!r}"
         raise Unsupported(url, detail, "Remove that option.")
     match scheme:
         case "file":
             return _open_files(url, location)
+        case "sqlite":
+            return _open_sqlite(url, location)
         case "memory":
             return _open_memory(location)
         case "s3" | "gs" | "az":
@@ -132,22 +136,40 @@ def _open_files(url: str, location: str) -> Store:
         if host not in {"", "localhost"}:
             raise Unsupported(url, f"files of another host, {host!r}")
         location = slash + path
-    if not location:
-        raise Unsupported(url, "no path")
-    if location.startswith("~"):
-        raise Unsupported(url, "'~' is not expanded", _tilde_advice(location))
+    _check_path(url, "file", location)
     return FileStore(location)
 
 
-def _tilde_advice(location: str) -> str:
+def _open_sqlite(url: str, location: str) -> Store:
+    from continuations_storage.sqlite import SQLiteStore  # noqa: PLC0415 -- cold start
+
+    if location.startswith("//"):
+        # Elsewhere, three slashes begin a relative path and four an absolute one.
+        detail = "'sqlite://' has two meanings"
+        raise Unsupported(url, detail, "Use sqlite:PATH, for example sqlite:runs.db.")
+    if location == ":memory:":
+        raise Unsupported(url, "no path", "Use memory: for a store in memory.")
+    _check_path(url, "sqlite", location)
+    return SQLiteStore(location)
+
+
+def _check_path(url: str, scheme: str, location: str) -> None:
+    if not location:
+        raise Unsupported(url, "no path")
+    if location.startswith("~"):
+        advice = _tilde_advice(location, scheme)
+        raise Unsupported(url, "'~' is not expanded", advice)
+
+
+def _tilde_advice(location: str, scheme: str = "file") -> str:
     # Not expanded: a store that is in a folder "~" today would seem to be empty.
     import os  # noqa: PLC0415 -- rarely used
 
     home = os.path.expanduser(location)  # noqa: PTH111 -- pathlib is 5 ms cold
-    literal = f"use 'file:./{location}' for a folder with that name."
+    literal = f"use '{scheme}:./{location}' for a path with that name."
     if home == location:
         return f"Pass an absolute path, or {literal}"
-    return f"Use 'file:{home}', or {literal}"
+    return f"Use '{scheme}:{home}', or {literal}"
 
 
 def _open_memory(name: str) -> Store:

@@ -12,7 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from continuations_storage import AlreadyExists, FileStore, MemoryStore, Store
+from continuations_storage import (
+    AlreadyExists,
+    FileStore,
+    MemoryStore,
+    SQLiteStore,
+    Store,
+)
 from continuations_storage.conformance import SharedStoreContract, StoreContract
 from continuations_storage.faults import FaultyStore
 
@@ -38,6 +44,15 @@ class TestFileStoreWithNamedFiles(TestFileStore):
     @pytest.fixture
     def only_named_files(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+
+
+class TestSQLiteStore(SharedStoreContract):
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def opener(self) -> Callable[[], Store]:
+        return partial(SQLiteStore, Path(tempfile.mkdtemp(dir=self.folder)) / "runs.db")
 
 
 class TestFaultyStoreWithoutFaults(StoreContract):

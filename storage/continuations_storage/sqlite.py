@@ -1,0 +1,346 @@
+"""A store in one SQLite file: one table, one row for each key.
+
+SQLite writes a change to a log (`PATH-wal`) and flushes it; then other connections see
+it. Creates and deletes that wait at the same time are one transaction with one flush.
+A crash leaves the whole transaction, or nothing of it.
+
+The file must be on a disk of this machine: the processes share memory (`PATH-shm`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from continuations_storage.contract import PAGE_SIZE, Page
+from continuations_storage.errors import (
+    AlreadyExists,
+    Inconclusive,
+    InvalidKey,
+    NotFound,
+    StorageError,
+    Unsupported,
+)
+from continuations_storage.filesystem import absolute_path
+from continuations_storage.fork_safety import PerProcess
+from continuations_storage.keys import check_key, check_limit, check_prefix, split_key
+from continuations_storage.sqlite_file import DatabaseFile, is_locked
+from continuations_storage.step_groups import StepGroups
+from continuations_storage.thread_pool import DaemonThreadPool
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from continuations_storage.step_groups import SlowCall
+
+__all__ = ["SQLiteStore"]
+
+_OLDEST = (3, 37, 0)  # it has strict tables
+_MAX_SMALL = 1 << 16
+_MAX_LIMIT = (1 << 63) - 1
+# No character of a key is greater than "~".
+_AFTER_KEYS = "\x7f"
+_NOT_IN_KEYS = re.compile("[^\\0-~].*", re.DOTALL)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Free pages that stay in the file for the next bodies: 4 MB.
+_MIN_FREE_PAGES = 1024
+_FREED_AT_ONCE = 256
+_workers = DaemonThreadPool(32, "continuations-sqlite")
+
+_INSERT = "INSERT INTO objects VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_DELETE = "DELETE FROM objects WHERE key = ?"
+_READ_SMALL = f"""
+SELECT CASE WHEN length(body) <= {_MAX_SMALL} THEN body END FROM objects WHERE key = ?
+"""  # noqa: S608 -- a number
+_READ = "SELECT body FROM objects WHERE key = ?"
+_READ_MANY = """
+SELECT key, body FROM objects WHERE key IN (SELECT value FROM json_each(?))
+"""
+_LIST = "SELECT key FROM objects WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
+_READ_KEYS = "SELECT key FROM objects WHERE key IN (SELECT value FROM json_each(?))"
+_CREATED_AT = "SELECT created_at FROM objects WHERE key = ?"
+
+
+class SQLiteStore:
+    """A store that keeps all bodies in one SQLite file.
+
+    The first create makes the file and missing folders, with access for their owner
+    only. Threads and processes of one machine may share the file.
+
+    Args:
+        path: The path of the file. A relative path is resolved now, so a later chdir()
+            does not move the store.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            detail = f"SQLite {sqlite3.sqlite_version} is too old"
+            advice = "Use a Python with SQLite 3.37 or newer."
+            raise Unsupported(f"sqlite:{os.fspath(path)}", detail, advice)
+        self._file = DatabaseFile(absolute_path("sqlite", path))
+        self._writes = StepGroups(_workers)
+        self._batches = PerProcess(threading.local)
+
+    def __reduce__(self) -> tuple[type[SQLiteStore], tuple[str]]:
+        """Pickle the path alone: another process has connections of its own."""
+        return type(self), (self._file.path,)
+
+    def __repr__(self) -> str:
+        return f"<SQLiteStore {self._file.path}>"
+
+    @property
+    def missing_folder(self) -> str | None:
+        """The path of the file, if the file does not exist; see `contract`."""
+        return None if os.path.exists(self._file.path) else self._file.path  # noqa: PTH110 -- pathlib is 5 ms cold
+
+    async def create(self, key: str, body: bytes) -> datetime:
+        """Put the body if the key is absent; see `Store.create`.
+
+        Args:
+            key: A valid key.
+            body: The bytes.
+
+        Returns:
+            The time of this machine.
+
+        Raises:
+            Unsafe: The file belongs to another program, or its file system is not fit.
+            StorageError: As `Store.create` states.
+        """
+        return await self._writes.run(self._join(_Write(key, split_key(key), body)))
+
+    async def created_at(self, key: str) -> datetime:
+        """Return the time of the create of a key, or raise `NotFound`."""
+        check_key(key)
+        rows = await self._read(key, _CREATED_AT, key)
+        for (microseconds,) in rows:
+            return _time(microseconds)
+        raise NotFound(key)
+
+    async def read(self, key: str) -> bytes:
+        """Return the whole body, or raise `NotFound`; see `Store.read`."""
+        check_key(key)
+        # Not in a thread: a small read takes 20 us, a call through a thread 100 us.
+        rows = await self._read(key, _READ_SMALL, key)
+        if rows == [(None,)]:
+            rows = await self._read_in_thread(key, _READ, key)
+        for (body,) in rows:
+            return cast("bytes", body)
+        raise NotFound(key)
+
+    async def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return the bodies of several keys, in one thread; see `contract.read_many`.
+
+        Args:
+            keys: Valid keys.
+
+        Returns:
+            For each key the whole body, or None if the key does not exist.
+
+        Raises:
+            StorageError: As `Store.read` states.
+        """
+        for key in keys:
+            check_key(key)
+        rows = await self._read_in_thread(None, _READ_MANY, json.dumps(list(keys)))
+        bodies: dict[str, bytes] = dict(rows)
+        return [bodies.get(key) for key in keys]
+
+    async def keys(
+        self, prefix: str, after: str = "", limit: int = PAGE_SIZE
+    ) -> list[str]:
+        """Return the first keys of a prefix, in byte order; see `Store.keys`."""
+        check_prefix(prefix)
+        check_limit(limit)
+        first = max(
+            prefix, f"{_NOT_IN_KEYS.sub(_AFTER_KEYS, after)}\0" if after else ""
+        )
+        # A long listing must not hold the event loop.
+        read = self._read if limit <= PAGE_SIZE else self._read_in_thread
+        rows = await read(
+            prefix, _LIST, first, f"{prefix}{_AFTER_KEYS}", min(limit, _MAX_LIMIT)
+        )
+        page = Page(key for (key,) in rows)
+        page.store_time = datetime.now(UTC)
+        return page
+
+    async def delete(self, key: str) -> None:
+        """Remove the key; to delete a missing key is a success."""
+        await self._writes.run(self._join(_Write(key, split_key(key))))
+
+    async def probe(self) -> None:
+        """Prove put-if-absent and the file system, or raise `Unsafe`."""
+        from continuations_storage.probe import prove_put_if_absent  # noqa: PLC0415 -- cold start
+
+        await prove_put_if_absent(self)
+
+    # Reads ----------------------------------------------------------------------
+
+    async def _read(self, key: str, query: str, *values: Any) -> list[Any]:
+        """Make a short query here, if it does not have to wait."""
+        if self._file.has_idle_connection():
+            try:
+                return self._query(query, values)
+            except sqlite3.Error as cause:
+                if not is_locked(cause):
+                    raise self._file.to_storage_error(cause, key) from cause
+        return await self._read_in_thread(key, query, *values)
+
+    async def _read_in_thread(
+        self, key: str | None, query: str, *values: Any
+    ) -> list[Any]:
+        made = partial(self._query, query, values)
+        try:
+            return await _workers.run(self._file.wait_while_locked, made)
+        except sqlite3.Error as cause:
+            raise self._file.to_storage_error(cause, key) from cause
+
+    def _query(self, query: str, values: tuple[Any, ...]) -> list[Any]:
+        try:
+            with self._file.connection() as connection:
+                return connection.execute(query, values).fetchall()
+        except FileNotFoundError:
+            return []
+
+    # Writes ---------------------------------------------------------------------
+
+    def _join(self, write: _Write) -> Generator[Sequence[SlowCall], None, datetime]:
+        """Put a change into the batch of this thread; one call stores the batch."""
+        batch = self._batch()
+        batch.append(write)
+        yield [(self._store_batch, 0)]
+        if write.error is not None:
+            raise write.error
+        return _time(write.microseconds)
+
+    def _batch(self) -> list[_Write]:
+        local = self._batches()
+        if not hasattr(local, "batch"):
+            local.batch = []
+        batch: list[_Write] = local.batch
+        return batch
+
+    def _store_batch(self, _: int) -> None:
+        batch = self._batch()
+        writes = batch.copy()
+        batch.clear()
+        self._store(writes)
+
+    def _store(self, writes: list[_Write]) -> None:
+        """Store changes in one transaction, or set the error of each."""
+        try:
+            self._file.wait_while_locked(partial(self._transact, writes))
+        except FileNotFoundError:
+            self._make_and_store([each for each in writes if each.body is not None])
+        except _Unconfirmed as cause:
+            for each in writes:
+                each.error = Inconclusive(each.key, f"{self._file}: {cause.__cause__}")
+        except StorageError as error:
+            for each in writes:
+                each.error = error
+        except (sqlite3.Error, OverflowError) as cause:
+            if len(writes) > 1:  # one of them may be too large for the disk
+                for each in writes:
+                    self._store([each])
+            else:
+                writes[0].error = self._file.to_storage_error(cause, writes[0].key)
+
+    def _make_and_store(self, creates: list[_Write]) -> None:
+        """Make the file; without a file, there is nothing to delete."""
+        try:
+            if creates:
+                self._file.make()
+        except StorageError as error:
+            for each in creates:
+                each.error = error
+        else:
+            if creates:
+                self._store(creates)
+
+    def _transact(self, writes: list[_Write]) -> None:
+        with self._file.connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                for each in writes:
+                    each.apply(connection)
+                _commit(connection)
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+            if any(each.body is None for each in writes):
+                _free_pages(connection)
+
+
+class _Unconfirmed(Exception):
+    """The commit failed; SQLite may find it in the log later."""
+
+
+@dataclass(slots=True)
+class _Write:
+    """A create, or a delete if it has no body, and what came of it."""
+
+    key: str
+    segments: list[str]
+    body: bytes | None = None
+    microseconds: int = 0
+    error: Exception | None = None
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        """Make the change in an open transaction."""
+        self.error = None
+        if self.body is None:
+            connection.execute(_DELETE, (self.key,))
+            return
+        self.error = _folder_error(connection, self.key, self.segments)
+        if self.error is not None:
+            return
+        self.microseconds = time.time_ns() // 1000
+        row = (self.key, self.microseconds, self.body)
+        if connection.execute(_INSERT, row).rowcount == 0:
+            self.error = AlreadyExists(self.key)
+
+
+def _folder_error(
+    connection: sqlite3.Connection, key: str, segments: list[str]
+) -> InvalidKey | None:
+    # A folder cannot hold both keys, and a run may be moved to one.
+    above = ["/".join(segments[:end]) for end in range(1, len(segments))]
+    for (parent,) in connection.execute(_READ_KEYS, (json.dumps(above),)):
+        return InvalidKey(key, f"{parent!r} is a key, so it cannot be a folder")
+    below = (f"{key}/", f"{key}/{_AFTER_KEYS}", 1)
+    for (child,) in connection.execute(_LIST, below):
+        return InvalidKey(key, f"it is the folder of {child!r}")
+    return None
+
+
+def _commit(connection: sqlite3.Connection) -> None:
+    try:
+        connection.execute("COMMIT")
+    except sqlite3.Error as cause:
+        if cause.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
+            raise  # the log ends before the mark of the commit
+        raise _Unconfirmed from cause
+
+
+def _free_pages(connection: sqlite3.Connection) -> None:
+    """Shorten the file a little if more pages are free than in use."""
+    with suppress(sqlite3.Error):
+        [free] = connection.execute("PRAGMA freelist_count").fetchone()
+        [pages] = connection.execute("PRAGMA page_count").fetchone()
+        if free > max(_MIN_FREE_PAGES, pages // 2):
+            connection.execute(
+                f"PRAGMA incremental_vacuum({_FREED_AT_ONCE})"
+            ).fetchall()
+
+
+def _time(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
