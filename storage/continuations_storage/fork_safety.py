@@ -1,4 +1,4 @@
-"""Values that must not be used across a fork, such as connections and locks."""
+"""Values and calls that must not go across a fork: connections, locks, C libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from continuations_storage.errors import Unavailable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["PerProcess", "SingleProcessGuard"]
+__all__ = ["ForkGate", "PerProcess", "SingleProcessGuard"]
 
 T = TypeVar("T")
 
@@ -45,6 +45,47 @@ class _Slot(Generic[T]):
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.values: list[T] = []
+
+
+class ForkGate:
+    """Lets no fork happen while another thread is in a `with` block of the gate.
+
+    For a C library with locks of its own: a lock that a thread holds during a fork
+    stays held in the child. A fork waits for the blocks, five seconds at most.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+        os.register_at_fork(
+            before=self._close,
+            after_in_parent=self._open,
+            after_in_child=self._begin,
+        )
+
+    def __enter__(self) -> None:
+        """Wait while a thread forks."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._forks)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._inside -= 1
+            self._changed.notify_all()
+
+    def _begin(self) -> None:
+        self._changed = threading.Condition()
+        self._inside = self._forks = 0
+
+    def _close(self) -> None:
+        with self._changed:
+            self._forks += 1
+            self._changed.wait_for(lambda: not self._inside, timeout=5)
+
+    def _open(self) -> None:
+        with self._changed:
+            self._forks -= 1
+            self._changed.notify_all()
 
 
 class SingleProcessGuard:

@@ -267,7 +267,10 @@ class SQLiteStore:
                 self._store(creates)
 
     def _transact(self, writes: list[_Write]) -> None:
+        creates = any(each.body is not None for each in writes)
         with self._file.connection() as connection:
+            # After a power cut, a deleted key may exist again; a body is never lost.
+            connection.execute(f"PRAGMA synchronous = {'FULL' if creates else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
             try:
                 for each in writes:
@@ -276,7 +279,7 @@ class SQLiteStore:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-            if any(each.body is None for each in writes):
+            if not creates:
                 _free_pages(connection)
 
 

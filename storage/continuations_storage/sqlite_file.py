@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from continuations_storage.errors import Damaged, Denied, Unavailable, Unsafe
 from continuations_storage.filesystem import FolderTree, flush, flush_folder
-from continuations_storage.fork_safety import PerProcess
+from continuations_storage.fork_safety import ForkGate, PerProcess
 from continuations_storage.new_file import NamedFile, UnnamedFile, UnnamedUnsupported
 from continuations_storage.oserrors import NO_HARD_LINKS, to_storage_error
 from continuations_storage.step_groups import flush_together
@@ -42,7 +42,7 @@ CREATE TABLE objects (
     key TEXT NOT NULL PRIMARY KEY,
     created_at INTEGER NOT NULL, -- microseconds since 1970, UTC
     body BLOB NOT NULL
-) STRICT, WITHOUT ROWID"""
+) STRICT"""
 _SCHEMA = f"""
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA application_id = {_APPLICATION_ID};
@@ -52,7 +52,6 @@ PRAGMA user_version = {_FORMAT};
 # For each connection. An erased body is overwritten with zeros. After a large body, the
 # log becomes small again.
 _SETTINGS = """
-PRAGMA synchronous = FULL;
 PRAGMA fullfsync = ON;
 PRAGMA checkpoint_fullfsync = ON;
 PRAGMA secure_delete = ON;
@@ -80,6 +79,7 @@ _NETWORK = (
     "beegfs",
 )
 _NETWORK_FUSE = ("fuse.sshfs", "fuse.gluster", "fuse.s3fs", "fuse.rclone", "fuse.ceph")
+_gate = ForkGate()
 _GONE = (
     "Mount its disk again or put the file back; it is safe to repeat the call. To use "
     "the file that is there now, or to begin an empty store, start the process again."
@@ -116,16 +116,17 @@ class DatabaseFile:
             StorageError: The file has gone, is damaged, or is none of a store.
             sqlite3.Error: The file cannot be opened, for example because it is locked.
         """
-        self._check_found()
-        idle = self._idle()
-        try:
-            connection = idle.pop()
-        except IndexError:
-            connection = self._connect()
-        try:
-            yield connection
-        finally:
-            idle.append(connection)
+        with _gate:
+            self._check_found()
+            idle = self._idle()
+            try:
+                connection = idle.pop()
+            except IndexError:
+                connection = self._connect()
+            try:
+                yield connection
+            finally:
+                idle.append(connection)
 
     def wait_while_locked(self, function: Callable[[], T]) -> T:
         """Call a function again until another process has released its lock."""
