@@ -67,6 +67,7 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     The URLs are:
 
     - `file:PATH`: a folder.
+    - `sqlite:PATH`: one SQLite file, on a disk of this machine.
     - `memory:`: memory of this process, new at each call.
     - `memory:NAME`: memory of this process, shared by name.
     - `s3://BUCKET/PREFIX`: a bucket of S3 or of a server with its protocol.
@@ -82,8 +83,8 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
             default) and `driver` ("boto3", the default for S3, or "obstore"). For S3
             also `region`, `path_style` and `kms_key_id`. For S3 with boto3 also
             `profile`, `checksums` and `client` (a ready-made client). For Azure also
-            `account`. With obstore also `credential_provider`. Files and memory take
-            no options.
+            `account`. With obstore also `credential_provider`. Files, SQLite and memory
+            take no options.
 
     Returns:
         The store. A missing bucket or missing permissions show at the first operation.
@@ -125,21 +126,21 @@ def to_store(store_or_url: object) -> Store:
 
 
 def check_folder_exists(store: Store) -> None:
-    """Refuse to read a store of files whose folder does not exist.
+    """Refuse to read a store of files whose folder, or only file, does not exist.
 
     The commands, the console and the HTTP API ask before they read: a wrong path or a
     disk that is not mounted must not look like an empty store. A `Runner` does not ask,
-    because its first run makes the folder.
+    because its first run makes the store.
 
     Raises:
-        StoreUnavailable: The folder does not exist.
+        StoreUnavailable: The folder or file does not exist.
     """
     folder = missing_folder(store)
     if folder is None:
         return
     msg = (
-        f"store file:{folder} cannot be read: the folder does not exist. Correct the "
-        "URL or mount its disk. For a new store, start a run: it makes the folder."
+        f"store {folder} cannot be read: it does not exist. Correct the URL or mount "
+        "its disk. For a new store, start a run: it makes the folder or file."
     )
     raise StoreUnavailable(msg)
 

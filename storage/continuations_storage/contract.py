@@ -37,8 +37,9 @@ is kept in the store under ``probe/passed``. *A crash* leaves one small key unde
 with an attribute ``time_resolution`` (a timedelta). A store whose `create` returns no
 time may have a method ``created_at(key)`` that returns the store's time of the create.
 A store for which large pages are cheaper has an attribute ``listing_size`` (a number of
-keys). A store of files says with an attribute ``missing_folder`` that its folder does
-not exist. `continuations_storage.forwarding.ForwardingStore` passes all of them on.
+keys). A store of files says with an attribute ``missing_folder`` that its folder, or
+its only file, does not exist. `continuations_storage.forwarding.ForwardingStore` passes
+all of them on.
 A store that reads many bodies faster together than one by one may have a method
 ``read_many(keys)``; see the function `read_many`. `ForwardingStore` does not pass it
 on, because a subclass may change `read`.
@@ -198,9 +199,9 @@ def listing_size(store: Store) -> int:
 
 
 def missing_folder(store: Store) -> str | None:
-    """Return the folder that a store of files needs, if it does not exist.
+    """Return the folder or file that a store needs, if it does not exist.
 
-    Such a store reads as empty until its first create makes the folder. So a program
+    Such a store reads as empty until its first create makes it. So a program
     that only reads can tell an empty store from a wrong path or an unmounted disk.
 
     Args:
@@ -208,7 +209,7 @@ def missing_folder(store: Store) -> str | None:
 
     Returns:
         The attribute ``missing_folder`` of a store that keeps files; `None` without
-        one, or if the folder exists.
+        one, or if the folder or file exists.
     """
     folder: str | None = getattr(store, "missing_folder", None)
     return folder

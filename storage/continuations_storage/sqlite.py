@@ -198,9 +198,11 @@ class SQLiteStore:
     async def _read_in_thread(
         self, key: str | None, query: str, *values: Any
     ) -> list[Any]:
-        made = partial(self._query, query, values)
+        made = partial(
+            self._file.wait_while_locked, partial(self._query, query, values)
+        )
         try:
-            return await _workers.run(self._file.wait_while_locked, made)
+            return await _workers.run(made)
         except sqlite3.Error as cause:
             raise self._file.to_storage_error(cause, key) from cause
 
@@ -224,9 +226,7 @@ class SQLiteStore:
 
     def _batch(self) -> list[_Write]:
         local = self._batches()
-        if not hasattr(local, "batch"):
-            local.batch = []
-        batch: list[_Write] = local.batch
+        batch: list[_Write] = local.__dict__.setdefault("batch", [])
         return batch
 
     def _store_batch(self, _: int) -> None:
@@ -270,7 +270,9 @@ class SQLiteStore:
         creates = any(each.body is not None for each in writes)
         with self._file.connection() as connection:
             # After a power cut, a deleted key may exist again; a body is never lost.
-            connection.execute(f"PRAGMA synchronous = {'FULL' if creates else 'NORMAL'}")
+            connection.execute(
+                f"PRAGMA synchronous = {'FULL' if creates else 'NORMAL'}"
+            )
             connection.execute("BEGIN IMMEDIATE")
             try:
                 for each in writes:
@@ -340,9 +342,8 @@ def _free_pages(connection: sqlite3.Connection) -> None:
         [free] = connection.execute("PRAGMA freelist_count").fetchone()
         [pages] = connection.execute("PRAGMA page_count").fetchone()
         if free > max(_MIN_FREE_PAGES, pages // 2):
-            connection.execute(
-                f"PRAGMA incremental_vacuum({_FREED_AT_ONCE})"
-            ).fetchall()
+            # `execute` would stop after the first page.
+            connection.executescript(f"PRAGMA incremental_vacuum({_FREED_AT_ONCE})")
 
 
 def _time(microseconds: int) -> datetime:

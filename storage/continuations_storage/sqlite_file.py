@@ -146,6 +146,12 @@ class DatabaseFile:
             StorageError: The file was not made.
         """
         above, name = os.path.split(self.path)
+        # SQLite would apply the log of a removed file to the new one.
+        if os.path.exists(f"{self.path}-wal") and not os.path.exists(self.path):  # noqa: PTH110 -- pathlib is 5 ms cold
+            advice = "Put the file back, or remove its log to begin an empty store."
+            raise self._error(
+                Damaged, "there is a log (-wal) without it", advice=advice
+            )
         try:
             with suppress(FileExistsError):
                 try:
@@ -157,12 +163,16 @@ class DatabaseFile:
                 detail = f"its file system has no hard links ({cause.strerror})"
                 raise self._error(Unsafe, detail) from cause
             raise to_storage_error(cause, None) from cause
+        if not os.path.exists(self.path):  # noqa: PTH110 -- see above
+            detail = "a symbolic link to a file that does not exist"
+            raise self._error(Unavailable, detail, advice=_GONE)
 
-    def to_storage_error(self, cause: sqlite3.Error, key: str | None) -> StorageError:
-        """Return the error of the contract for an error of SQLite."""
+    def to_storage_error(self, cause: Exception, key: str | None) -> StorageError:
+        """Return the error of the contract for an error of SQLite or of its driver."""
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
         detail = f"{getattr(cause, 'sqlite_errorname', 'SQLITE')}: {cause}"
-        advice, of_class = "", Unavailable
+        advice = ""
+        of_class: type[StorageError] = Unavailable
         if code in _LOCKED:
             detail = f"locked by another process for {_MAX_WAIT_SECONDS:g} s"
             advice = "End the program that keeps it locked, and try again."
@@ -308,7 +318,7 @@ def _write(tree: FolderTree, folder: Folder, *, needs_names: bool) -> NewFile:
 
 
 def _empty_database() -> bytes:
-    with closing(sqlite3.connect(":memory:")) as memory:
+    with _gate, closing(sqlite3.connect(":memory:")) as memory:
         memory.executescript(_SCHEMA)
         image = bytearray(memory.serialize())
     image[18:20] = _WAL_MODE

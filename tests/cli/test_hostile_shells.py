@@ -79,4 +79,4 @@ def test_wrong_folder_is_named(cli: CommandLine) -> None:
     found = cli("runs", "--store", "file:nope")
 
     assert (5, "") == (found.exit_code, found.out)
-    assert "nope cannot be read: the folder does not exist. Correct the" in found.err
+    assert "nope cannot be read: it does not exist. Correct the" in found.err

@@ -66,7 +66,7 @@ def test_command_that_reads_refuses_a_missing_folder(
 
     assert (5, "") == (result.exit_code, result.out), result
     folder = cli.folder / "runs"
-    assert f"store file:{folder} cannot be read: the folder does not" in result.err
+    assert f"store {folder} cannot be read: it does not exist." in result.err
     assert "Correct the URL or mount its disk." in result.err
     assert not folder.exists()
 

@@ -120,7 +120,7 @@ def test_worker_warns_of_a_missing_folder_and_waits_for_the_first_run(
     )
     assert process.stderr is not None
     warning = process.stderr.readline()
-    assert "cannot be read: the folder does not exist." in warning
+    assert "cannot be read: it does not exist." in warning
     assert not (cli.folder / "runs").exists()
 
     cli.start(TELLING, "--no-work")
