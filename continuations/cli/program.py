@@ -93,7 +93,7 @@ Exit codes:
        could not erase a run
   2    the command line is invalid, or the application cannot be loaded
   4    another process holds the claim on the run
-  5    any other error, such as a file: store whose folder does not exist (start, chat,
+  5    any other error, such as a store whose folder or file is missing (start, chat,
        post, publish and adopt make it); with `decide`, a decision was not recorded
   130  Ctrl-C; `start` and `resume` suspend the run first
   143  SIGTERM, in the same way

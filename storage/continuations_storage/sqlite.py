@@ -2,7 +2,7 @@
 
 SQLite writes a change to a log (`PATH-wal`) and flushes it; then other connections see
 it. Creates and deletes that wait at the same time are one transaction with one flush.
-A crash leaves the whole transaction, or nothing of it.
+A crash leaves the whole transaction, or no part of the transaction.
 
 The file must be on a disk of this machine: the processes share memory (`PATH-shm`).
 """
@@ -291,7 +291,7 @@ class _Unconfirmed(Exception):
 
 @dataclass(slots=True)
 class _Write:
-    """A create, or a delete if it has no body, and what came of it."""
+    """A create, or a delete if it has no body, and its result."""
 
     key: str
     segments: list[str]

@@ -4,7 +4,8 @@
   linked to its name. So no process sees half a database.
 - A connection belongs to one operation at a time, and to the process that opened it.
 - This module never opens the database by itself: when a process closes any descriptor
-  of a file, it loses the locks of all others, also those of SQLite. The log has none.
+  of a file, it loses the locks of all others, also those of SQLite. SQLite does not
+  lock the log.
 """
 
 from __future__ import annotations
@@ -271,7 +272,7 @@ class DatabaseFile:
                 try:
                     function(descriptor)
                 except OSError as cause:
-                    if cause.errno != errno.EROFS:  # nobody writes there
+                    if cause.errno != errno.EROFS:  # no process writes there
                         raise
                 finally:
                     os.close(descriptor)

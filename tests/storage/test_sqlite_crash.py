@@ -1,7 +1,7 @@
 """Kill the writer of an SQLite store at every step: each body is whole or absent.
 
-A power cut is simulated on copies of the file and its log: what was written to the log
-after the last reply is there, in part, as zeros, or missing.
+A power cut is simulated on copies of the file and its log. The bytes of the log after
+the last reply are there, in part, as zeros, or missing.
 """
 
 from __future__ import annotations
