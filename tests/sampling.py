@@ -167,7 +167,7 @@ SAMPLED_TESTS = {
     "tests/testing/test_replays.py": 2,
     "tests/testing/test_workflows_in_harness.py": 2,
     "tests/torture/test_every_crash_point.py": 6,
-    "tests/torture/test_killed_scenarios.py": 8,
+    "tests/torture/test_killed_scenarios.py": 7,
     "tests/torture/test_process_races.py": 3,
 }
 

@@ -1,7 +1,7 @@
 """The rows of `tests/engine/crash_scenario.py`, with processes that SIGKILL ends.
 
-Each process that dies is a forked child on a store of files. By default one of them is
-killed for each row, and with TORTURE=1 one at each operation. The test that lets
+Each process that dies is a forked child, on files or on SQLite. By default one of them
+is killed for each row, and with TORTURE=1 one at each operation. The test that lets
 processes of the same rows crash in memory, `tests/engine/test_crash_scenarios.py`, says
 why `scenarios.py` has rows of its own.
 """
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from continuations_storage import FileStore, Store
+from continuations_storage import FileStore, SQLiteStore, Store
 from continuations_storage.faults import (
     FaultPlan,
     FaultyStore,
@@ -33,14 +34,20 @@ from tests.torture.child_processes import KILLED, run_in_child
 from tests.torture.workspace import SharedTimeStore
 
 
-def execute(row: type[Scenario], folder: Path, recovery: str, plan: FaultPlan) -> int:
+def execute(
+    row: type[Scenario],
+    folder: Path,
+    recovery: str,
+    plan: FaultPlan,
+    store: Callable[[Path], Store],
+) -> int:
     """Execute a row; return the number of operations, or 0 if the child was killed."""
     folder.mkdir()
     os.environ[effect_log.EFFECTS_VARIABLE] = str(folder / "effects")
     os.environ[effect_log.TURNS_VARIABLE] = str(folder / "turns")
 
     def make_store(clock: ManualClock) -> Store:
-        return SharedTimeStore(FileStore(folder / "store"), clock)
+        return SharedTimeStore(store(folder / "store"), clock)
 
     scenario = row(RunEnvironment(folder), recovery, make_store)
     scenario.before()
@@ -57,14 +64,18 @@ def execute(row: type[Scenario], folder: Path, recovery: str, plan: FaultPlan) -
     return 0 if code else int((folder / "count").read_text("utf-8"))
 
 
+@pytest.mark.parametrize("store", [FileStore, SQLiteStore])
 @pytest.mark.parametrize("row", SCENARIOS, ids=lambda each: each.__name__)
 def test_others_go_on_after_a_kill(
-    row: type[Scenario], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    row: type[Scenario],
+    store: Callable[[Path], Store],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The promise of the row holds, and no marker and no wait is left behind."""
     for name in (effect_log.EFFECTS_VARIABLE, effect_log.TURNS_VARIABLE):
         monkeypatch.setenv(name, "")
-    count = execute(row, tmp_path / "whole", row.recoveries[0], no_faults)
+    count = execute(row, tmp_path / "whole", row.recoveries[0], no_faults, store)
     assert count > row.more_than
     seed = os.environ.get("TORTURE_SEED", "1")
     rng = random.Random(f"{seed} {row.__name__}")  # noqa: S311 - not for secrets
@@ -78,5 +89,5 @@ def test_others_go_on_after_a_kill(
         number, moment = point
         recovery = rng.choice(row.recoveries)
         folder = tmp_path / f"{moment} {number}"
-        ended = execute(row, folder, recovery, at(number, killed(moment)))
+        ended = execute(row, folder, recovery, at(number, killed(moment)), store)
         assert not ended or point not in certain

@@ -68,13 +68,16 @@ class SharedTimeStore:
     def __init__(self, inner: Store, clock: Clock) -> None:
         self._inner = inner
         self._clock = clock
-        self.read, self.keys = inner.read, inner.keys
-        self.delete, self.probe = inner.delete, inner.probe
+        self.read, self.delete, self.probe = inner.read, inner.delete, inner.probe
 
     async def create(self, key: str, body: bytes) -> datetime:
         """Create an object if its key is absent."""
         await self._inner.create(key, body)
         return self._clock.now()
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        """List keys, without the time of the inner store."""
+        return list(await self._inner.keys(prefix, after, limit))
 
 
 class FreezingStore(FaultyStore):
