@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -181,8 +183,11 @@ class RunEnvironment:
             (self.folder / name).unlink(missing_ok=True)
 
     def objects(self) -> dict[str, bytes]:
-        """Return the body of every file of the store."""
+        """Return the body of every object of the store, without its code."""
         root = self.folder / "store"
+        if root.is_file():
+            with closing(sqlite3.connect(root)) as reader:
+                return dict(reader.execute("SELECT key, body FROM objects"))
         files = [path for path in root.rglob("*") if path.is_file()]
         return {str(path.relative_to(root)): path.read_bytes() for path in files}
 

@@ -1,4 +1,4 @@
-"""A command that reads does not take a missing folder for an empty store."""
+"""A command that reads does not take a missing folder or file for an empty store."""
 
 from __future__ import annotations
 
@@ -52,6 +52,11 @@ READERS: dict[str, tuple[str, ...]] = {
     "prune": ("--older-than", "1d", "--yes"),
     "doctor": ("j1",),
 }
+
+
+@pytest.fixture(params=["file", "sqlite"], autouse=True)
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONTINUATIONS_STORE", f"{request.param}:runs")
 
 
 def test_each_command_reads_or_makes_the_folder() -> None:

@@ -17,6 +17,7 @@ import pytest
 from tests.sampling import RUNS_ALL_CASES
 from tests.torture.run_all import run_modules, summary_table
 from tests.torture.scenarios import BY_NAME
+from tests.torture.workspace import STORES
 
 # By default some scenarios share an interpreter, which forks all processes of a trial.
 CHUNKS = len(BY_NAME) if RUNS_ALL_CASES else 6
@@ -24,9 +25,13 @@ MAX_TRIALS = [] if RUNS_ALL_CASES else ["--max-trials", "2"]
 SEED = ["--seed", os.environ.get("TORTURE_SEED", "1")]
 
 
+@pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_crash_at_every_point_keeps_the_promises(chunk: int) -> None:
+def test_crash_at_every_point_keeps_the_promises(
+    chunk: int, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Promises 1, 3 and 4: same end, no effect twice, no run and no key left behind."""
+    monkeypatch.setenv("TORTURE_STORE", store)
     names = [*BY_NAME][chunk::CHUNKS]
     tallies = run_modules("crash_points", names, *MAX_TRIALS, *SEED)
 

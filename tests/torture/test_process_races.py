@@ -29,6 +29,7 @@ from tests.sampling import RUNS_ALL_CASES, sample
 from tests.scripts import Script
 from tests.torture.races import RACES
 from tests.torture.run_all import run_modules, summary_table
+from tests.torture.workspace import STORES
 
 COVERED_IN_ENGINE_TESTS = {"4 resumers", "50 deciders"}
 RACE_NAMES = [
@@ -74,9 +75,13 @@ def environment(tmp_path: Path) -> RunEnvironment:
     return RunEnvironment(tmp_path, fresh_interpreters=False)
 
 
+@pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
-def test_race_keeps_the_promises(chunk: int) -> None:
+def test_race_keeps_the_promises(
+    chunk: int, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Promises 2 and 3: one decision and one worker, whichever process wins."""
+    monkeypatch.setenv("TORTURE_STORE", store)
     names = RACE_NAMES[chunk::CHUNKS]
     tallies = run_modules("races", names, *ROUNDS, *SEED)
 

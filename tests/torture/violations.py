@@ -15,7 +15,6 @@ from continuations import Runner
 from continuations.core.rows.calls import CLOSED_STATES
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import RunNotFound
-from continuations_storage import FileStore
 from tests import effect_log, scripts
 from tests.torture.agents import RUN, conversation_digest
 
@@ -131,8 +130,8 @@ def find_violations(actor: ProcessActor, expected: Workspace) -> Iterator[str]:
 
 def _output(workspace: Workspace) -> Any:
     """Return the result of the run in a workspace, or `None`."""
-    store = FileStore(workspace.folder / "store")
-    return Runner([], store=store, clock=workspace.clock).look(RUN).output
+    runner = Runner([], store=workspace.open_store(), clock=workspace.clock)
+    return runner.look(RUN).output
 
 
 def _effect_violations(actor: ProcessActor) -> Iterator[str]:

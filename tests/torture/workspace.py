@@ -19,10 +19,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from continuations.engine.ports import SystemClock
-from continuations_storage import FileStore
+from continuations_storage import FileStore, SQLiteStore
 from continuations_storage.faults import FaultyStore, at, killed, no_faults
 from tests import effect_log
 from tests.run_environment import RunEnvironment
+from tests.sampling import RUNS_ALL_CASES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from continuations_storage.faults import Fault, FaultPlan, Moment
 
     PointKind = Literal["operation", "line"]
+
+
+# The values of TORTURE_STORE for the tests of this folder.
+STORES = ("files", "sqlite") if RUNS_ALL_CASES else ("files",)
 
 
 class SharedClock(SystemClock):
@@ -152,7 +157,12 @@ class Workspace:
         if crash_point is not None and crash_point.kind == "line":
             _kill_at_line(crash_point)
         made = FreezingStore if freeze else FaultyStore
-        return made(SharedTimeStore(FileStore(self.folder / "store"), self.clock), plan)
+        return made(SharedTimeStore(self.open_store(), self.clock), plan)
+
+    def open_store(self) -> Store:
+        """Open the store without faults; TORTURE_STORE=sqlite chooses SQLite."""
+        is_sqlite = os.environ.get("TORTURE_STORE") == "sqlite"
+        return (SQLiteStore if is_sqlite else FileStore)(self.folder / "store")
 
     def line_count(self) -> int:
         """Return how many effects and turns were recorded."""

@@ -321,8 +321,11 @@ def test_store_whose_folder_has_gone_is_no_empty_inbox(tmp_path: Path) -> None:
         (tmp_path / "runs").mkdir(exist_ok=True)
 
 
-def test_new_process_shows_no_empty_inbox_for_a_missing_folder(tmp_path: Path) -> None:
-    client = folder_client(tmp_path)
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_new_process_shows_no_empty_inbox_for_a_missing_folder(
+    scheme: str, tmp_path: Path
+) -> None:
+    client = folder_client(tmp_path, scheme)
     for path in ("/inbox", "/inbox?for=all", "/runs", "/runs/r1", "/drift"):
         check_away(client, path)
     assert not (tmp_path / "runs").exists()
@@ -332,8 +335,8 @@ def test_new_process_shows_no_empty_inbox_for_a_missing_folder(tmp_path: Path) -
     assert 200 == asyncio.run(client.get("/inbox?for=all")).status_code
 
 
-def folder_client(folder: Path) -> ConsoleClient:
-    return ConsoleClient(AsyncRunner([], store=f"file:{folder}/runs"))
+def folder_client(folder: Path, scheme: str = "file") -> ConsoleClient:
+    return ConsoleClient(AsyncRunner([], store=f"{scheme}:{folder}/runs"))
 
 
 def check_away(client: ConsoleClient, path: str) -> None:

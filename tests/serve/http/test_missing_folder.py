@@ -1,4 +1,4 @@
-"""A route that reads does not take a missing folder for an empty store."""
+"""A route that reads does not take a missing folder or file for an empty store."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ READING = [
 ]
 
 
-def make_api(folder: Path) -> HttpApi:
+@pytest.fixture(params=["file", "sqlite"])
+def api(request: pytest.FixtureRequest, tmp_path: Path) -> HttpApi:
     agent = Agent("clerk", model=ScriptedModel(["done"]))
-    return HttpApi(AsyncRunner(agent, store=f"file:{folder}"), verify=verify_bearer)
+    runner = AsyncRunner(agent, store=f"{request.param}:{tmp_path / 'runs'}")
+    return HttpApi(runner, verify=verify_bearer)
 
 
 def send(api: HttpApi, method: str, path: str, body: bytes = b"") -> Response:
@@ -43,10 +45,10 @@ def send(api: HttpApi, method: str, path: str, body: bytes = b"") -> Response:
 
 @pytest.mark.parametrize("operation", READING, ids=lambda each: each.id)
 def test_route_that_reads_refuses_a_missing_folder(
-    tmp_path: Path, operation: Operation
+    api: HttpApi, tmp_path: Path, operation: Operation
 ) -> None:
     path = operation.path.replace("{", "").replace("}", "")
-    response = send(make_api(tmp_path / "runs"), operation.method, path)
+    response = send(api, operation.method, path)
 
     assert 503 == response.status
     if not operation.is_html_page:
@@ -54,8 +56,7 @@ def test_route_that_reads_refuses_a_missing_folder(
     assert not (tmp_path / "runs").exists()
 
 
-def test_first_run_makes_the_folder(tmp_path: Path) -> None:
-    api = make_api(tmp_path / "runs")
+def test_first_run_makes_the_folder(api: HttpApi) -> None:
     assert 200 == send(api, "GET", "/healthz").status
     body = json.dumps({"input": "go", "run_id": "r1"}).encode()
     assert 200 == send(api, "POST", "/runs", body).status
@@ -63,8 +64,7 @@ def test_first_run_makes_the_folder(tmp_path: Path) -> None:
     assert 200 == send(api, "GET", "/runs").status
 
 
-def test_first_message_makes_the_folder(tmp_path: Path) -> None:
-    api = make_api(tmp_path / "runs")
+def test_first_message_makes_the_folder(api: HttpApi) -> None:
     path = "/threads/clerk/k/messages"
     assert 200 == send(api, "POST", path, b'{"text": "hello"}').status
 
