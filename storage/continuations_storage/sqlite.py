@@ -248,11 +248,13 @@ class SQLiteStore:
             for each in writes:
                 each.error = error
         except (sqlite3.Error, OverflowError) as cause:
-            if len(writes) > 1:  # one of them may be too large for the disk
+            if len(writes) > 1 and not is_locked(cause):
+                # One of them may be too large for the disk.
                 for each in writes:
                     self._store([each])
             else:
-                writes[0].error = self._file.to_storage_error(cause, writes[0].key)
+                for each in writes:
+                    each.error = self._file.to_storage_error(cause, each.key)
 
     def _make_and_store(self, creates: list[_Write]) -> None:
         """Make the file; without a file, there is nothing to delete."""
@@ -331,7 +333,7 @@ def _commit(connection: sqlite3.Connection) -> None:
     try:
         connection.execute("COMMIT")
     except sqlite3.Error as cause:
-        if cause.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
+        if getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
             raise  # the log ends before the mark of the commit
         raise _Unconfirmed from cause
 

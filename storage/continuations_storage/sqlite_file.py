@@ -18,7 +18,14 @@ import time
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from continuations_storage.errors import Damaged, Denied, Unavailable, Unsafe
+from continuations_storage.errors import (
+    Damaged,
+    Denied,
+    InvalidKey,
+    NotFound,
+    Unavailable,
+    Unsafe,
+)
 from continuations_storage.filesystem import FolderTree, flush, flush_folder
 from continuations_storage.fork_safety import ForkGate, PerProcess
 from continuations_storage.new_file import NamedFile, UnnamedFile, UnnamedUnsupported
@@ -156,14 +163,11 @@ class DatabaseFile:
         try:
             with suppress(FileExistsError):
                 try:
-                    _make(FolderTree(above), name, needs_names=False)
+                    _make(above, name, needs_names=False)
                 except UnnamedUnsupported:
-                    _make(FolderTree(above), name, needs_names=True)
+                    _make(above, name, needs_names=True)
         except OSError as cause:
-            if cause.errno in NO_HARD_LINKS:
-                detail = f"its file system has no hard links ({cause.strerror})"
-                raise self._error(Unsafe, detail) from cause
-            raise to_storage_error(cause, None) from cause
+            raise self._system_error(cause) from cause
         if not os.path.exists(self.path):  # noqa: PTH110 -- see above
             detail = "a symbolic link to a file that does not exist"
             raise self._error(Unavailable, detail, advice=_GONE)
@@ -187,6 +191,12 @@ class DatabaseFile:
             advice = "Let this process write to the file and to its folder."
         return self._error(of_class, detail, key, advice)
 
+    def _system_error(self, cause: OSError) -> StorageError:
+        of_class = type(to_storage_error(cause, None))
+        if of_class in {NotFound, InvalidKey}:  # these are about keys
+            of_class = Unavailable
+        return self._error(of_class, str(cause.strerror))
+
     def _error(
         self,
         of_class: type[StorageError],
@@ -206,7 +216,7 @@ class DatabaseFile:
                 raise FileNotFoundError from None
             raise self._error(Unavailable, "the file has gone", advice=_GONE) from None
         except OSError as cause:
-            raise to_storage_error(cause, None) from cause
+            raise self._system_error(cause) from cause
         identity = status.st_dev, status.st_ino
         if found is None:
             self._check_place(status)
@@ -273,7 +283,7 @@ class DatabaseFile:
                     function(descriptor)
                 except OSError as cause:
                     if cause.errno != errno.EROFS:  # no process writes there
-                        raise
+                        raise self._system_error(cause) from cause
                 finally:
                     os.close(descriptor)
 
@@ -295,20 +305,37 @@ class _Connection(sqlite3.Connection):
         self.close()
 
 
-def is_locked(cause: sqlite3.Error) -> bool:
+def is_locked(cause: Exception) -> bool:
     """Return whether another connection has the lock that an operation needs."""
     return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _LOCKED
 
 
-def _make(tree: FolderTree, name: str, *, needs_names: bool) -> None:
+def _make(above: str, name: str, *, needs_names: bool) -> None:
+    tree = FolderTree(above)
     folder = tree.open_or_create([])
     with closing(_write(tree, folder, needs_names=needs_names)) as file:
         os.fchmod(file.descriptor, 0o600)
         flushes = tree.ensure_durable(folder, file.written_at, (flush, file.descriptor))
         for together in flushes:
             flush_together(together)
-        file.link(folder, name)
+        _link(file, folder, name)
         flush_folder(folder.descriptor)
+        if needs_names:  # so that its temporary name is removed
+            file.mark_flushed()
+            os.fchmod(file.descriptor, 0o600)
+    if needs_names:
+        with suppress(OSError):
+            os.rmdir(_TEMPORARY_FOLDER, dir_fd=folder.descriptor)
+
+
+def _link(file: NewFile, folder: Folder, name: str) -> None:
+    try:
+        file.link(folder, name)
+    except OSError as cause:
+        if cause.errno in NO_HARD_LINKS:
+            detail = f"the file system of {name!r} has no hard links"
+            raise Unsafe(None, f"{detail} ({cause.strerror})") from cause
+        raise
 
 
 def _write(tree: FolderTree, folder: Folder, *, needs_names: bool) -> NewFile:

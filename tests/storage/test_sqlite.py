@@ -8,6 +8,7 @@ The driver of the standard library, with plain SQL, is the independent reader.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import pickle
 import resource
@@ -15,6 +16,7 @@ import shutil
 import sqlite3
 import stat
 import threading
+import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -105,6 +107,8 @@ def test_file_is_made_where_files_have_names_from_the_start(
     asyncio.run(SQLiteStore(path).create("a", b"body"))
 
     assert ["a"] == rows(path)
+    assert (1, 0o600) == (path.stat().st_nlink, stat.S_IMODE(path.stat().st_mode))
+    assert [] == [file.name for file in path.parent.iterdir() if "+" in file.name]
 
 
 def test_creates_are_flushed_and_the_log_is_on(store: SQLiteStore, path: Path) -> None:
@@ -351,6 +355,18 @@ async def test_locked_file_is_read_and_refuses_a_create_after_a_while(
     assert ["b", "runs/a/1"] == await store.keys("")
 
 
+@pytest.mark.usefixtures("short_wait", "locked")
+async def test_many_creates_wait_for_a_lock_no_longer_than_one(
+    store: SQLiteStore,
+) -> None:
+    creates = [store.create(f"b/{number}", b"") for number in range(30)]
+    begun = time.monotonic()
+    outcomes = await asyncio.gather(*creates, return_exceptions=True)
+
+    assert {Unavailable} == set(map(type, outcomes))
+    assert time.monotonic() - begun < 3
+
+
 @pytest.mark.usefixtures("short_wait")
 async def test_file_locked_for_one_program_alone_is_not_read(path: Path) -> None:
     """A database tool can take the whole file."""
@@ -478,6 +494,38 @@ def test_log_that_may_not_grow_is_inconclusive_and_harms_nothing(
     asyncio.run(store.create("c", b""))
     assert ["c", "runs/a/1"] == rows(path)
     assert ["ok"] == rows(path, "PRAGMA integrity_check")
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [(errno.EACCES, Denied), (errno.EIO, Unavailable), (errno.ENOTSUP, Unsafe)],
+)
+async def test_error_of_the_system_while_the_file_is_made_is_named(
+    number: int, error: type[StorageError], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(error, match=r"runs\.db.*" + os.strerror(number)):
+        await SQLiteStore(path).create("a", b"")
+    assert [] == [file.name for file in path.parent.iterdir() if file.is_file()]
+
+
+async def test_flush_that_fails_when_the_file_is_opened_is_unavailable(
+    store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fsync(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    again = SQLiteStore(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        for operation in (again.read("runs/a/1"), again.create("b", b"")):
+            with pytest.raises(Unavailable, match=os.strerror(errno.EIO)):
+                await operation
+
+    assert ["runs/a/1"] == await again.keys("") == await store.keys("")
 
 
 async def test_file_that_is_read_only_is_read_and_not_written(
