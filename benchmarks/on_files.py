@@ -151,18 +151,19 @@ def write_plainly(folder: Path, count: int, body: bytes) -> None:
 
 def _disk_row(root: Path) -> Row:
     asyncio.run(start_suspended_runs(f"file:{root}", 101))
-    before = _disk_bytes(root)
+    before = disk_bytes(root)
     asyncio.run(start_suspended_runs(f"file:{root}", 100))
     return Row(
         what="waiting run, blocks on the disk",
-        ours=(_disk_bytes(root) - before) / 100 / 1000,
+        ours=(disk_bytes(root) - before) / 100 / 1000,
         compared_with="the bytes of its files",
         theirs=_file_bytes(root) / 201 / 1000,
         unit="kB",
     )
 
 
-def _disk_bytes(root: Path) -> int:
+def disk_bytes(root: Path) -> int:
+    """Return the blocks of all files and folders below a folder, in bytes."""
     return sum(path.stat().st_blocks * _BLOCK for path in root.rglob("*"))
 
 
@@ -209,7 +210,16 @@ def per_second(root: Path, function: str, processes: int) -> float:
 
 
 async def run_cycles(root: str, name: str, count: int) -> None:
-    """Start, approve and resume runs; called in a child process."""
+    """Start, approve and resume runs on files; called in a child process."""
+    await _run_cycles(f"file:{root}", name, count)
+
+
+async def run_cycles_on_sqlite(root: str, name: str, count: int) -> None:
+    """Do the same on SQLite; called in a child process."""
+    await _run_cycles(f"sqlite:{root}/runs.db", name, count)
+
+
+async def _run_cycles(url: str, name: str, count: int) -> None:
 
     @tool(approval=True)
     def pay(cents: int) -> str:
@@ -217,7 +227,7 @@ async def run_cycles(root: str, name: str, count: int) -> None:
         return f"Paid {cents}."
 
     model = ScriptedModel([ToolCall("pay", {"cents": 500}), "It is paid."])
-    runner = AsyncRunner(Agent("payer", tools=[pay], model=model), store=f"file:{root}")
+    runner = AsyncRunner(Agent("payer", tools=[pay], model=model), store=url)
     for number in range(count):
         run_id = f"{name}-{number}"
         outcome = await runner.start("Pay 500.", run_id=run_id)
