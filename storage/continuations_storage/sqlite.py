@@ -119,7 +119,17 @@ class SQLiteStore:
         return await self._writes.run(self._join(_Write(key, split_key(key), body)))
 
     async def created_at(self, key: str) -> datetime:
-        """Return the time of the create of a key, or raise `NotFound`."""
+        """Return the time of the create of a key, or raise `NotFound`.
+
+        Args:
+            key: A valid key.
+
+        Returns:
+            The time that `create` returned.
+
+        Raises:
+            StorageError: As `Store.read` states.
+        """
         check_key(key)
         rows = await self._read(key, _CREATED_AT, key)
         for (microseconds,) in rows:
