@@ -448,8 +448,10 @@ async def test_full_disk_refuses_the_large_body_alone(
     assert ["a", "b", "d"] == rows(path)
 
 
-class FailingFlush(sqlite3.Connection):
-    """A connection whose commits cannot be flushed."""
+class FailingCommit(sqlite3.Connection):
+    """A connection whose commits fail."""
+
+    code = sqlite3.SQLITE_IOERR_FSYNC
 
     def __del__(self) -> None:
         self.close()
@@ -457,19 +459,33 @@ class FailingFlush(sqlite3.Connection):
     def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
         if sql == "COMMIT":
             error = sqlite3.OperationalError("disk I/O error")
-            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            error.sqlite_errorcode = self.code
             raise error
         return super().execute(sql, *args)
 
 
+class FullAtCommit(FailingCommit):
+    """A connection whose log has no room for the end of the transaction."""
+
+    code = sqlite3.SQLITE_FULL
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"), [(FailingCommit, Inconclusive), (FullAtCommit, Unavailable)]
+)
 async def test_create_without_a_confirmed_flush_is_inconclusive(
-    store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type[sqlite3.Connection],
+    error: type[StorageError],
+    store: SQLiteStore,
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """A full disk is told before the mark of the commit is written."""
     with monkeypatch.context() as patch:
-        set_connections(patch, FailingFlush)
+        set_connections(patch, kind)
         failing = SQLiteStore(path)
         for number in range(2):
-            with pytest.raises(Inconclusive, match=r"runs\.db: disk I/O error"):
+            with pytest.raises(error, match=r"runs\.db: .*disk I/O error"):
                 await failing.create(f"b/{number}", b"")
 
     assert ["runs/a/1"] == await store.keys("")
