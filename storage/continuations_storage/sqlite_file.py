@@ -69,7 +69,8 @@ PRAGMA journal_size_limit = 8388608;
 _WAL_MODE = b"\2\2"  # https://www.sqlite.org/fileformat2.html, bytes 18 and 19
 _TEMPORARY_FOLDER = ".tmp+"
 _MAX_WAIT_SECONDS = 10.0
-_PAUSE_SECONDS = 0.0003
+# The lock is held for a flush, so the first pauses are short: 50 us.
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.00005, 0.005
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DENIED = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
@@ -138,14 +139,16 @@ class DatabaseFile:
 
     def wait_while_locked(self, function: Callable[[], T]) -> T:
         """Call a function again until another process has released its lock."""
-        give_up_at = time.monotonic() + _MAX_WAIT_SECONDS
+        began_at = time.monotonic()
         while True:
             try:
                 return function()
             except sqlite3.Error as cause:
-                if not is_locked(cause) or time.monotonic() > give_up_at:
+                waited = time.monotonic() - began_at
+                if not is_locked(cause) or waited > _MAX_WAIT_SECONDS:
                     raise
-            time.sleep(_PAUSE_SECONDS * (1 + os.urandom(1)[0] / 64))
+            pause = min(max(waited / 16, _MIN_PAUSE_SECONDS), _MAX_PAUSE_SECONDS)
+            time.sleep(pause * (0.5 + os.urandom(1)[0] / 255))
 
     def make(self) -> None:
         """Make an empty database, unless another process makes it first.

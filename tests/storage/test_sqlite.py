@@ -480,7 +480,7 @@ async def test_create_without_a_confirmed_flush_is_inconclusive(
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A full disk is told before the mark of the commit is written."""
+    """SQLite notices a full disk before the mark of the commit is written."""
     with monkeypatch.context() as patch:
         set_connections(patch, kind)
         failing = SQLiteStore(path)
@@ -592,6 +592,21 @@ async def test_erased_body_is_overwritten(store: SQLiteStore, path: Path) -> Non
 
     left = [file for file in path.parent.iterdir() if b"secret" in file.read_bytes()]
     assert [] == left
+
+
+async def test_vacuum_and_backup_of_other_tools_leave_a_store(
+    store: SQLiteStore, path: Path, tmp_path: Path
+) -> None:
+    """Both work while a process uses the store."""
+    copy = tmp_path / "copy.db"
+    with closing(sqlite3.connect(path)) as tool, closing(sqlite3.connect(copy)) as to:
+        tool.execute("VACUUM")
+        tool.execute("ANALYZE")
+        tool.backup(to)
+
+    for each in (store, SQLiteStore(path), SQLiteStore(copy)):
+        await each.create(f"new/{id(each)}", b"")
+        assert b"first" == await each.read("runs/a/1")
 
 
 # Processes ----------------------------------------------------------------------
