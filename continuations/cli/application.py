@@ -121,4 +121,4 @@ def store_name(store: Store) -> str:
     text = repr(store) if place is None else place[1]
     if isinstance(store, FileStore):
         return f"file:{text}"
-    return text if "://" in text else repr(store)
+    return text if "://" in text or text.startswith("sqlite:") else repr(store)

@@ -95,7 +95,7 @@ class SQLiteStore:
         return type(self), (self._file.path,)
 
     def __repr__(self) -> str:
-        return f"<SQLiteStore {self._file.path}>"
+        return f"<SQLiteStore {self._file}>"
 
     @property
     def missing_folder(self) -> str | None:

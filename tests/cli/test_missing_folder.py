@@ -55,8 +55,13 @@ READERS: dict[str, tuple[str, ...]] = {
 
 
 @pytest.fixture(params=["file", "sqlite"], autouse=True)
-def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def scheme(
+    request: pytest.FixtureRequest, cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """Name another store than the fixture `cli` does, which is made before."""
+    del cli
     monkeypatch.setenv("CONTINUATIONS_STORE", f"{request.param}:runs")
+    return str(request.param)
 
 
 def test_each_command_reads_or_makes_the_folder() -> None:
@@ -80,6 +85,12 @@ def test_first_run_makes_the_folder(cli: CommandLine) -> None:
     assert 0 == cli("start", "go", "--run-id", "j1", *APP).exit_code
 
     assert 0 == cli("runs").exit_code
+
+
+def test_store_is_named_by_its_url(cli: CommandLine, scheme: str) -> None:
+    assert 0 == cli("post", "support", "hello", "--key", "k").exit_code
+
+    assert f"No open waits in {scheme}:{cli.folder / 'runs'}." in cli("waiting").err
 
 
 def test_first_message_makes_the_folder(cli: CommandLine) -> None:

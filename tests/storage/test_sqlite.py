@@ -135,7 +135,7 @@ def test_file_is_opened_by_its_path_alone(
         assert ["a"] == rows(tmp_path / name)
         again = pickle.loads(pickle.dumps(store))  # noqa: S301 - made here
         assert b"body" == asyncio.run(again.read("a"))
-        assert f"<SQLiteStore {tmp_path / name}>" == repr(again)
+        assert f"<SQLiteStore sqlite:{tmp_path / name}>" == repr(again)
 
 
 @pytest.mark.parametrize(
