@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -35,8 +35,9 @@ from continuations.ledger.repair import doctor
 from continuations.ledger.versions import Versions
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
-from continuations_storage.errors import Denied
+from continuations_storage.errors import Denied, NotFound
 from continuations_storage.faults import Crash, FaultyStore, crashed, on, refused
+from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ShiftedClock
 from tests.engine.agent_builders import root_tool_results
@@ -458,6 +459,30 @@ def test_sweeper_with_a_fast_clock_deletes_no_event_although_its_deletes_fail(
     for _ in range(3):
         shared.machine().sweep()
     assert [] == shared.keys("events/", "markers/")
+
+
+class _LosesProbes(ForwardingStore):
+    """Another sweep deletes each marker before this store tells its time."""
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        await super().create(key, body)
+        return None
+
+    async def created_at(self, key: str) -> datetime | None:
+        await self.inner.delete(key)
+        raise NotFound(key)
+
+
+def test_sweeper_that_cannot_learn_the_time_deletes_no_event(
+    shared: SharedStore,
+) -> None:
+    event = shared.machine().publish("paid", 1)
+
+    shared.machine(YEAR, store=_LosesProbes(shared.store)).sweep()
+
+    assert [event.id] == [
+        key.rpartition("/e-")[2] for key in shared.keys("events/") if "/e-" in key
+    ]
 
 
 def test_sweeper_with_a_fast_clock_deletes_no_attachment_of_a_start_in_progress(
