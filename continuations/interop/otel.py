@@ -19,8 +19,10 @@ from contextvars import ContextVar
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from continuations import AsyncRunner, Runner
 from continuations.errors import InvalidInput
 from continuations.models.interface import ModelReply
+from continuations.serve.option_checks import check_type
 
 try:
     from opentelemetry import trace
@@ -63,7 +65,6 @@ if TYPE_CHECKING:
         WorkflowInvocation,
     )
 
-    from continuations import AsyncRunner, Runner
     from continuations.observers import (
         ObservedCall,
         ObservedEnd,
@@ -140,6 +141,14 @@ def instrument(
         InvalidInput: The runner has an observer already, or `one_trace` needs a tracer
             provider of `opentelemetry.sdk`.
     """
+    check_type("runner", runner, Runner | AsyncRunner, "a Runner or an AsyncRunner")
+    for name, chosen in (
+        ("capture_content", capture_content),
+        ("one_trace", one_trace),
+    ):
+        check_type(name, chosen, bool, "True or False")
+    _check_provider("tracer_provider", tracer_provider, "get_tracer")
+    _check_provider("meter_provider", meter_provider, "get_meter")
     provider = tracer_provider or trace.get_tracer_provider()
     if one_trace:
         provider = _ProviderWithIds(provider)
@@ -150,6 +159,12 @@ def instrument(
             instrumentation_scope_name="continuations.interop.otel",
         )
     runner.observe(_Observer(handler, one_trace=one_trace, captures=capture_content))
+
+
+def _check_provider(name: str, provider: object, method: str) -> None:
+    if provider is not None and not callable(getattr(provider, method, None)):
+        msg = f"{name} must have the method {method}, got {type(provider).__name__}."
+        raise InvalidInput(f"{msg} Pass a provider of opentelemetry.sdk, or None.")
 
 
 def current_context() -> dict[str, str]:

@@ -244,6 +244,22 @@ TRACES = Area(
             names=("instrument", "twice"),
         ),
         Case(
+            "otel-runner",
+            InvalidInput,
+            "otel.instrument(runner.root_agent())",
+            "otel.instrument(runner)",
+            setup=_TRACES,
+            names=("runner", "Agent"),
+        ),
+        Case(
+            "otel-provider",
+            InvalidInput,
+            "otel.instrument(runner, tracer_provider=7)",
+            "otel.instrument(runner, tracer_provider=TracerProvider())",
+            setup=_TRACES,
+            names=("tracer_provider", "int"),
+        ),
+        Case(
             "one-trace-provider",
             InvalidInput,
             "otel.instrument(runner, one_trace=True)",
@@ -294,6 +310,25 @@ A2A = Area(
             'a2a.a2a_agent(url, name="clerk")',
             setup=_A2A,
             names=("card", "https://"),
+        ),
+        Case(
+            "a2a-card-url",
+            InvalidInput,
+            'a2a.card(clerks, "agents.example.com")',
+            "a2a.card(clerks, url)",
+            setup=_A2A,
+            names=("url", "https://"),
+        ),
+        Case(
+            "a2a-agent-headers",
+            InvalidInput,
+            'a2a.a2a_agent(url, name="clerk", headers={"authorization": "x"})',
+            """
+                send = lambda ctx: {"authorization": "x"}
+                a2a.a2a_agent(url, name="clerk", headers=send)
+            """,
+            setup=_A2A,
+            names=("headers", "function", "dict"),
         ),
         Case(
             "a2a-agent-poll",

@@ -27,6 +27,8 @@ from starlette.authentication import SimpleUser
 from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 
+from continuations.errors import InvalidInput
+from continuations.interop.a2a.push import Push
 from continuations.interop.a2a.run_handler import IDENTITY, RunHandler, name_of
 from continuations.serve.dispatch import InlineDispatcher
 from continuations.serve.http import asgi, problems
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
     from continuations import AsyncRunner, Identity
-    from continuations.interop.a2a.push import Push
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import Verifier
     from continuations.serve.rights import Can
@@ -79,8 +80,13 @@ def card(
         The card, with both HTTP bindings of A2A 1.0. Change it as you like.
 
     Raises:
-        InvalidInput: The runner has no such agent.
+        InvalidInput: The runner has no such agent, or an option is invalid.
     """
+    check_async_runner(runner)
+    check_type("url", url, str, "a URL")
+    if not url.startswith(("https://", "http://")):
+        msg = f"url must begin with https:// or http://, got {url!r:.100}. Pass the URL"
+        raise InvalidInput(f"{msg} under which clients reach the application.")
     root = runner.root_agent(agent)
     description = root.description or root.name
     own = AgentSkill(
@@ -154,6 +160,7 @@ def app(  # noqa: PLR0913 - one parameter for each option
     check_type("card", card, AgentCard, "an AgentCard of a2a-sdk")
     check_callable("verify", verify, "a function that takes a Request")
     check_type("only_own", only_own, bool, "True or False")
+    check_type("push", push, Push | None, "an a2a.Push, or None")
     dispatcher = InlineDispatcher(runner) if dispatcher is None else dispatcher
     check_dispatcher("dispatcher", dispatcher)
     handler = RunHandler(

@@ -41,6 +41,7 @@ from pydantic import WithJsonSchema
 from continuations import Approve, ToolContext, ask, sleep
 from continuations.errors import InvalidInput
 from continuations.interop.a2a.task_states import data_part
+from continuations.serve.option_checks import check_callable
 from continuations.tools import Tool, ToolWait
 
 if TYPE_CHECKING:
@@ -145,6 +146,8 @@ class _RemoteAgent:
         longest_poll: timedelta,
     ) -> None:
         _check_card(card)
+        check_callable("headers", headers, "a function of the ToolContext")
+        check_callable("http_client", http_client, "a function without parameters")
         if not timedelta() < poll <= longest_poll:
             msg = "poll must be above zero and at most longest_poll. Pass such a time."
             raise InvalidInput(msg)

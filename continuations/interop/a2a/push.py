@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -136,7 +137,8 @@ class Push:
             until the task ends.
         secret: The signing secret of Standard Webhooks, `whsec_` and base64; or a list
             of secrets, of which each signs every post.
-        check_url: Returns whether a URL may be used. By default, only https URLs whose
+        check_url: A function or coroutine function that returns whether a URL may be
+            used. By default, only https URLs whose
             host has public addresses are accepted.
 
     Raises:
@@ -148,14 +150,14 @@ class Push:
         store: str | PathLike[str] | Store,
         *,
         secret: str | Sequence[str],
-        check_url: Callable[[str], Awaitable[bool]] = is_public_https,
+        check_url: Callable[[str], Awaitable[bool] | bool] = is_public_https,
     ) -> None:
-        check_callable("check_url", check_url, "a coroutine function of a URL")
+        check_callable("check_url", check_url, "a function of a URL")
         self._keys = standard_webhooks.decode_secrets(secret)
         # It reads runs, so it needs no agents.
         self._reader: AsyncRunner[Any] = AsyncRunner([], store=store)
         self.configs = Configurations(self._reader.store)
-        self._check_url = check_url
+        self._checks_url = check_url
 
     def __repr__(self) -> str:
         return "<Push>"
@@ -198,6 +200,10 @@ class Push:
             await sender.send_notification(task_id, update)
         if run.status in ENDED:
             await self.configs.delete_all(task_id)
+
+    async def _check_url(self, url: str) -> bool:
+        found = self._checks_url(url)
+        return (await found if isawaitable(found) else found) is True
 
     async def check(self, url: str) -> None:
         """Check the URL of a configuration.

@@ -100,7 +100,12 @@ class Decisions:
             return await self._shown(wait_id, person, origin)
         except Exception:  # noqa: BLE001 - the person must hear of it
             _log.exception("wait %s could not be shown in Slack", wait_id)
-            return Reply(text_modal("The call cannot be shown. Click Review again."))
+            return Reply(
+                text_modal(
+                    "The call cannot be shown. Click Review again.",
+                    f"If this does not help, the log has the cause under {wait_id}.",
+                )
+            )
 
     async def record(self, posted: Submission, user: str, team: str) -> Reply:
         """Record a decision; return the modal that says so."""

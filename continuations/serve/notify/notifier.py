@@ -116,7 +116,7 @@ class NotifyFailed(ContinuationsError):
         else:
             text = (
                 f"the notice {subject.type} of run {run_id} failed: {detail}. The run "
-                f"is not affected. Call runner.audit({run_id!r}) to read what happened."
+                "is not affected. Check the receiver and its address."
             )
         super().__init__(text, run_id=run_id, wait_id=wait_id)
         self.detail = detail
@@ -139,7 +139,7 @@ class NotifyAll:
         if not notifiers or not all(map(callable, notifiers)):
             raise InvalidInput(
                 "NotifyAll needs at least one notifier, each a callable that takes a "
-                "Wait."
+                "Wait. Write NotifyAll(first, second), without a list."
             )
         self._notifiers = notifiers
         found = (getattr(each, "on_notice", None) for each in notifiers)
