@@ -117,6 +117,11 @@ def handler(  # noqa: PLR0913 - what an application may choose, all by keyword
     check_callable("link", link, "a function of a wait and an identity")
     if dispatcher is not None:
         check_dispatcher("dispatcher", dispatcher)
+    if not signing_secret:
+        _log.warning(
+            "slack.handler has no signing_secret: requests over HTTP get status 401, "
+            "and only socket mode works. Pass the signing secret of the app."
+        )
     retries = [ConnectionErrorRetryHandler(), RateLimitErrorRetryHandler()]
     web = client_of(token, client, retry_handlers=retries)
     decisions = Decisions(runner, users, Rights(can), link, dispatcher)

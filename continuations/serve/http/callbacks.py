@@ -106,6 +106,11 @@ async def receive(context: RequestContext) -> Response:
         raise problems.webhook_refused()
     message_id = receiver.verified_id(request, context.clock.now())
     if message_id is None:
+        _log.warning(
+            "a message of webhook %s was refused: its id, time or signature is not "
+            "valid. Compare the secrets of both sides, and the clocks.",
+            name,
+        )
         raise problems.webhook_refused()
     message = receiver.read(request, message_id)
     meaning = await receiver.meaning(message.payload, request.headers)
