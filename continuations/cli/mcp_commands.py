@@ -26,6 +26,7 @@ def mcp(
     command: Command,
     *,
     http: str | None = None,
+    public_host: list[str] | None = None,
     verify: str | None = None,
     can: str | None = None,
     by: str | None = None,
@@ -39,6 +40,8 @@ def mcp(
 
     Arguments and options:
         http ([HOST:]PORT): Serve HTTP at /mcp instead. Needs --verify.
+        public_host (NAME): With --http: the name under which clients reach the
+            server. Other names than this machine's are refused. Repeat it for more.
         verify (MODULE:NAME): With --http: the function that identifies a request.
         can (MODULE:NAME): The function can(identity, act, run) that tells what an
             identity may do.
@@ -61,7 +64,7 @@ def mcp(
         asyncio.run(server.serve_stdio(by=name))
         return
     host, port = parse_address(http)
-    run_server(make_server(server.app(), host, port))
+    run_server(make_server(server.app(hosts=public_host or []), host, port))
 
 
 def _mcp_server() -> Any:

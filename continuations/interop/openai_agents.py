@@ -25,6 +25,7 @@ from continuations.interop.paused_calls import (
     read_verdicts,
     refuse_unchanged,
 )
+from continuations.serve.option_checks import check_type
 from continuations.tools import Tool
 
 try:
@@ -214,6 +215,7 @@ async def _restored(
     agent: agents.Agent[Any], state: Any, restore: Mapping[str, Any]
 ) -> tuple[Any, agents.RunState[Any, agents.Agent[Any]]]:
     """Return the JSON of a state, and the state; raises `InvalidInput`."""
+    check_type("agent", agent, agents.Agent, "the Agent of the OpenAI Agents SDK")
     problem = "the state must be the JSON of RunState.to_json() or to_string()"
     try:
         data: Any = json.loads(state) if isinstance(state, str) else state

@@ -40,7 +40,7 @@ from continuations.errors import (
     RunFailed,
 )
 from continuations.events import CallProposed, WaitDecided, WaitOpened
-from continuations.serve.option_checks import check_async_runner
+from continuations.serve.option_checks import check_async_runner, check_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,6 +133,7 @@ def make_paused_calls(
     Raises:
         InvalidInput: The policy has a form or edit rule, which no other kit takes.
     """
+    check_type("approval", approval, ApprovalPolicy | None, "an ApprovalPolicy or None")
     policy = ApprovalPolicy() if approval is None else approval
     if policy.form is not None or policy.editable is not None:
         msg = (

@@ -38,7 +38,11 @@ from continuations.interop.paused_calls import (
     paused_calls,
     read_verdicts,
 )
-from continuations.serve.option_checks import check_async_runner, check_seconds
+from continuations.serve.option_checks import (
+    check_async_runner,
+    check_seconds,
+    check_type,
+)
 from continuations.tools import Tool
 
 try:
@@ -61,6 +65,7 @@ try:
         ExternalEventWaiter,
         external_event_scope,
     )
+    from pydantic_ai.run import AgentRunResult
 except ImportError as error:
     msg = (
         "continuations.interop.pydantic_ai needs pydantic-ai-slim: it is not "
@@ -74,7 +79,6 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from pydantic_ai import ModelMessage
-    from pydantic_ai.run import AgentRunResult
 
     from continuations import Outcome
     from continuations.tools import SchemaToolOptions
@@ -196,6 +200,7 @@ async def open_requests(
             call are no JSON object.
         RunExists: The run id belongs to other calls.
     """
+    check_type("result", result, AgentRunResult, "the result of agent.run(...)")
     requests: object = result.output
     if not isinstance(requests, DeferredToolRequests):
         got = type(requests).__name__

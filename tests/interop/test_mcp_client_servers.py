@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -162,8 +163,37 @@ def test_secrets_are_in_no_bytes_logs_and_texts(
 
 def test_server_that_does_not_answer_is_unavailable() -> None:
     tools = McpTools(f"http://127.0.0.1:{free_port()}/mcp")
-    with pytest.raises(ToolsUnavailable, match=r"127\.0\.0\.1 could not be listed"):
+    why = r"127\.0\.0\.1 could not be listed: .*\(ConnectError\)"
+    with pytest.raises(ToolsUnavailable, match=why):
         asyncio.run(work(tools))
+
+
+def test_error_names_what_the_application_did_wrong() -> None:
+    """The function of the headers fails, or `include` has a name that is not listed."""
+    url = f"http://127.0.0.1:{free_port()}/mcp"
+    failing = McpTools(url, headers=lambda: {"x-key": {}["BANK_KEY"]})
+    with pytest.raises(ToolsUnavailable, match=r"\(KeyError\).*headers="):
+        asyncio.run(work(failing))
+    misspelled = McpTools(STDIO, env=_environment(), include=["pya"])
+    with pytest.raises(ToolsUnavailable, match="the tool pya, which include names"):
+        asyncio.run(work(misspelled))
+
+
+class _Refuses(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.send_error(401)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def test_error_has_the_http_status() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Refuses) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        tools = McpTools(f"http://127.0.0.1:{server.server_port}/mcp")
+        with pytest.raises(ToolsUnavailable, match=r"\(HTTP status 401\)"):
+            asyncio.run(work(tools))
+        server.shutdown()
 
 
 @pytest.mark.parametrize(

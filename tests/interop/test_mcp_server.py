@@ -305,6 +305,9 @@ def test_options_are_checked() -> None:
         mcp_server(runner, secret=SECRET, ask_first=["nobody"])
     with pytest.raises(InvalidInput, match="must be an AsyncRunner"):
         mcp_server(object(), secret=SECRET)  # type: ignore[arg-type]  # on purpose
+    for hosts in ("mcp.example.com", ["https://mcp.example.com"]):
+        with pytest.raises(InvalidInput, match="hosts must be a list of names"):
+            mcp_server(runner, secret=SECRET).app(hosts=hosts)
 
 
 def test_task_of_three_days_in_five_processes_orders_once(tmp_path: Path) -> None:

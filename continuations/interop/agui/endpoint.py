@@ -82,6 +82,13 @@ def app(
     """
     check_async_runner(runner)
     check_callable("thread", thread, "a function of an identity and a thread id")
+    if thread is None and len(runner.root_agents) > 1:
+        names = ", ".join(agent.name for agent in runner.root_agents)
+        msg = (
+            f"the runner has several root agents ({names}), so a threadId names no "
+            "conversation. Pass thread=, a function that returns runner.thread(...)."
+        )
+        raise InvalidInput(msg)
     check_callable("verify", verify, "a function that takes a Request")
     rights = Rights(can)
     if type(max_body_bytes) is not int or max_body_bytes < 1:

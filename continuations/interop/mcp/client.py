@@ -69,6 +69,7 @@ class McpTools:
             name of the command.
         prefix: A text before the name of each tool, such as `"bank_"`.
         include: The names of the tools to use, as the server lists them. Default: all.
+            A name that it does not list raises `ToolsUnavailable`.
         approval: Which calls wait for a person, as in `tool`, for all tools.
         timeout: How long one request of a call may take: a timedelta, or seconds.
             `None`: no limit. Default: 60 seconds.

@@ -29,6 +29,7 @@ import asyncio
 import logging
 import re
 from base64 import b64decode
+from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -58,6 +59,7 @@ from continuations import Answer, Approve, Deny, ToolContext, sleep
 from continuations.attachments import Audio, File, Image
 from continuations.errors import EffectUnknown, InvalidInput, ToolsUnavailable
 from continuations.interop.mcp.client_connections import (
+    MAX_STATUSES,
     Connections,
     NotConnected,
     TaskCreated,
@@ -147,16 +149,26 @@ async def listed_tools(
     try:
         async with asyncio.timeout(_LIST_SECONDS), connection.session() as session:
             listed = await connection.list_tools(session)
+    except NotConnected as error:
+        connection.retire()
+        msg = (
+            f"the tools of {server} could not be listed: {error}. Nothing ran and "
+            "nothing was written. Check the address or the command, and headers=, "
+            "auth= and env=; a later sweep tries a stored run again."
+        )
+        raise ToolsUnavailable(msg) from error
     except Exception:
         connection.retire()
         raise
-    missing = sorted(tool_options.keys() - {each.name for each in listed})
-    if missing:
-        msg = (
-            f"{server} does not list the tool {missing[0]}, which tool_options names. "
-            "Nothing ran and nothing was written. Correct the name, or remove it."
-        )
-        raise ToolsUnavailable(msg)
+    names = {each.name for each in listed}
+    for option, named in (("tool_options", {*tool_options}), ("include", include)):
+        missing = sorted((named or set[str]()) - names)
+        if missing:
+            msg = (
+                f"{server} does not list the tool {missing[0]}, which {option} names. "
+                "Nothing ran and nothing was written. Correct the name, or remove it."
+            )
+            raise ToolsUnavailable(msg)
     chosen = [
         each
         for each in listed
@@ -254,7 +266,7 @@ class RemoteTool:
     # Calls ----------------------------------------------------------------------
 
     async def _call(self, ctx: ToolContext, memo: dict[str, Any]) -> Any:
-        seen: list[int] = []
+        seen = deque[int](maxlen=MAX_STATUSES)
         token = statuses.set(seen)
         try:
             result = await self._called(ctx, memo)

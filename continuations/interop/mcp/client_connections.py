@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import deque
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import httpx2
@@ -39,8 +41,9 @@ _MAX_PAGES = 100
 # A reply may come as a stream that stays open; calls have limits of their own.
 _TIMEOUT = httpx2.Timeout(30.0, read=None)
 _INFO = Implementation(name="continuations", version=__version__)
-# The HTTP statuses of the replies to the requests of this task.
-statuses: ContextVar[list[int]] = ContextVar("statuses")
+# The last HTTP statuses of the replies to the requests of this task.
+statuses: ContextVar[deque[int]] = ContextVar("statuses")
+MAX_STATUSES = 100
 
 
 class NotConnected(ConnectionError):
@@ -99,12 +102,14 @@ class Connection:
         self._timer: asyncio.TimerHandle | None = None
         self._leaves = asyncio.Event()
         self._is_retired = False
+        self._statuses = deque[int](maxlen=MAX_STATUSES)
         self._opened: asyncio.Future[ClientSession] = (
             asyncio.get_running_loop().create_future()
         )
         self._task = asyncio.create_task(self._hold(make_server))
 
     async def _hold(self, make_server: Callable[[], Any]) -> None:
+        statuses.set(self._statuses)
         try:
             client = Client(
                 await resolved(make_server),
@@ -164,8 +169,10 @@ class Connection:
             return await asyncio.shield(self._opened)
         except Exception as error:
             # The text of an error of a client may contain an address with a key.
-            cause = _first_cause(error)
-            msg = f"the connection could not be opened ({type(cause).__name__})"
+            cause = type(_first_cause(error)).__name__
+            if self._statuses and self._statuses[-1] >= HTTPStatus.BAD_REQUEST:
+                cause = f"HTTP status {self._statuses[-1]}"
+            msg = f"the connection could not be opened ({cause})"
             raise NotConnected(msg) from error
 
     async def list_tools(self, session: ClientSession) -> list[Tool]:
@@ -243,7 +250,7 @@ async def _over_http(
             request.headers.update(await resolved(headers))
 
     async def note_status(response: httpx2.Response) -> None:
-        statuses.get([]).append(response.status_code)
+        statuses.get(deque[int]()).append(response.status_code)
 
     hooks: Any = {"request": [add_headers], "response": [note_status]}
     async with (

@@ -222,6 +222,7 @@ class McpServer:
             The application. Its lifespan runs the worker loop, unless the server has a
             dispatcher.
         """
+        _check_hosts(hosts)
         names = [*hosts, *_LOCAL_HOSTS]
         security = TransportSecuritySettings(
             enable_dns_rebinding_protection=True,
@@ -369,6 +370,18 @@ def _check_functions(
     check_callable("run_id", run_id, "a function of an identity and an agent's name")
     if dispatcher is not None:
         check_dispatcher("dispatcher", dispatcher)
+
+
+def _check_hosts(hosts: object) -> None:
+    names = cast("Sequence[object]", hosts) if isinstance(hosts, list | tuple) else None
+    if names is None or not all(
+        isinstance(each, str) and each and "/" not in each for each in names
+    ):
+        msg = (
+            "hosts must be a list of names such as ['mcp.example.com'], got "
+            f"{hosts!r:.100}. Pass names without a scheme."
+        )
+        raise InvalidInput(msg)
 
 
 def _check_names(runner: AsyncRunner, names: Collection[str]) -> None:

@@ -217,8 +217,9 @@ class Calls:
             return {"resultType": "task", **await self._tasks.head(run)}
         if not has_ended:
             return tasks.text_result(
-                f"Run {run.run_id} {tasks.waiting_text(run)}. It has no output yet, "
-                "and goes on by itself. Do not call the tool again for the same work."
+                f"Run {run.run_id} {tasks.waiting_text(run)}. It has no output yet. It "
+                "goes on when that is over, or a person has decided. Do not call the "
+                "tool again for the same work."
             )
         error = tasks.runtime_error(run)
         if error is not None:

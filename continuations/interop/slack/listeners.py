@@ -117,11 +117,7 @@ def handler(  # noqa: PLR0913 - what an application may choose, all by keyword
     check_callable("link", link, "a function of a wait and an identity")
     if dispatcher is not None:
         check_dispatcher("dispatcher", dispatcher)
-    if not signing_secret:
-        _log.warning(
-            "slack.handler has no signing_secret: requests over HTTP get status 401, "
-            "and only socket mode works. Pass the signing secret of the app."
-        )
+    _warn_without(signing_secret)
     retries = [ConnectionErrorRetryHandler(), RateLimitErrorRetryHandler()]
     web = client_of(token, client, retry_handlers=retries)
     decisions = Decisions(runner, users, Rights(can), link, dispatcher)
@@ -135,6 +131,14 @@ def handler(  # noqa: PLR0913 - what an application may choose, all by keyword
     )
     _Listeners(decisions, web, is_frozen=process_before_response).register(app)
     return app
+
+
+def _warn_without(signing_secret: str) -> None:
+    if not signing_secret:
+        _log.warning(
+            "slack.handler has no signing_secret: requests over HTTP get status 401, "
+            "and only socket mode works. Pass the signing secret of the app."
+        )
 
 
 def _authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult:
