@@ -171,7 +171,8 @@ def test_server_that_does_not_answer_is_unavailable() -> None:
 def test_error_names_what_the_application_did_wrong() -> None:
     """The function of the headers fails, or `include` has a name that is not listed."""
     url = f"http://127.0.0.1:{free_port()}/mcp"
-    failing = McpTools(url, headers=lambda: {"x-key": {}["BANK_KEY"]})
+    keys: dict[str, str] = {}
+    failing = McpTools(url, headers=lambda: {"x-key": keys["BANK_KEY"]})
     with pytest.raises(ToolsUnavailable, match=r"\(KeyError\).*headers="):
         asyncio.run(work(failing))
     misspelled = McpTools(STDIO, env=_environment(), include=["pya"])
@@ -183,7 +184,7 @@ class _Refuses(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.send_error(401)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *_: object) -> None:  # noqa: A002 - its name
         """Print nothing."""
 
 
