@@ -53,14 +53,17 @@ class RunRecovery(ABC):
 
     def resume_to_end(self) -> None:
         """Resume the run and end its waits, until it ends."""
+        pause = LEASE_SECONDS
         for _ in range(MAX_ROUNDS):
             try:
                 outcome = self.start_or_resume(self.resume_with)
             except RunNotFound:
                 outcome = self.start_or_resume("start")
             except RunBusy:
-                self.let_pass(LEASE_SECONDS)
+                self.let_pass(pause)
+                pause *= 2  # the clock of the dead process was hours ahead
                 continue
+            pause = LEASE_SECONDS
             if not isinstance(outcome, Suspended):
                 return
             self.end_waits(outcome.waits)

@@ -313,11 +313,13 @@ RUN_REQUESTS: Final[Mapping[str, Json]] = {
 
 # Signals, events and jobs -------------------------------------------------------
 
+# Python knows more blanks than the expressions of JSON Schema.
+_NOT_BLANK = r"[^\s\u001c-\u001f\u0085]"
 EVENT_NAME: Json = {
     "type": "string",
     "minLength": 1,
     "maxLength": 200,
-    "pattern": r"\S",
+    "pattern": _NOT_BLANK,
     "description": "The name of the event that a wait has.",
 }
 _DATA = described(ANY, "The data of the event; by default null.")
@@ -354,7 +356,7 @@ EVENT_REQUESTS: Final[Mapping[str, Json]] = {
         {
             "key": {
                 **_SOME_TEXT,
-                "pattern": r"\S",
+                "pattern": _NOT_BLANK,
                 "description": "The key of the event; by default no key.",
             },
             "data": _DATA,
