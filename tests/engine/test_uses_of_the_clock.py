@@ -201,6 +201,10 @@ _REASONS: dict[str, str] = {
         serve/notify/webhook.py WebhookNotifier._headers
         serve/notify/webhook.py WebhookNotifier._check_status
     """,
+    """It is the time of the store: all its processes are on this machine.""": """
+        sqlite.py SQLiteStore.keys
+        sqlite.py _Write.apply
+    """,
     """There is no store whose time could count.""": """
         engine/call_failures.py FailedAttempts.event
         engine/runner/storeless.py resume_async

@@ -91,8 +91,7 @@ def handler(  # noqa: PLR0913 - what an application may choose, all by keyword
         runner: The runner whose waits are decided. It needs no agents.
         users: Returns the identity of a Slack user, or `None`.
         token: The bot token of the app (`xoxb-…`).
-        signing_secret: The signing secret of the app. Without one, requests over HTTP
-            are refused, and only socket mode works.
+        signing_secret: The signing secret; without it only socket mode works.
         client: A `slack_sdk.WebClient` in place of the token.
         can: Returns what an identity may do; see `continuations.serve.rights`. To
             decide, a person needs `view` and `decide`.
