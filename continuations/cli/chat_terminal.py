@@ -30,7 +30,7 @@ from continuations.errors import (
     WaitExpired,
     WaitNotFound,
 )
-from continuations.present.wait_words import schema_fields, votes_text
+from continuations.present.wait_words import question, schema_fields, votes_text
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -390,8 +390,7 @@ def _show(wait: Wait) -> None:
 
 
 def _heading(wait: Wait) -> Iterator[Line]:
-    question = wait.rules.question.format(tool=wait.tool)
-    yield Line("", escape_invisible(question), "wait")
+    yield Line("", escape_invisible(question(wait)), "wait")
     yield Line("  ", escape_invisible(wait.id))
 
 

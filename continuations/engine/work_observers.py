@@ -51,7 +51,7 @@ class ObservedFrame:
     model: str | None = None
     is_workflow: bool = False
     call: str | None = None
-    above: ObservedFrame | None = None
+    above: ObservedFrame | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -460,21 +460,23 @@ class WatchedAction:
 def observed_frame(
     state: RunState, binding: AgentsOfRun, frame_id: str
 ) -> ObservedFrame:
-    """Return a frame with those above it."""
-    row = state.frames[frame_id]
-    agent = binding.find_agent(state, frame_id)
-    above = call = None
-    if row.parent_call_id is not None:
-        call = row.parent_call_id
-        above = observed_frame(state, binding, state.calls[call].frame_id)
-    return ObservedFrame(
-        id=frame_id,
-        agent=row.agent,
-        model=agent.model_name if agent else None,
-        is_workflow=bool(row.step),
-        call=call,
-        above=above,
-    )
+    """Return a frame with those above it, also of a stack of a thousand agents."""
+    ids = [frame_id]
+    while (call := state.frames[ids[-1]].parent_call_id) is not None:
+        ids.append(state.calls[call].frame_id)
+    above = None
+    for each in reversed(ids):
+        row, agent = state.frames[each], binding.find_agent(state, each)
+        above = ObservedFrame(
+            id=each,
+            agent=row.agent,
+            model=agent.model_name if agent else None,
+            is_workflow=bool(row.step),
+            call=row.parent_call_id,
+            above=above,
+        )
+    assert above is not None  # noqa: S101 - the frame itself is among them
+    return above
 
 
 def _observed_call(

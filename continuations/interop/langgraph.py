@@ -238,8 +238,4 @@ def _decision(verdict: CallVerdict) -> dict[str, Any]:
             return {"type": "approve"}
         action = {"name": verdict.call.tool, "args": dict(verdict.arguments)}
         return {"type": "edit", "edited_action": action}
-    if verdict.ending == "answered":
-        message = f"A person answered instead: {verdict.value}"
-    else:
-        message = verdict.reason or f"The call was {verdict.ending}."
-    return {"type": "reject", "message": message}
+    return {"type": "reject", "message": verdict.refusal}

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, cast
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop.kit_tools import check_tool_type, keep_approval
 from continuations.interop.paused_calls import (
-    CallVerdict,
     PausedCall,
     digest_of,
     open_calls,
@@ -201,14 +200,8 @@ async def decided_state(
         if verdict.ending == "approved":
             restored.approve(item)
         else:
-            restored.reject(item, rejection_message=_rejection(verdict))
+            restored.reject(item, rejection_message=verdict.refusal)
     return restored
-
-
-def _rejection(verdict: CallVerdict) -> str:
-    if verdict.ending == "answered":
-        return f"A person answered instead: {verdict.value}"
-    return verdict.reason or f"The call was {verdict.ending}."
 
 
 async def _restored(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
@@ -330,15 +331,23 @@ class _Session:
         return span
 
     def _frame(self, frame: ObservedFrame) -> _FrameSpan:
-        found = self._spans.get((frame.id, frame.agent))
-        if found is not None:
-            return found
+        """Return the span of a frame, after those of the frames above it."""
+        missing: list[ObservedFrame] = []
+        at: ObservedFrame | None = frame
+        while at is not None and (at.id, at.agent) not in self._spans:
+            missing.append(at)
+            at = at.above
+        for each in reversed(missing):
+            self._begin_frame(each, self._parent(each).context)
+        return self._spans[frame.id, frame.agent]
+
+    def _parent(self, frame: ObservedFrame) -> _FrameSpan:
         earlier = (span for key, span in self._spans.items() if key[0] == frame.id)
-        parent = next(earlier, None)
-        if parent is None:
-            parent = self._root if frame.above is None else self._frame(frame.above)
+        above = frame.above
+        above_span = self._spans[above.id, above.agent] if above else self._root
+        parent = next(earlier, above_span)
         assert parent is not None  # noqa: S101 - the session has begun
-        return self._begin_frame(frame, parent.context)
+        return parent
 
     def ended(self, end: ObservedEnd) -> None:
         root = self._root
@@ -437,7 +446,7 @@ class _Session:
         return _Call(span, call, captures=self._captures)
 
 
-class _Action:
+class _Action(ABC):
     """The span of a request or a call."""
 
     def __init__(self, span: Any) -> None:
@@ -460,8 +469,9 @@ class _Action:
             else:
                 self._span.fail(_error(error))
 
+    @abstractmethod
     def _take(self, result: Any) -> None:
-        raise NotImplementedError
+        """Add what the result says to the span."""
 
 
 class _Request(_Action):

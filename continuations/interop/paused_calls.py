@@ -116,6 +116,13 @@ class CallVerdict:
     reason: str | None = None
     by: str | None = None
 
+    @property
+    def refusal(self) -> str:
+        """Why the call does not run, for its agent, if it was not approved."""
+        if self.ending == "answered":
+            return f"A person answered instead: {self.value}"
+        return self.reason or f"The call was {self.ending}."
+
 
 def make_paused_calls(
     name: str = "paused_calls", *, approval: ApprovalPolicy | None = None

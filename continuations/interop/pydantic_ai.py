@@ -288,7 +288,6 @@ def _calls(
 def _results(verdicts: list[CallVerdict]) -> DeferredToolResults:
     results = DeferredToolResults()
     for each in verdicts:
-        reason = each.reason or f"The call was {each.ending}."
         if each.by is not None:
             results.answered_by[each.call.id] = each.by
         if each.call.kind == "approval":
@@ -297,13 +296,11 @@ def _results(verdicts: list[CallVerdict]) -> DeferredToolResults:
                 override = dict(each.arguments) if edited else None
                 results.approvals[each.call.id] = ToolApproved(override_args=override)
                 continue
-            if each.ending == "answered":
-                reason = f"A person answered instead: {each.value}"
-            results.approvals[each.call.id] = ToolDenied(reason)
+            results.approvals[each.call.id] = ToolDenied(each.refusal)
         elif each.ending == "answered":
             results.calls[each.call.id] = ToolReturn(each.value)
         else:
-            results.calls[each.call.id] = ToolFailed(reason)
+            results.calls[each.call.id] = ToolFailed(each.refusal)
     return results
 
 

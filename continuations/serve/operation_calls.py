@@ -15,6 +15,7 @@ from continuations.engine.ports import SystemClock
 from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
 from continuations.present import json_forms
 from continuations.present.json_forms import difference_json, rewind_json
+from continuations.serve.rights import name_of
 from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Sender(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the person or program."""
-        return self.identity if isinstance(self.identity, str) else self.identity.name
+        return name_of(self.identity)
 
 
 class Arguments(NamedTuple):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.waits import Wait
     from continuations.engine.runner.async_runner import AsyncRunner
 
-__all__ = ["ACTS", "Act", "Can", "Rights", "may_decide"]
+__all__ = ["ACTS", "Act", "Can", "Rights", "may_decide", "name_of"]
 
 Act: TypeAlias = Literal["view", "read", "decide", "message", "cancel", "fork", "erase"]
 """What an identity wants to do.
@@ -97,6 +97,19 @@ class Rights:
             )
             raise TypeError(msg)
         return allowed
+
+
+def name_of(identity: str | Identity) -> str:
+    """Return the name of an identity.
+
+    Args:
+        identity: The person or program; a text is a name itself.
+
+    Returns:
+        The name.
+    """
+    # Without an import of the class, which a decision does not need.
+    return identity if isinstance(identity, str) else identity.name
 
 
 async def may_decide(runner: AsyncRunner, identity: str | Identity, wait: Wait) -> bool:

@@ -13,12 +13,15 @@ from __future__ import annotations
 
 from continuations.core.visible_text import escape_invisible
 from continuations.present.wait_view import ArgumentView, WaitView, wait_view
-from continuations.present.wait_words import DECISION_WORDS
+from continuations.present.wait_words import DECISION_WORDS, question
+from continuations.present.wait_words import title as title_of
 
 __all__ = [
     "DECISION_WORDS",
     "ArgumentView",
     "WaitView",
     "escape_invisible",
+    "question",
+    "title_of",
     "wait_view",
 ]

@@ -30,6 +30,7 @@ from continuations import (
 from continuations.errors import InvalidInput
 from continuations.interop.mcp import McpServer, mcp_server
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.serve.http.api import Request
 from continuations.serve.rights import Can
 from continuations.tools import Secret
 from tests.interop.mcp_requests import FORMS, TASKS, McpClient, client_of
@@ -294,7 +295,22 @@ async def test_cancel_ends_a_sleeping_run() -> None:
 async def test_request_without_an_identity_is_refused() -> None:
     async with client_of(serve(greet), user="") as client:
         refused = await client.send("tools/list", {})
-    assert refused == {"error": "The request has no valid identity."}
+    assert refused["type"] == "urn:continuations:problem:unidentified"
+
+
+async def test_verifier_gets_the_whole_request() -> None:
+    """A verifier may check a signature of the body."""
+    bodies: list[bytes] = []
+
+    def verify(request: Request) -> str:
+        bodies.append(request.body)
+        return "kim"
+
+    runner = AsyncRunner([greet], store="memory:")
+    async with client_of(mcp_server(runner, secret=SECRET, verify=verify)) as client:
+        result = await client.call("greet", name="Ann")
+    assert "Hello, Ann!" == result["content"][0]["text"]
+    assert [b'"tools/call"' in body for body in bodies] == [True]
 
 
 def test_options_are_checked() -> None:

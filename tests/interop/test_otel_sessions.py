@@ -14,6 +14,7 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
+    Finished,
     Runner,
     Suspended,
     ToolContext,
@@ -47,6 +48,9 @@ CODE = "code-55501"
 def tracing() -> Tracing:
     """Return a new provider."""
     return Tracing()
+
+
+PAY_ONE = ToolCall("pay", {"euros": 1})
 
 
 @tool(approval=ApprovalPolicy(within=60))
@@ -381,3 +385,31 @@ def test_spans_of_a_turn_cost_little(tracing: Tracing) -> None:
 def note() -> str:
     """Do nothing."""
     return "noted"
+
+
+def test_a_stack_of_a_thousand_agents_has_all_its_spans(
+    tracing: Tracing, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another process resumes it, and learns of all frames at once."""
+    depth, store = 1_100, MemoryStore()
+
+    def reply(request: ModelRequest) -> str | ToolCall:
+        last = request.messages[-1].data
+        if last["role"] == "tool":
+            return "done"
+        left = int(str(last["content"]))
+        return ToolCall("deeper", {"input": f"{left - 1}"}) if left else PAY_ONE
+
+    agent: Agent[str] = Agent(
+        "deeper", model=ScriptedModel(reply), tools=lambda: [agent, pay]
+    )
+    first: Runner[Any] = Runner(agent, store=store, max_depth=2 * depth)
+    second: Runner[Any] = Runner(agent, store=store, max_depth=2 * depth)
+    waiting = first.start(str(depth), run_id="r1")
+    assert isinstance(waiting, Suspended)
+    otel.instrument(second, tracer_provider=tracing.provider)
+    second.decide(waiting.waits[0].id, Approve())
+
+    assert isinstance(second.resume("r1"), Finished)
+    assert depth + 1 == len(tracing.named("invoke_agent deeper"))
+    assert not [each for each in caplog.records if each.exc_info]

@@ -44,7 +44,7 @@ async def with_listed_tools(root: AgentProtocol) -> Agent[Any]:
 
 
 def _empty_copy(agent: Agent[Any]) -> Agent[Any]:
-    # `copy` is for applications, and refuses an agent: the tools belong to it.
+    # `copy` is for applications, and refuses an agent, which owns its tools.
     made: Agent[Any] = object.__new__(type(agent))
     return made
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from a2a.server.routes import (
@@ -24,15 +23,13 @@ from a2a.utils.constants import (
 )
 from starlette.applications import Starlette
 from starlette.authentication import SimpleUser
-from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Route
 
 from continuations.errors import InvalidInput
 from continuations.interop.a2a.push import Push
-from continuations.interop.a2a.run_handler import IDENTITY, RunHandler, name_of
+from continuations.interop.a2a.run_handler import RunHandler
 from continuations.serve.dispatch import InlineDispatcher
-from continuations.serve.http import asgi, problems
-from continuations.serve.http.api import MAX_BODY_BYTES, identify
+from continuations.serve.http.verified import IDENTITY, Verified
 from continuations.serve.option_checks import (
     check_async_runner,
     check_callable,
@@ -45,9 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from a2a.server.context import ServerCallContext
-    from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
+    from starlette.requests import Request
+    from starlette.types import Lifespan
 
-    from continuations import AsyncRunner, Identity
+    from continuations import AsyncRunner
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import Verifier
     from continuations.serve.rights import Can
@@ -173,7 +171,14 @@ def app(  # noqa: PLR0913 - one parameter for each option
         push=push,
     )
     application = Starlette(routes=_routes(handler), lifespan=lifespan)
-    application.add_middleware(_Verified, verify=verify)
+    application.add_middleware(
+        Verified,
+        verify=verify,
+        option_of="a2a.app",
+        public=(AGENT_CARD_WELL_KNOWN_PATH,),
+        # The SDK's user of a call, whose name owns push notifications.
+        user=SimpleUser,
+    )
     return application
 
 
@@ -202,61 +207,3 @@ class _ContextBuilder(DefaultServerCallContextBuilder):
         context = super().build(request)
         context.state[IDENTITY] = request.scope[IDENTITY]
         return context
-
-
-class _Verified:
-    """Identifies the sender of each request but that of the card."""
-
-    def __init__(self, application: ASGIApp, *, verify: Verifier | None) -> None:
-        self._app = application
-        self._verify = verify
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = asgi.path_below_mount(scope) if scope["type"] == "http" else None
-        if path in (None, AGENT_CARD_WELL_KNOWN_PATH):
-            await self._app(scope, receive, send)
-            return
-        request = Request(scope, receive)
-        try:
-            body = await asgi.read_body(request, MAX_BODY_BYTES)
-        except ClientDisconnect:
-            return
-        found = await self._identity(request, path, body)
-        if isinstance(found, problems.Problem):
-            refusal = asgi.to_starlette(found.response(), scope["method"])
-            await refusal(scope, receive, send)
-            return
-        scope[IDENTITY] = found
-        # The SDK's user of a call, whose name owns push notifications.
-        scope["user"] = SimpleUser(name_of(found))
-        await self._app(scope, _replayed(body or b"", receive), send)
-
-    async def _identity(
-        self, request: Request, path: str, body: bytes | None
-    ) -> str | Identity | problems.Problem:
-        if body is None:
-            return problems.too_large(MAX_BODY_BYTES)
-        plain = asgi.plain_request(request, path, body)
-        try:
-            found = await identify(self._verify, plain)
-        except Exception as error:  # noqa: BLE001 - every error is a response
-            operation = f"{request.method} {path}"
-            return problems.from_error(
-                error, now=datetime.now(UTC), operation=operation
-            )
-        if self._verify is None:
-            return problems.unidentified(
-                "This application has no verifier, so it refuses every request. Pass "
-                "verify= to a2a.app."
-            )
-        return problems.unidentified() if found is None else found
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives the body first, and then what the server gives."""
-    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return first.pop() if first else await receive()
-
-    return replay

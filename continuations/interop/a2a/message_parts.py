@@ -1,4 +1,4 @@
-"""Messages of A2A clients: what an agent reads, and decisions of waits.
+"""Messages of A2A clients: texts for an agent, and decisions of waits.
 
     {"data": {"wait": "…", "decision": "approve", "shown": "…"}}
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["AgentText", "agent_text", "decisions_in", "workflow_arguments"]
 
 AgentText: TypeAlias = "str | list[str | Image | Audio | File]"
-"""What an agent reads: a text, or texts and attachments."""
+"""The content of a message for an agent: a text, or texts and attachments."""
 
 _ADVICE = (
     "Send a message with data parts only, one for each wait, such as "

@@ -61,6 +61,8 @@ from continuations.interop.a2a.task_states import (
 )
 from continuations.results import Door
 from continuations.serve.http import problems
+from continuations.serve.http.verified import IDENTITY
+from continuations.serve.rights import name_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterator
@@ -87,10 +89,8 @@ if TYPE_CHECKING:
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.rights import Act, Rights
 
-__all__ = ["IDENTITY", "RunHandler", "name_of"]
+__all__ = ["RunHandler"]
 
-IDENTITY = "continuations.identity"
-"""The key of the verified sender, in the scope of a request and in a call's state."""
 A2A = Door("a2a", "verifier")
 
 _ENDED_STATES = frozenset(ENDED.values())
@@ -371,10 +371,17 @@ class RunHandler(RequestHandler):
         posted = message_parts.decisions_in(message, run_id, who)
         if posted:
             await self._require("decide", run_id, who)
-            for wait_id, each in posted.items():
-                await self._runner.decide(
-                    wait_id, each.verdict, shown=each.shown, door=A2A
-                )
+            shown = {key: each.shown for key, each in posted.items() if each.shown}
+            results = await self._runner.decide_all(
+                {key: each.verdict for key, each in posted.items()},
+                shown=shown,
+                door=A2A,
+            )
+            errors = [e for e in results.values() if isinstance(e, Exception)]
+            if errors:
+                if len(errors) < len(results):
+                    self._wake(run_id)  # the others are recorded
+                raise errors[0]
             return _Work(run_id)
         if task.status.state in _ENDED_STATES:
             raise UnsupportedOperationError(
@@ -566,11 +573,6 @@ class RunHandler(RequestHandler):
 def _sender(context: ServerCallContext) -> str | Identity:
     sender: str | Identity = context.state[IDENTITY]
     return sender
-
-
-def name_of(who: str | Identity) -> str:
-    """Return the name of an identity."""
-    return who if isinstance(who, str) else who.name
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from a2a.types import (
 
 from continuations.errors import InvalidInput
 from continuations.serve.operation_calls import TextsViewer, run_response
+from continuations.serve.wait_texts import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -153,7 +154,7 @@ def _status_parts(
 
 def _wait_parts(wait: Wait, form: Mapping[str, Any]) -> Iterator[Part]:
     """Yield the title of a wait as text, and what a decision needs as data."""
-    title = _title_of(wait)
+    title = title_of(wait)
     yield Part(text=encodable(title))
     names = ("kind", "tool", "path", "question", "arguments", "readings", "deadline")
     facts = {name: form[name] for name in (*names, "reversible", "note")}
@@ -166,14 +167,6 @@ def _wait_parts(wait: Wait, form: Mapping[str, Any]) -> Iterator[Part]:
             "schema": _answer_schema(wait, form),
         }
     )
-
-
-def _title_of(wait: Wait) -> str:
-    if wait.title:
-        return wait.title
-    if wait.rules.asks_question and wait.question:
-        return wait.question
-    return wait.rules.question.format(tool=wait.tool)
 
 
 def _answer_schema(wait: Wait, form: Mapping[str, Any]) -> dict[str, Any]:

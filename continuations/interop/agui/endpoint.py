@@ -19,15 +19,18 @@ from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop.agui.conversation import new_messages
 from continuations.interop.agui.turn import Subject, Turn
 from continuations.serve.http import asgi, problems, request_fields
-from continuations.serve.http.api import MAX_BODY_BYTES, Verifier, identify
+from continuations.serve.http.api import MAX_BODY_BYTES
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.http.request_response import Request as PlainRequest
+from continuations.serve.http.verified import IDENTITY, Verified
 from continuations.serve.option_checks import check_async_runner, check_callable
 from continuations.serve.rights import Act, Can, Rights
 from continuations.threads import AsyncThread
 
 if TYPE_CHECKING:
     from starlette.types import Lifespan, Receive, Scope, Send
+
+    from continuations.serve.http.api import Verifier
 
 __all__ = ["ThreadOf", "app"]
 
@@ -95,7 +98,10 @@ def app(
         msg = f"max_body_bytes must be an integer, at least 1, got {max_body_bytes!r}."
         raise InvalidInput(msg)
     application = Starlette(lifespan=lifespan)
-    application.router.default = _Door(runner, thread, verify, rights, max_body_bytes)
+    application.router.default = _Door(runner, thread, rights)
+    application.add_middleware(
+        Verified, verify=verify, option_of="agui.app", max_body_bytes=max_body_bytes
+    )
     return application
 
 
@@ -106,20 +112,13 @@ class _Door:
         self,
         runner: AsyncRunner[Any],
         thread: ThreadOf | None,
-        verify: Verifier | None,
         rights: Rights,
-        max_body_bytes: int,
     ) -> None:
         self._runner = runner
         self._thread_of = thread
-        self._verify = verify
         self._rights = rights
-        self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await asgi.refuse_websocket(send)
-            return
         request = Request(scope, receive)
         try:
             response = await self._response(request)
@@ -135,17 +134,13 @@ class _Door:
     async def _response(self, request: Request) -> Response:
         path = asgi.path_below_mount(request.scope)
         if path not in ("", "/"):
-            return problems.no_such_path().response()
-        body = await asgi.read_body(request, self._max_body_bytes)
-        if body is None:
-            return problems.too_large(self._max_body_bytes).response()
-        plain = asgi.plain_request(request, path, body)
-        person = await identify(self._verify, plain)
-        if person is None:
-            return problems.unidentified().response()
+            return problems.no_such_path(
+                "The application has one path, its root."
+            ).response()
         if request.method != "POST":
             return problems.method_not_allowed("POST").response()
-        turn = await self._turn(person, _input_of(plain))
+        plain = asgi.plain_request(request, path, await request.body())
+        turn = await self._turn(request.scope[IDENTITY], _input_of(plain))
         headers = {"content-type": "text/event-stream", "x-accel-buffering": "no"}
         return Response(
             status=200, headers={**headers, **NO_STORE_HEADERS}, chunks=turn.lines()

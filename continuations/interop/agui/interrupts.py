@@ -18,6 +18,7 @@ from ag_ui.core import Interrupt
 
 from continuations import Answer, Approve, Deny
 from continuations.errors import DecisionRefused
+from continuations.serve.wait_texts import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,13 +41,10 @@ def interrupt_of(wait: Wait, call: str | None, subagent: str | None) -> Interrup
         subagent: The id of the sub-agent that waits; `None` for the root agent.
     """
     rules = wait.rules
-    asked = wait.question if rules.asks_question else None
-    # The sentence of the tool says what an approval runs. Other kinds ask otherwise.
-    asked = asked or (wait.title if rules.follows_policy else None)
     return Interrupt(
         id=wait.id,
         reason=wait.kind,
-        message=asked or rules.question.format(tool=wait.tool),
+        message=title_of(wait),
         tool_call_id=call,
         subagent_run_id=subagent,
         response_schema=_response_schema(wait),

@@ -43,6 +43,7 @@ from continuations.interop.agui.interrupts import interrupt_of, verdict_of
 from continuations.interop.agui.translation import Translator
 from continuations.results import Door
 from continuations.serve.http import problems
+from continuations.serve.rights import name_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -116,8 +117,7 @@ class Subject:
     async def _send(
         self, run_id: str, content: Any, by: str | Identity, own_id: str
     ) -> str:
-        name = by if isinstance(by, str) else by.name
-        await self.runner.send(run_id, content, by=name, id=own_id)
+        await self.runner.send(run_id, content, by=name_of(by), id=own_id)
         return run_id
 
     async def state(self, newest: Continuation | None) -> dict[str, Any] | None:

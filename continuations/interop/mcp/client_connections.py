@@ -70,7 +70,9 @@ class _Tasks(ClientExtension):
 
 
 async def _never_resolved(*_: object) -> Any:
-    raise NotImplementedError
+    """Fail: only `Client.call_tool` resolves a claim, and the calls use the session."""
+    msg = "a task is read by its call, and not by the client"
+    raise AssertionError(msg)
 
 
 async def _no_question(context: object, params: object) -> ErrorData:

@@ -13,6 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from continuations import Answer, Approve, Deny
+from continuations.serve.wait_texts import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -265,8 +266,7 @@ def as_object(value: object) -> dict[str, Any] | None:
 def _message(wait: Wait) -> str:
     """Return what a person reads: the question, or the whole call."""
     rules = wait.rules
-    title = wait.question if rules.asks_question else wait.title
-    lines = [title or rules.question.format(tool=wait.tool)]
+    lines = [title_of(wait)]
     if not rules.asks_question:
         arguments = json.dumps(wait.arguments, ensure_ascii=False, indent=2)
         lines += [rules.truth or rules.explanation, *filter(None, [wait.note])]

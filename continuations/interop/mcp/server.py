@@ -33,7 +33,6 @@ except ImportError as error:
     raise ImportError(msg) from error
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 
 from continuations import __version__
 from continuations.errors import ContinuationsError, InvalidInput
@@ -47,9 +46,8 @@ from continuations.interop.mcp.tasks import (
 )
 from continuations.interop.mcp.tool_calls import CallOptions, Calls, random_run_id
 from continuations.results import Door
-from continuations.serve.http.api import Verifier, identify
-from continuations.serve.http.asgi import plain_request
 from continuations.serve.http.links import Signer
+from continuations.serve.http.verified import IDENTITY, Verified
 from continuations.serve.lifespan import worker_loop
 from continuations.serve.option_checks import (
     check_async_runner,
@@ -69,17 +67,16 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
     from starlette.applications import Starlette
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from continuations import AsyncRunner, Identity
     from continuations.serve.dispatch import Dispatcher
+    from continuations.serve.http.api import Verifier
 
     Context: TypeAlias = ServerRequestContext[Any, Any]
 
 __all__ = ["McpServer", "mcp_server"]
 
 _PURPOSE = "signing tasks of MCP"
-_IDENTITY = "continuations.identity"
 # A client may come back with a question after this time; the run waits longer.
 _STATE_SECONDS = 90 * 86_400.0
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
@@ -238,7 +235,9 @@ class McpServer:
             transport_security=security,
         )
         made.add_middleware(AuthContextMiddleware)
-        made.add_middleware(_Identified, verify=self._verify)
+        made.add_middleware(
+            Verified, verify=self._verify, option_of="mcp_server", user=_user
+        )
         return made
 
     async def serve_stdio(self, *, by: str | Identity) -> None:
@@ -302,7 +301,7 @@ class McpServer:
         identity, authentication = self._local, None
         request = _http_request(ctx)
         if request is not None:
-            identity, authentication = request.scope.get(_IDENTITY), "verifier"
+            identity, authentication = request.scope.get(IDENTITY), "verifier"
         if identity is None:
             msg = "The request has no identity. Serve it with app() or serve_stdio()."
             raise MCPError(types.INTERNAL_ERROR, msg)
@@ -319,31 +318,10 @@ class McpServer:
         )
 
 
-class _Identified:
-    """ASGI middleware: refuse a request without an identity with status 401."""
-
-    def __init__(self, app: ASGIApp, verify: Verifier | None) -> None:
-        self._app = app
-        self._verify = verify
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        request = plain_request(Request(scope, receive), scope["path"], b"")
-        identity = await identify(self._verify, request)
-        if identity is None:
-            detail = {"error": "The request has no valid identity."}
-            headers = {"www-authenticate": "Bearer", "cache-control": "no-store"}
-            response = JSONResponse(detail, 401, headers)
-            await response(scope, receive, send)
-            return
-        scope[_IDENTITY] = identity
-        name = identity if isinstance(identity, str) else identity.name
-        # A session of the SDK belongs to the identity that opened it.
-        token = AccessToken(token="-", client_id=name, scopes=[])  # noqa: S106 - not a secret
-        scope["user"] = AuthenticatedUser(token)
-        await self._app(scope, receive, send)
+def _user(name: str) -> AuthenticatedUser:
+    """Return the user of the SDK: a session belongs to the one that opened it."""
+    token = AccessToken(token="-", client_id=name, scopes=[])  # noqa: S106 - not a secret
+    return AuthenticatedUser(token)
 
 
 def _http_request(ctx: Context) -> Request | None:

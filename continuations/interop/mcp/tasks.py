@@ -36,7 +36,7 @@ from continuations.interop.mcp import forms
 from continuations.serve.http import problems
 from continuations.serve.http.links import Signer, TokenInvalid
 from continuations.serve.http.request_context import wake_run
-from continuations.serve.rights import may_decide
+from continuations.serve.rights import may_decide, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +73,7 @@ class Client(NamedTuple):
     @property
     def name(self) -> str:
         """The name of the identity."""
-        return self.identity if isinstance(self.identity, str) else self.identity.name
+        return name_of(self.identity)
 
 
 class TaskParams(RequestParams):

@@ -23,6 +23,8 @@ from continuations.serve.notify.notifier import DecisionNotice
 from continuations.serve.wait_texts import (
     DECISION_WORDS,
     escape_invisible,
+    question,
+    title_of,
     wait_view,
 )
 
@@ -115,8 +117,8 @@ def heading(text: str) -> Block:
 
 def headline(wait: Wait, *, with_title: bool) -> str:
     """Return the first line of a message about a wait, whole."""
-    question = wait.rules.question.format(tool=wait.tool)
-    for text in (wait_view(wait).title, question) if with_title else (question,):
+    texts = (title_of(wait), question(wait)) if with_title else (question(wait),)
+    for text in texts:
         if text and size(escape_invisible(text)) <= _MAX_SECTION:
             return text
     return "A call waits for you"

@@ -202,10 +202,10 @@ def unidentified(detail: str = _UNIDENTIFIED_DETAIL) -> Problem:
     return Problem(type=found, detail=detail, headers=_CHALLENGE_HEADERS)
 
 
-def no_such_path() -> Problem:
+def no_such_path(detail: str = "/openapi.json describes all paths.") -> Problem:
     """Return the problem of an unknown path."""
     found = ProblemType(404, "no-such-path", "This path does not exist")
-    return Problem(type=found, detail="/openapi.json describes all paths.")
+    return Problem(type=found, detail=detail)
 
 
 def method_not_allowed(methods: str) -> Problem:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 from continuations.core.rows.decisions import Door
 from continuations.errors import RunBusy, StaleRun
 from continuations.serve.http import problems
+from continuations.serve.rights import name_of
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class RequestContext(Caller):
     @property
     def identity_name(self) -> str:
         """The name of the verified identity; empty on a public route."""
-        return self.identity if isinstance(self.identity, str) else self.identity.name
+        return name_of(self.identity)
 
     async def wake_all(self, run_ids: Sequence[str]) -> list[str]:
         """Give runs to the dispatcher, some at a time; return those that it took.

@@ -14,6 +14,7 @@ from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import shorten
 from continuations.present.times import counted, length_text, moment_text
 from continuations.present.wait_view import fact_views
+from continuations.present.wait_words import question
 from continuations.serve.pages.run_log import arguments_text, message_text
 from continuations.serve.pages.workflow_texts import is_workflow
 from continuations.value_class import dataclass
@@ -246,7 +247,7 @@ def wait_title(wait: Wait) -> str:
     if wait.title is not None and not wait.rules.may_have_run:
         return wait.title
     if wait.rules.may_have_run:
-        text = wait.rules.question.format(tool=wait.tool)
+        text = question(wait)
         return f"{text} {wait.title}" if wait.title else text
     if wait.question is not None:
         return wait.question
@@ -255,7 +256,7 @@ def wait_title(wait: Wait) -> str:
         return f"{wait.event}{key}"
     if wait.rules.ended_by_unpause:
         return wait.policy or ""
-    return wait.rules.question.format(tool=wait.tool) if wait.rules.has_object else ""
+    return question(wait) if wait.rules.has_object else ""
 
 
 def _note(state: RunState, decided: Collection[str], now: datetime) -> str:

@@ -146,6 +146,26 @@ async def test_two_waits_are_decided_one_by_one(environment: RunEnvironment) -> 
     assert ["pay 6"] == environment.effect_names()
 
 
+async def test_refused_decision_keeps_no_other_one_from_its_effect(
+    environment: RunEnvironment,
+) -> None:
+    """The run goes on with the decision that was recorded, without a sweep."""
+    async with sender(make_app(make_runner("memory:"))) as client:
+        task = await client.send("pay 5 and 6")
+        first, second = waits_of(task)
+        stale = {**approval(second), "shown": "0" * 64}
+        with pytest.raises(InvalidParamsError):
+            await client.send(approval(first), stale, task_id=task.id)
+        for _ in range(3_000):
+            if environment.effect_names():
+                break
+            await asyncio.sleep(0.01)
+        assert ["pay 5"] == environment.effect_names()
+        [left] = waits_of(await client.get(task.id))
+
+    assert second["wait"] == left["wait"]
+
+
 # Nothing but a typed yes approves ---------------------------------------------------
 
 

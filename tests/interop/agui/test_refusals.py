@@ -420,6 +420,14 @@ def test_wrong_option_is_named(options: dict[str, Any], name: str) -> None:
         agui.app(runner, **options)
 
 
+def test_several_root_agents_need_a_function_of_threads() -> None:
+    other = Agent("other")
+    runner = AsyncRunner([shop([]), other], store="memory:")
+    with pytest.raises(InvalidInput, match=r"several root agents \(shop, other\)"):
+        agui.app(runner)
+    agui.app(runner, thread=lambda _, key: runner.thread("other", key=key))
+
+
 def test_runner_must_be_async() -> None:
     wrong: Any = Agent("shop")
     with pytest.raises(InvalidInput, match=r"^runner must be an AsyncRunner"):
