@@ -14,17 +14,15 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from continuations.interop import missing_package
+
 try:
     from cloudevents.core.bindings import http
     from cloudevents.core.exceptions import BaseCloudEventException
     from cloudevents.core.formats.json import JSONFormat
     from cloudevents.core.v1.event import CloudEvent
 except ImportError as error:
-    msg = (
-        "continuations.interop.cloudevents needs the package cloudevents. Run: pip "
-        "install 'continuations[cloudevents]'"
-    )
-    raise ImportError(msg) from error
+    raise missing_package("cloudevents", "'cloudevents>=2.2'", error) from None
 
 from continuations.errors import InvalidInput
 from continuations.serve.http import problems

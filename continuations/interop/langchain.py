@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.errors import InvalidInput
+from continuations.interop import missing_package
 from continuations.interop.kit_tools import check_tool_type
 from continuations.tools import Tool
 
@@ -16,11 +17,7 @@ try:
     from langchain_core.tools import BaseTool, InjectedToolCallId, ToolException
     from langchain_core.tools import Tool as SingleInputTool
 except ImportError as error:
-    msg = (
-        "continuations.interop.langchain needs langchain-core: it is not installed. "
-        "Run: pip install langchain-core"
-    )
-    raise ImportError(msg) from error
+    raise missing_package("langchain", "langchain-core", error) from None
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

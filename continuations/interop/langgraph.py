@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from continuations.errors import InvalidInput
+from continuations.interop import missing_package
 from continuations.interop.paused_calls import (
     CallVerdict,
     PausedCall,
@@ -28,11 +29,7 @@ from continuations.interop.paused_calls import (
 try:
     from langgraph.types import Command, Interrupt, StateSnapshot
 except ImportError as error:
-    msg = (
-        "continuations.interop.langgraph needs langgraph: it is not installed. "
-        "Run: pip install langgraph"
-    )
-    raise ImportError(msg) from error
+    raise missing_package("langgraph", "langgraph", error) from None
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

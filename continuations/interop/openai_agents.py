@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.errors import ContinuationsError, InvalidInput
+from continuations.interop import missing_package
 from continuations.interop.kit_tools import check_tool_type, keep_approval
 from continuations.interop.paused_calls import (
     PausedCall,
@@ -31,11 +32,7 @@ try:
     import agents
     from agents.tool_context import ToolContext as SdkContext
 except ImportError as error:
-    msg = (
-        "continuations.interop.openai_agents needs openai-agents: it is not "
-        "installed. Run: pip install openai-agents"
-    )
-    raise ImportError(msg) from error
+    raise missing_package("openai_agents", "openai-agents", error) from None
 
 if TYPE_CHECKING:
     from collections.abc import Callable

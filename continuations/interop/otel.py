@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations import AsyncRunner, Runner
 from continuations.errors import InvalidInput
+from continuations.interop import missing_package
 from continuations.models.interface import ModelReply
 from continuations.serve.option_checks import check_type
 
@@ -47,11 +48,9 @@ try:
     )
     from opentelemetry.util.genai.utils import fq_exception_type
 except ImportError as error:
-    text = (
-        "continuations.interop.otel needs opentelemetry-util-genai. Run: pip install "
-        "'continuations[otel]'"
-    )
-    raise ImportError(text) from error
+    raise missing_package(
+        "otel", "'opentelemetry-api>=1.45' 'opentelemetry-util-genai>=1.3b0'", error
+    ) from None
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping

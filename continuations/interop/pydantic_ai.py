@@ -29,6 +29,7 @@ from continuations.errors import (
     StoreUnavailable,
     WaitExpired,
 )
+from continuations.interop import missing_package
 from continuations.interop.kit_tools import check_tool_type, keep_approval
 from continuations.interop.paused_calls import (
     CallVerdict,
@@ -67,11 +68,7 @@ try:
     )
     from pydantic_ai.run import AgentRunResult
 except ImportError as error:
-    msg = (
-        "continuations.interop.pydantic_ai needs pydantic-ai-slim: it is not "
-        "installed, or too old. Run: pip install 'pydantic-ai-slim>=2.66'"
-    )
-    raise ImportError(msg) from error
+    raise missing_package("pydantic_ai", "'pydantic-ai-slim>=2.66'", error) from None
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -10,17 +10,15 @@ is a tool that sends a message to an agent of another system, and waits for its 
 
 from __future__ import annotations
 
+from continuations.interop import missing_package
+
 try:
     from continuations.interop.a2a.agent_app import app, card
     from continuations.interop.a2a.agent_tool import RemoteAgentError, a2a_agent
     from continuations.interop.a2a.push import Push
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] == "continuations":
-        raise
-    msg = (
-        f"continuations.interop.a2a needs a2a-sdk: {error}. Run: pip install "
-        "'continuations[a2a]'."
-    )
-    raise ModuleNotFoundError(msg, name=error.name) from None
+except ImportError as error:
+    raise missing_package(
+        "a2a", "'a2a-sdk>=1.3' starlette sse-starlette", error
+    ) from None
 
 __all__ = ["Push", "RemoteAgentError", "a2a_agent", "app", "card"]

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "card"]
 
+_PUBLIC = (AGENT_CARD_WELL_KNOWN_PATH,)
 # Clients ask again after five minutes, with the ETag that the routes send.
 _CARD_CACHE = "public, max-age=300"
 
@@ -172,12 +173,7 @@ def app(  # noqa: PLR0913 - one parameter for each option
     )
     application = Starlette(routes=_routes(handler), lifespan=lifespan)
     application.add_middleware(
-        Verified,
-        verify=verify,
-        option_of="a2a.app",
-        public=(AGENT_CARD_WELL_KNOWN_PATH,),
-        # The SDK's user of a call, whose name owns push notifications.
-        user=SimpleUser,
+        Verified, verify=verify, option_of="a2a.app", public=_PUBLIC, user=SimpleUser
     )
     return application
 

@@ -11,16 +11,11 @@ their encoder are those of `ag-ui-protocol` (extra `agui`).
 
 from __future__ import annotations
 
+from continuations.interop import missing_package
+
 try:
     from continuations.interop.agui.endpoint import ThreadOf, app
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] == "continuations":
-        raise
-    msg = (
-        f"continuations.interop.agui needs ag-ui-protocol: the package {error.name} is "
-        "not installed. Run: pip install "
-        "'continuations[agui]'."
-    )
-    raise ModuleNotFoundError(msg, name=error.name) from None
+except ImportError as error:
+    raise missing_package("agui", "'ag-ui-protocol>=1.0,<2' starlette", error) from None
 
 __all__ = ["ThreadOf", "app"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from continuations.errors import InvalidInput
+from continuations.interop import missing_package
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -30,11 +31,8 @@ if TYPE_CHECKING:
     Auth: TypeAlias = httpx2.Auth | Callable[[], httpx2.Auth | Awaitable[httpx2.Auth]]
 
 if find_spec("mcp") is None:
-    _missing = (
-        "continuations.interop.mcp needs the package mcp. Run: pip install "
-        "'continuations[mcp]'"
-    )
-    raise ImportError(_missing)
+    _missing = ImportError("there is no package mcp", name="mcp")
+    raise missing_package("mcp", "'mcp>=2.3'", _missing)
 
 __all__ = ["McpTools"]
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from continuations.interop import missing_package
+
 try:
     import mcp_types as types
     from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -26,11 +28,7 @@ try:
     from mcp.shared.exceptions import MCPError
     from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 except ImportError as error:
-    msg = (
-        "continuations.interop.mcp needs the package mcp. Run: pip install "
-        "'continuations[mcp]'"
-    )
-    raise ImportError(msg) from error
+    raise missing_package("mcp", "'mcp>=2.3' starlette", error) from None
 
 from starlette.requests import Request
 

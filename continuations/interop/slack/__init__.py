@@ -11,17 +11,13 @@
 
 from __future__ import annotations
 
+from continuations.interop import missing_package
+
 try:
     from continuations.interop.slack.decisions import MakeLink, Users
     from continuations.interop.slack.listeners import handler
     from continuations.interop.slack.posting import Notifier
 except ImportError as error:
-    if (error.name or "").startswith("continuations"):
-        raise
-    msg = (
-        "continuations.interop.slack needs the package slack-bolt. Run: pip install "
-        "'continuations[slack]'"
-    )
-    raise ImportError(msg) from error
+    raise missing_package("slack", "'slack-bolt>=1.30'", error) from None
 
 __all__ = ["MakeLink", "Notifier", "Users", "handler"]

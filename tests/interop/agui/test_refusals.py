@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
-import subprocess
-import sys
 from typing import Any
 
 import httpx
@@ -444,16 +441,3 @@ async def test_thread_function_that_returns_something_else_is_an_error() -> None
         seen = await scene.person().say("Hi")
         assert seen.error
         assert "HTTP 500" in seen.error
-
-
-def test_missing_package_names_the_extra() -> None:
-    program = (
-        "import sys; sys.modules['ag_ui'] = None\n"
-        "from continuations.interop import agui"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    last = result.stderr.splitlines()[-1]
-    assert re.search(r"continuations\.interop\.agui needs ag-ui-protocol: .*", last)
-    assert "pip install 'continuations[agui]'" in last

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 from functools import partial
 from types import SimpleNamespace
@@ -525,16 +523,3 @@ def test_a_decision_through_the_api_of_python_beats_a_modal(api: SlackApi) -> No
     asyncio.run(runner.decide(waits_of(runner)[0].id, Approve(by="lee")))
     kim.submit(view, "deny")
     api.view_with("Approved by lee.")
-
-
-def test_without_the_package_the_error_names_the_extra() -> None:
-    """An interpreter without slack_bolt."""
-    code = (
-        "import sys; sys.modules['slack_bolt'] = None\n"
-        "from continuations.interop import slack"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert "pip install 'continuations[slack]'" in done.stderr
-    assert "continuations.interop.slack needs the package slack-bolt" in done.stderr
