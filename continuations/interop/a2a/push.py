@@ -1,7 +1,7 @@
 """Push notifications of A2A: signed posts when a task waits for a person or ends.
 
     push = a2a.Push("s3://bucket/runs", secret="whsec_…")
-    runner = AsyncRunner(agents, store="s3://bucket/runs", on_event=push)
+    runner = AsyncRunner(agents, store="s3://bucket/runs", notify=push)
     app = a2a.app(runner, card=…, push=push)
 
 A client says for each task where it wants them (`TaskPushNotificationConfig`). The body
@@ -26,7 +26,6 @@ from a2a.utils.push_url_validator import validate_push_notification_url
 
 from continuations import AsyncRunner
 from continuations.errors import RunErased, RunNotFound
-from continuations.events import RunEnded, WaitOpened
 from continuations.interop.a2a.task_states import (
     ENDED,
     TASK_PREFIX,
@@ -34,6 +33,7 @@ from continuations.interop.a2a.task_states import (
     read_task,
 )
 from continuations.serve import standard_webhooks
+from continuations.serve.notify.notifier import RunNotice
 from continuations.serve.option_checks import check_callable
 from continuations_storage.contract import all_keys
 from continuations_storage.errors import AlreadyExists, NotFound
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
     from a2a.server.context import ServerCallContext
 
-    from continuations.events import RunEvent
+    from continuations import Wait
+    from continuations.serve.notify.notifier import Notice
     from continuations_storage.contract import Store
 
 __all__ = ["Push"]
@@ -129,8 +130,9 @@ async def is_public_https(url: str) -> bool:
 class Push:
     """Post the state of a task to the URLs of its clients.
 
-    Pass it to `AsyncRunner(on_event=...)` in each process that works on runs, and to
-    `a2a.app(push=...)`. A post is tried once: a client that misses one gets the task.
+    Pass it to `AsyncRunner(notify=...)` in each process that works on runs, perhaps
+    within a `NotifyAll`, and to `a2a.app(push=...)`. A post is tried once: a client
+    that misses one gets the task.
 
     Args:
         store: The store of the runs. It keeps the configurations with their tokens
@@ -162,16 +164,21 @@ class Push:
     def __repr__(self) -> str:
         return "<Push>"
 
-    async def __call__(self, event: RunEvent) -> None:
-        """Post the state of a task after an event of its run.
+    async def __call__(self, _wait: Wait) -> None:
+        """Do nothing: the state is posted when the worker has released the run."""
+
+    async def on_notice(self, notice: Notice) -> None:
+        """Post the state of a task that waits for a person or has ended.
 
         Args:
-            event: An event, as of `AsyncRunner(on_event=...)`.
+            notice: A notice of a run; any other one changes nothing.
         """
-        is_task = event.run_id.startswith(TASK_PREFIX)
-        asks = isinstance(event, WaitOpened) and event.wait.rules.asks_person
-        if is_task and (asks or isinstance(event, RunEnded)):
-            await self.send(event.run_id)
+        if not isinstance(notice, RunNotice):
+            return
+        is_task = notice.run_id.startswith(TASK_PREFIX)
+        asks = any(wait.rules.asks_person for wait in notice.waits)
+        if is_task and (asks or notice.type == "run.ended"):
+            await self.send(notice.run_id)
 
     async def send(self, task_id: str) -> None:
         """Post the present state of a task. A post that fails is logged.

@@ -503,8 +503,6 @@ class RunHandler(RequestHandler):
                 # A worker has to stop a job of another system first.
                 await asyncio.shield(self._wake(params.id))
                 run = await self._look(params.id, who)
-            if self._push is not None:
-                await self._push.send(params.id)
             return await self._task(run, who)
 
     async def on_create_task_push_notification_config(

@@ -209,7 +209,7 @@ def client_of(token: str | None, client: WebClient | None, **options: Any) -> We
     check_type("client", client, WebClient | None, "a slack_sdk.WebClient or None")
     if client is not None and token is None and client.token:
         return client
-    if client is not None or not token:
+    if client is not None or not token or not token.isascii():
         msg = "token must be the bot token of the app (xoxb-…), or client a WebClient "
         raise InvalidInput(f"{msg}that has one. Pass one of them.")
     return WebClient(token=token, **options)

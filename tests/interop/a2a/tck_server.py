@@ -116,7 +116,7 @@ async def any_url(_url: str) -> bool:
 store = f"file:{tempfile.mkdtemp(prefix='a2a-tck-')}"
 agent = Agent("tck", tools=[question, work], model=ScriptedModel(act))
 push = a2a.Push(store, secret="whsec_" + "c2VjcmV0" * 4, check_url=any_url)
-runner: AsyncRunner[Any] = AsyncRunner(agent, store=store, on_event=push)
+runner: AsyncRunner[Any] = AsyncRunner(agent, store=store, notify=push)
 app = Adapter(
     a2a.app(
         runner, card=a2a.card(runner, URL), verify=lambda _request: "tck", push=push

@@ -56,7 +56,7 @@ async def pushing(folder: Path, user: str = "kim") -> AsyncGenerator[Sender]:
     """Return a client of a server with push notifications."""
     store = f"file:{folder / 'store'}"
     push = make_push(store)
-    runner = make_runner(store, on_event=push)
+    runner = make_runner(store, notify=push)
     async with sender(make_app(runner, push=push), user=user) as client:
         yield client
 
@@ -98,7 +98,7 @@ async def test_each_rest_of_a_task_is_posted_with_a_signature(tmp_path: Path) ->
             assert 1 == stored_configurations(tmp_path)
             # A worker elsewhere, with the same notifications, ends the task.
             store = f"file:{tmp_path / 'store'}"
-            worker = make_runner(store, on_event=make_push(store))
+            worker = make_runner(store, notify=make_push(store))
             await worker.decide(waits_of(task)[0]["wait"], Approve(by="jane"))
             await worker.resume(task.id)
 
@@ -126,6 +126,21 @@ async def test_cancelled_task_is_posted(tmp_path: Path) -> None:
             await client.client.cancel_task(CancelTaskRequest(id=task.id))
 
     assert ["TASK_STATE_CANCELED"] == states_of(receiver)
+
+
+async def test_task_that_another_door_cancels_is_posted(tmp_path: Path) -> None:
+    with serve_webhook(WebhookReceiver()) as receiver:
+        async with pushing(tmp_path) as client:
+            task = await client.send("pay 5")
+            config = config_of(receiver)
+            config.task_id = task.id
+            await client.client.create_task_push_notification_config(config)
+            store = f"file:{tmp_path / 'store'}"
+            operator = make_runner(store, notify=make_push(store))
+            await operator.cancel(task.id, by="jane")
+
+    assert ["TASK_STATE_CANCELED"] == states_of(receiver)
+    assert 0 == stored_configurations(tmp_path)
 
 
 async def test_configurations_belong_to_their_client(tmp_path: Path) -> None:
