@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.errors import InvalidInput
 from continuations.interop import missing_package
-from continuations.interop.kit_tools import check_tool_type
+from continuations.serve.option_checks import check_type
 from continuations.tools import Tool
 
 try:
@@ -55,8 +55,7 @@ def from_langchain(
         InvalidInput: An injected argument has no function, the tool has no schema of
             its arguments, or an option is invalid.
     """
-    advice = "Make it with langchain_core.tools.tool."
-    check_tool_type("from_langchain", tool, BaseTool, advice)
+    check_type("tool", tool, BaseTool, "a tool of langchain_core.tools.tool")
     schema = _schema(tool)
     functions = dict(injected or {})
     _check_injected(tool, schema, functions)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop import missing_package
-from continuations.interop.kit_tools import check_tool_type, keep_approval
 from continuations.interop.paused_calls import (
     PausedCall,
     digest_of,
+    keep_approval,
     open_calls,
     paused_calls,
     read_verdicts,
@@ -72,8 +72,8 @@ def from_openai_agents(
         InvalidInput: The tool has guardrails, an `is_enabled` or a needed approval that
             would be lost, or is an agent. Or an option is invalid.
     """
-    advice = "Hosted tools run at the provider and have no function."
-    check_tool_type(_LABEL, function_tool, agents.FunctionTool, advice)
+    wanted = "a FunctionTool of @agents.function_tool, and no hosted tool"
+    check_type("function_tool", function_tool, agents.FunctionTool, wanted)
     name = function_tool.name
     _check_kept(function_tool, options)
     if function_tool.needs_approval is not False:

@@ -51,6 +51,7 @@ __all__ = [
     "CallKind",
     "CallVerdict",
     "PausedCall",
+    "keep_approval",
     "make_paused_calls",
     "open_calls",
     "paused_calls",
@@ -380,3 +381,22 @@ def refuse_unchanged(run_id: str, kept: str, now: str, what: str) -> None:
             " Its decisions fit the old one only. Open the new one under another id."
         )
         raise InvalidInput(msg, run_id=run_id)
+
+
+def keep_approval(label: str, name: str, options: Any) -> None:
+    """Let a tool ask that asks in its kit; raises `InvalidInput`.
+
+    Args:
+        label: The function that makes the tool.
+        name: The name of the tool.
+        options: The options of the user, which may get an `approval`.
+    """
+    approval = options.get("approval")
+    if approval is False:
+        msg = (
+            f"{label}: tool {name} needs an approval, and approval=False would drop it."
+            " Leave approval out, or pass a policy."
+        )
+        raise InvalidInput(msg)
+    if approval is None:
+        options["approval"] = True

@@ -30,11 +30,11 @@ from continuations.errors import (
     WaitExpired,
 )
 from continuations.interop import missing_package
-from continuations.interop.kit_tools import check_tool_type, keep_approval
 from continuations.interop.paused_calls import (
     CallVerdict,
     PausedCall,
     digest_of,
+    keep_approval,
     open_calls,
     paused_calls,
     read_verdicts,
@@ -120,7 +120,7 @@ def from_pydantic_ai(
         InvalidInput: The tool has a `prepare` or a required approval that would be
             lost. Or an option is invalid.
     """
-    check_tool_type(_LABEL, tool, PydanticTool, "Write pydantic_ai.Tool(function).")
+    check_type("tool", tool, PydanticTool, "a pydantic_ai.Tool(function)")
     if tool.prepare is not None and "is_enabled" not in options:
         msg = (
             f"from_pydantic_ai: tool {tool.name} would lose its prepare function. Pass "
