@@ -165,7 +165,7 @@ _REASONS: dict[str, str] = {
         serve/console/wait_approvals.py _choices_form
         serve/console/wait_pages.py wait_page
         engine/worker/worker.py Worker._list_tools
-        interop/a2a/agent_app.py _Verified._identity
+        serve/http/verified.py Verified._sender
         interop/a2a/run_handler.py _a2a_errors
         interop/a2a/task_states.py _time_of
         interop/agui/endpoint.py _Door.__call__
