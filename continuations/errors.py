@@ -332,8 +332,8 @@ class AgentChanged(ContinuationsError):
     - The agent of a finished run has another output type now, which does not accept
       the output.
 
-    Nothing ran and nothing was written. Resume with compatible code, decide the wait
-    with `Deny`, or cancel the run.
+    Nothing ran and the run was not changed. Resume with compatible code, decide the
+    wait with `Deny`, or cancel the run.
 
     Attributes:
         change: The kind of change:

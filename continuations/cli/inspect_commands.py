@@ -22,6 +22,7 @@ from continuations.cli.output import (
     detail_of,
     recorded_decisions,
     with_places,
+    worker_lacked,
     write_json,
     write_lines,
     write_note,
@@ -379,7 +380,14 @@ def _show_run(
     print_folded(_unread_lines(run, unread))
     if version is None:
         print_folded(stack_tree.next_step_lines(run))
-        if stack_tree.awaits_worker(run, decisions):
+        lacked = worker_lacked(runner.store, run)
+        if lacked is not None:
+            when = readable_time(lacked.at)
+            left = f"a worker left it to others at {when}: {lacked.text}"
+            write_lines([escape_invisible(left)])
+        elif command.app is None and stack_tree.awaits_worker(run, decisions):
+            write_lines([_HOW_TO_COMPARE])
+        if command.app is not None and stack_tree.awaits_worker(run, decisions):
             write_lines(_missing_code(command, run_id))
     is_whole = everything or not sys.stdout.isatty()
     max_depth = None if is_whole else stack_tree.FOLDED_DEPTH
@@ -387,17 +395,14 @@ def _show_run(
     print_folded(stack_tree.tree_lines(run.root, decisions, now, max_depth))
 
 
-def _missing_code(command: Command, run_id: str) -> Iterator[str]:
-    """Yield which tool or agent of a run the application lacks, or how to find out.
+_HOW_TO_COMPARE = (
+    "if no worker goes on: continuations drift --app APP says which tool or agent its "
+    "code lacks"
+)
 
-    A worker without them leaves the run to others, and stores nothing about it.
-    """
-    if command.app is None:
-        yield (
-            "if no worker goes on: continuations drift --app APP says which tool or "
-            "agent its code lacks"
-        )
-        return
+
+def _missing_code(command: Command, run_id: str) -> Iterator[str]:
+    """Yield which tool or agent of a run the application lacks."""
     with suppress(ContinuationsError):
         for row in command.runner("needed").drift(run=run_id):
             for reason in row.why:

@@ -21,6 +21,7 @@ import typer
 from continuations.cli import FAILED, INTERRUPTED
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.sync import portal
+from continuations.ledger import missing_code
 from continuations.ledger.arrivals.recorded_decisions import (
     decided_wait_ids,
     read_decision,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from continuations import Continuation
     from continuations.core.messages import Detail
+    from continuations.ledger.missing_code import MissingCode
     from continuations.results import Decision
     from continuations_storage import Store
 
@@ -133,6 +135,12 @@ async def _read_decisions(store: Store, run: Continuation) -> dict[str, Decision
     )
     pairs = zip(wait_ids, decisions, strict=True)
     return {wait_id: decision for wait_id, decision in pairs if decision is not None}
+
+
+def worker_lacked(store: Store, run: Continuation) -> MissingCode | None:
+    """Return what a worker lacked that left the newest version to others."""
+    version = run.run_state.run.id, run.version
+    return portal.run_until_complete(missing_code.read(Objects(store), *version))
 
 
 def confirm(question: str, refused: str) -> None:

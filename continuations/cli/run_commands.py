@@ -265,6 +265,8 @@ def _row_lines(runner: Runner, row: DriftRow) -> Iterator[str]:
         yield f"    {escape_invisible(reason.text)}"
         if reason.wait_id is not None:
             yield f"    wait {escape_invisible(reason.wait_id)}"
+    if row.worker_lacked:
+        yield f"  a worker left it: {escape_invisible(row.worker_lacked)}"
     changes, more = allowed_changes(row)
     for change in changes:
         yield f"  allowed: {escape_invisible(change)}"

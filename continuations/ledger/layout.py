@@ -12,6 +12,7 @@ of threads. No other module builds a key.
     runs/{run}/in/m-{number}                         an inbox message
     runs/{run}/in/o-{number}                         a request of an operator
     runs/{run}/in/stop                               the cancel request of the run
+    runs/{run}/y/{number}                            the code that a worker lacked
     waits/{wait_kind}-{ulid}@{run}                   an open wait: `waits/` and its id
     markers/{due}-{reason}-{target}-{suffix}@{run}   "look at this run at this time"
 
@@ -202,6 +203,11 @@ def parse_slot_key(key: str, run_id: str) -> tuple[str, int] | None:
 def cancel_request_key(run_id: str) -> str:
     """Return the key of the cancel request; the word in the key is `stop`."""
     return f"{arrivals_prefix(run_id)}stop"
+
+
+def missing_code_key(run_id: str, number: int) -> str:
+    """Return the key of what the first worker lacked that left a version to others."""
+    return f"{run_prefix(run_id)}y/{number:010d}"
 
 
 # Waits ----------------------------------------------------------------------

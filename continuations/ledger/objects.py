@@ -151,6 +151,8 @@ class Objects:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.recent_versions = RecentVersions()
+        # The version of each run for which this process noted that it lacks code.
+        self.noted_missing_code: dict[str, int] = {}
         # Called when this process made work for a worker. They must not raise.
         self.on_work: set[Callable[[], None]] = set()
 

@@ -301,6 +301,22 @@ EVENT = Record(
     OF_NO_RUN,
 )
 
+# Missing code -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingCode:
+    """Why a worker left a run to others: its code lacks a tool or an agent.
+
+    `text` is the error of the worker, for people. No code reads it.
+    """
+
+    at: datetime
+    text: str
+
+
+MISSING_CODE = Record(Row("missing code", MissingCode, at=AT, text=ID))
+
 # Attachments ------------------------------------------------------------------
 
 

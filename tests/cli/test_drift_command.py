@@ -182,6 +182,8 @@ def test_old_code_keeps_an_approval_and_an_operator_asks_again(
     )
     wait = Runner([], store=f"file:{cli.folder / 'runs'}").look("a").waits[0].id
     cli("approve", wait, "--store", "file:runs")
+    unknown = cli("show", "a", "--store", "file:runs").out
+    assert "if no worker goes on: continuations drift --app APP says" in unknown
     before = files(cli.folder)
 
     refused = cli("resume", "a", "--app", "without_pay:runner")
@@ -192,9 +194,15 @@ def test_old_code_keeps_an_approval_and_an_operator_asks_again(
     shown = cli("show", "a", "--app", "without_pay:runner").out
     assert "without_pay:runner does not continue it: run a was not resumed: " in shown
     assert "agent boss has no tool pay" in shown
-    unknown = cli("show", "a", "--store", "file:runs").out
-    assert "if no worker goes on: continuations drift --app APP says" in unknown
-    assert before == files(cli.folder)
+    lacked = "agent boss has no tool pay"
+    known = cli("show", "a", "--store", "file:runs").out
+    assert "a worker left it to others at 20" in known
+    assert lacked in known
+    drift = cli("drift", "--app", "old_reopen:runner").out
+    assert "accept  a" in drift
+    assert "  a worker left it: run a was not resumed: " in drift
+    [stored] = [name for name in files(cli.folder) if name not in before]
+    assert "/y/" in stored
     asked = cli("resume", "a", "--reopen", "--app", "without_pay:runner")
     assert "Suspended" == asked.lines[0]
     [again] = Runner([], store=f"file:{cli.folder / 'runs'}").look("a").waits

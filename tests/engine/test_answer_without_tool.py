@@ -116,10 +116,13 @@ def test_worker_without_the_tool_changes_nothing_and_keeps_the_answer(
     swept = office.reduced.sweep()
 
     assert "agent boss has no tool receipt" in str(refused.value)
-    assert "Nothing was written" in str(refused.value)
+    assert "The run was not changed" in str(refused.value)
     assert refused.value.wait_id
     assert {"r1": AgentChanged} == {k: type(e) for k, e in swept.errors.items()}
-    assert before == office.objects()
+    after = office.objects()
+    [note] = after.keys() - before.keys()
+    assert note.startswith("runs/r1/y/")
+    assert before == {key: after[key] for key in before}
     assert isinstance(office.complete.resume("r1"), Finished)
     answer = "late" if kind.startswith("deadline") else "yes"
     answer = "The time has come." if kind == "timer" else answer
@@ -204,7 +207,7 @@ def test_worker_that_ran_a_call_leaves_the_next_one_to_another_process(
     assert first.continuation.version < outcome.continuation.version
     assert "run r1 is left to other processes" in caplog.text
     assert "agent boss has no tool pay" in caplog.text
-    with pytest.raises(AgentChanged, match="Nothing was written"):
+    with pytest.raises(AgentChanged, match="The run was not changed"):
         reduced.resume("r1")
     assert isinstance(complete.resume("r1"), Finished)
     assert ["slow call", "pay 5 kim"] == effect_log.names()

@@ -6,7 +6,8 @@ The approval policy is in the code that is missing, and nothing stored tells it.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,6 +16,7 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
+    AsyncRunner,
     Deny,
     Finished,
     Runner,
@@ -24,11 +26,18 @@ from continuations import (
     run,
 )
 from continuations.errors import AgentChanged
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Unavailable
+from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log, scripts
+from tests.crash_points import every_crash, remaining_keys
 from tests.engine.agent_builders import should_pause_after
 from tests.engine.payment_agent import make_pay_tool, single_wait
 from tests.scripts import call
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from continuations_storage import Store
 
 STOPPING = ApprovalPolicy(
     strict=True, on_denied="stop", valid_for=60, expires_after=60, on_expired="stop"
@@ -114,9 +123,80 @@ def test_worker_without_the_tool_or_agent_changes_nothing_and_keeps_the_approval
     assert missing in str(refused.value)
     assert ("boss", "clerk", "pay") == refused.value.path
     assert {"r1": AgentChanged} == {k: type(e) for k, e in swept.errors.items()}
-    assert before == office.objects()
+    after = office.objects()
+    [note] = after.keys() - before.keys()
+    assert note.startswith("runs/r1/y/")
+    assert missing.encode() in after.pop(note)
+    assert before == after
+    [row] = office.complete.drift()
+    assert ("accept", str(refused.value)) == (row.verdict, row.worker_lacked)
     assert isinstance(office.complete.resume("r1"), Finished)
     assert ["pay 5 kim"] == effect_log.names()
+    office.complete.erase("r1")
+    assert not [key for key in office.objects() if "/y/" in key]
+
+
+class NotesStore(ForwardingStore):
+    """A store in which notes of missing code fail, or the run is erased after one."""
+
+    def __init__(self, store: Store, failing: str, *, erases: bool) -> None:
+        super().__init__(store)
+        self.failing, self.erases = failing, erases
+        self.runner = AsyncRunner([], store=store)
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Create an object, or fail."""
+        if "/y/" not in key:
+            return await super().create(key, body)
+        if self.failing == "create":
+            raise Unavailable(key, "no network")
+        created = await super().create(key, body)
+        if self.erases:
+            await self.runner.erase("r1")
+        return created
+
+    async def delete(self, key: str) -> None:
+        """Delete an object, or fail."""
+        if "/y/" in key and self.failing == "delete":
+            raise Unavailable(key, "no network")
+        await super().delete(key)
+
+
+@pytest.mark.parametrize(
+    ("failing", "erases", "notes"),
+    [("", False, 1), ("create", False, 0), ("", True, 0), ("delete", True, 0)],
+)
+def test_note_of_missing_code_hides_no_error_and_outlives_no_erasure(
+    failing: str, *, erases: bool, notes: int
+) -> None:
+    """The worker raises its own error."""
+    office = Office(agent_is_removed=False)
+    office.decide_both()
+    plain: Any = office.store
+    office.store = cast("MemoryStore", NotesStore(plain, failing, erases=erases))
+    reduced = office.runner([])
+
+    with pytest.raises(AgentChanged, match="agent clerk has no tool pay"):
+        reduced.resume("r1")
+
+    assert notes == sum("/y/" in key for key in asyncio.run(plain.keys("", limit=999)))
+
+
+def test_worker_without_the_tool_dies_at_each_storage_operation() -> None:
+    """A worker with the tool runs the call once afterwards."""
+    for point in every_crash("before", "after", more_than=5, step=1):
+        before = len(effect_log.names())
+        office = Office(agent_is_removed=False)
+        office.decide_both()
+        plain = office.store
+        with point.process(plain) as dying, suppress(AgentChanged):
+            office.store = cast("MemoryStore", dying)
+            office.runner([]).resume("r1")
+
+        assert isinstance(office.complete.resume("r1"), Finished)
+
+        assert ["pay 5 kim"] == effect_log.names()[before:]
+        assert [] == remaining_keys(plain)
 
 
 @pytest.mark.parametrize("agent_is_removed", [False, True])

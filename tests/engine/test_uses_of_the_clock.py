@@ -134,6 +134,7 @@ _REASONS: dict[str, str] = {
         ledger/published_events.py EventPublisher.publish
     """,
     """The time of a request, for readers. Nothing is decided by it.""": """
+        engine/worker/worker.py Worker._note_missing_code
         engine/requests/operator_commands.py OperatorCommands._post
         probe.py _prove
         engine/requests/run_requests.py RunRequests.send

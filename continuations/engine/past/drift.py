@@ -39,6 +39,7 @@ from continuations.errors import (
     RunNotFound,
     ToolsUnavailable,
 )
+from continuations.ledger import missing_code
 from continuations.ledger.arrivals.arrivals import read_arrivals
 from continuations.ledger.index import run_index
 from continuations.ledger.index.run_overview import read_overview
@@ -145,6 +146,9 @@ class DriftCheck:
         changes: tuple[ManifestChange, ...] = ()
         with suppress(FormatError):
             changes = find_code_changes(state, registry)
+        left = None
+        if state.run.claim is None and readiness.can_progress(state, arrived):
+            left = await missing_code.read(self.objects, run_id, overview.newest_number)
         return DriftRow(
             run_id=run_id,
             agent=state.run.agent,
@@ -152,6 +156,7 @@ class DriftCheck:
             verdict=DRIFT_VERDICTS[max(ranks, default=0)],
             why=reasons,
             code_changes=changes,
+            worker_lacked="" if left is None else left.text,
         )
 
     async def _listed(self, root: str) -> AgentRegistry | ToolsUnavailable:
@@ -398,6 +403,8 @@ class DriftRow:
         why: The reasons, in the order in which `resume` would meet them.
         code_changes: All differences between the stored code and the code of this
             process. Most of them stop nothing.
+        worker_lacked: The error of the first worker that left the run as it is to
+            others, because its code lacked a tool or an agent. Empty if no worker did.
     """
 
     run_id: str
@@ -406,3 +413,4 @@ class DriftRow:
     verdict: DriftVerdict
     why: tuple[DriftReason, ...] = ()
     code_changes: tuple[ManifestChange, ...] = ()
+    worker_lacked: str = ""

@@ -137,7 +137,7 @@ class StackBinding:
         again = ", ask again with resume(reopen=True)" if is_approved else ""
         by_hand = f"cancel({run_id!r}, call={call.id!r})"
         way_out = f"{again}, or end the call: {by_hand}"
-        nothing = "Nothing was written"
+        nothing = "The run was not changed"
         if not self._has_store:
             nothing = "Nothing ran"
             may_deny = wait_id is not None and state.waits[wait_id].rules.asks_person
@@ -265,7 +265,7 @@ class StackBinding:
             why = _missing_handoff_text(row)
         msg = (
             f"run {state.run.id} was not resumed: {why}. Restore the agent under this "
-            f"name, or {advice}. Nothing was written."
+            f"name, or {advice}. The run was not changed."
         )
         path = frame_path(state, frame_id)
         return AgentChanged(msg, run_id=state.run.id, path=path)

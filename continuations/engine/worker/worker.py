@@ -79,6 +79,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("continuations")
 
+# A process remembers so many runs whose code it lacks, and then begins anew.
+_MAX_NOTED_RUNS = 1000
+
 
 @dataclass(slots=True, kw_only=True)
 class Worker:
@@ -265,6 +268,8 @@ class Worker:
         except BaseException as error:
             result = type(error).__name__
             end = ObservedEnd(result=result, error=error)
+            if isinstance(error, AgentChanged) and loaded is not None:
+                await self._note_missing_code(error, loaded.number)
             raise
         finally:
             if self.run_options.session is not None and end is not None:
@@ -276,6 +281,21 @@ class Worker:
                 self.run_id, versions=(first, last), result=result, seconds=seconds
             )
         return outcome
+
+    async def _note_missing_code(self, error: AgentChanged, loaded: int = 0) -> None:
+        """Store what this process lacks, for people who look at the run."""
+        newest = max(loaded, self._journal.version_number if self._journal else 0)
+        noted = self.objects.noted_missing_code
+        if error.change == "removed" and noted.get(self.run_id) != newest:
+            from continuations.ledger import missing_code  # noqa: PLC0415 - rarely needed
+
+            if len(noted) == _MAX_NOTED_RUNS:
+                noted.clear()
+            noted[self.run_id] = newest
+            lacked = missing_code.MissingCode(
+                at=self._store_clock.now(), text=str(error)
+            )
+            await missing_code.post(self.objects, self.run_id, newest, lacked)
 
     async def _list_tools(
         self, loaded: LoadedVersion | None, state: RunState, arrived: Arrivals
@@ -338,6 +358,7 @@ class Worker:
                 _log.warning(
                     "run %s is left to other processes: %s", self.run_id, error
                 )
+                await self._note_missing_code(error)
                 return outcome()
             if loaded is not None and readiness.only_waits(loaded, state):
                 await self._publisher.finish_publishing(loaded)

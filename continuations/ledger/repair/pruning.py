@@ -271,11 +271,12 @@ class Eraser:
         versions = layout.versions_prefix(self.run_id)
         count = sum(key.startswith(versions) for key in left)
         files = sum(map(run_files.is_file_key, left))
+        arrivals = sum(map(layout.is_arrival_key, left))
         return ErasedRun(
             run_id=self.run_id,
             erased_at=tombstone.at,
             versions=count,
-            arrivals=len(left) - count - files,
+            arrivals=arrivals,
             files=files,
             keys=len(listed) if left else 0,
         )

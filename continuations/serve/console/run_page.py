@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.reading.version_window import VersionEvents, VersionWindow
@@ -11,6 +10,7 @@ from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
 from continuations.engine.events.past_reading import read_window
 from continuations.errors import FormatError, InvalidInput, NewerFormat
+from continuations.ledger import missing_code
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations.present.times import clock_text, length_text
@@ -69,7 +69,7 @@ async def show(page: Page) -> Response:
     )
     is_followed = version is None and not damage
     if is_followed:
-        run = await _with_missing_code(page, run, window.state)
+        run = await _with_missing_code(page, run, window.state, window.last_number)
     follow = following(page, snapshot) if is_followed else None
     return page.render(
         "run.html",
@@ -96,16 +96,19 @@ async def show(page: Page) -> Response:
     )
 
 
-async def _with_missing_code(page: Page, run: RunView, state: RunState) -> RunView:
+async def _with_missing_code(
+    page: Page, run: RunView, state: RunState, number: int
+) -> RunView:
     """Say which tool or agent the code of this process lacks for the run, if any.
 
-    A worker with that code leaves the run to others and stores nothing about it.
+    If it lacks nothing, say what a worker lacked that left the run to others.
     """
     if not run.may_resume or run.banner is None:
         return run
-    # A console without agents compares nothing.
-    with suppress(InvalidInput):
+    left = ""
+    try:
         async for row in page.runner.drift(run=run.run_id):
+            left = row.worker_lacked
             missing = [why for why in row.why if why.change == "removed"]
             if row.verdict == "refuse" and missing:
                 first = missing[0]
@@ -115,7 +118,14 @@ async def _with_missing_code(page: Page, run: RunView, state: RunState) -> RunVi
                     banner={**run.banner, "note": text},
                     may_reopen=_is_about_an_approval(state, first.wait_id),
                 )
-    return run
+    except InvalidInput:  # a console without agents compares nothing
+        objects = Objects(page.runner.store)
+        lacked = await missing_code.read(objects, run.run_id, number)
+        left = "" if lacked is None else lacked.text
+    if not left:
+        return run
+    note = f"A worker left it to others: {left}"
+    return replace(run, banner={**run.banner, "note": note})
 
 
 def _is_about_an_approval(state: RunState, wait_id: str | None) -> bool:

@@ -20,6 +20,7 @@ from continuations.wire.arrivals import (
     FILE,
     MESSAGE,
     MESSAGE_ID,
+    MISSING_CODE,
     OPERATOR_REQUEST,
     REVOCATION,
     SIGNAL,
@@ -28,6 +29,7 @@ from continuations.wire.arrivals import (
     CancelRequest,
     FirstNumber,
     InboxMessage,
+    MissingCode,
     PublishedEvent,
     Revocation,
     Signal,
@@ -77,6 +79,7 @@ OF_RUN: Any = {
     "operator request": OPERATOR_REQUEST,
     "revocation": REVOCATION,
     "slot": SLOT,
+    "missing code": MISSING_CODE,
 }
 OF_NO_RUN: Any = {"event": EVENT, "tombstone": TOMBSTONE}
 
@@ -314,6 +317,10 @@ def _arrivals() -> dict[str, GoldenObject]:
             "cancellation", CancelRequest(**asked, marker="due/1")
         ),
         "operator-request": GoldenObject("operator request", request),
+        "missing-code": GoldenObject(
+            "missing code",
+            MissingCode(at=MOMENT, text="agent boss has no tool pay"),
+        ),
         "revocation": GoldenObject(
             "revocation", Revocation(**asked, number=2, grant="01grant")
         ),
