@@ -92,6 +92,8 @@ class RecentVersions:
 
     def __init__(self) -> None:
         self._by_run_id: OrderedDict[str, LoadedVersion] = OrderedDict()
+        # The newest versions that listings have shown, the oldest listing first.
+        self._listed_numbers: OrderedDict[str, int] = OrderedDict()
         # Runs of threads whose key was compared with their id, the oldest first.
         self._checked_threads: OrderedDict[str, None] = OrderedDict()
         # The run, number and body of the root that the last such comparison read.
@@ -111,6 +113,18 @@ class RecentVersions:
     def newest(self, run_id: str) -> LoadedVersion | None:
         """Return the kept version of a run, or `None`."""
         return self._by_run_id.get(run_id)
+
+    def keep_listed(self, run_id: str, number: int) -> None:
+        """Keep the number of the newest version that a listing has shown."""
+        self._listed_numbers[run_id] = number
+        if len(self._listed_numbers) > _MAX_CHECKED_THREADS:
+            self._listed_numbers.popitem(last=False)
+
+    def newest_number(self, run_id: str) -> int:
+        """Return the number of the newest version that was seen, or 0."""
+        kept = self._by_run_id.get(run_id)
+        listed = self._listed_numbers.get(run_id, 0)
+        return listed if kept is None else max(kept.number, listed)
 
     def thread_run_ids(self, prefix: str) -> list[str]:
         """Return the ids of the kept runs of one thread: the prefix and a number."""

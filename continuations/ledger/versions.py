@@ -87,19 +87,22 @@ class Versions:
     async def newest_number(self) -> int:
         """Return the number of the newest version, or 0."""
         keys = await self._objects.keys(layout.versions_prefix(self.run_id), limit=1)
-        return layout.newest_version_number(keys, self.run_id)
+        number = layout.newest_version_number(keys, self.run_id)
+        if self._objects.lists_whole_folders:
+            self._objects.recent_versions.keep_listed(self.run_id, number)
+        return number
 
     async def number_after_kept(self) -> int:
         """Return the number of the newest version, without a listing if possible.
 
         The numbers are dense. So where a listing reads a whole folder, the numbers
-        after the version that this process keeps are read, one by one. An erasure
+        after the version that this process saw last are read, one by one. An erasure
         deletes version 1 before all others: while it exists, no number is missing.
         """
-        kept = self._objects.recent_versions.newest(self.run_id)
-        if kept is None or not self._objects.lists_whole_folders:
+        seen = self._objects.recent_versions.newest_number(self.run_id)
+        if not seen or not self._objects.lists_whole_folders:
             return await self.newest_number()
-        for number in range(kept.number + 1, kept.number + _MAX_READ_NUMBERS):
+        for number in range(seen + 1, seen + _MAX_READ_NUMBERS):
             if await self._objects.exists(layout.version_key(self.run_id, number)):
                 continue
             if await self._objects.exists(layout.version_key(self.run_id, 1)):

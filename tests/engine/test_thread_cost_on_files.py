@@ -70,6 +70,30 @@ def test_a_turn_on_files_costs_the_same_operations_at_every_length(
     assert costs[120]["read"] <= costs[10]["read"] + 2 * 4  # log2(120 / 10) + 1
 
 
+def test_the_first_turn_of_a_process_lists_the_versions_once(tmp_path: Path) -> None:
+    """The number of the newest version is kept, also before the version is read."""
+    root = tmp_path / "store"
+    send(make_runner(FileStore(root)))
+    store = CountingFiles(root)
+
+    send(make_runner(store))
+
+    assert 1 == sum("/v/" in prefix for prefix in store.listed)
+
+
+def test_a_process_that_only_listed_sees_that_the_thread_was_erased(
+    tmp_path: Path,
+) -> None:
+    """The number that it kept is not trusted without version 1."""
+    root = tmp_path / "store"
+    first = send(make_runner(FileStore(root)))
+    here = make_runner(FileStore(root))
+    assert here.thread(key="k").post("More", by="ann").run_id == first.run_id
+    make_runner(FileStore(root)).erase(first.run_id)
+
+    assert here.thread(key="k").post("Hello", by="ann").run_id.endswith("-2")
+
+
 def test_a_sweep_lists_the_versions_of_a_thread_once_in_a_process(
     tmp_path: Path,
 ) -> None:
