@@ -11,7 +11,6 @@ from continuations import Agent, Replied, Runner
 from continuations.ledger import layout
 from continuations.models.scripted import ScriptedModel
 from continuations_storage.files import FileStore
-from tests.sampling import sample
 
 
 class CountingFiles(FileStore):
@@ -80,26 +79,6 @@ def test_the_first_turn_of_a_process_lists_the_versions_once(tmp_path: Path) -> 
     send(make_runner(store))
 
     assert 1 == sum("/v/" in prefix for prefix in store.listed)
-
-
-def test_a_repeat_of_an_answered_message_costs_less_than_a_turn(tmp_path: Path) -> None:
-    """A new process needs at most 12 operations, and writes nothing."""
-    root = tmp_path / "store"
-    thread = make_runner(FileStore(root)).thread(key="k")
-    replies = [thread.send("Hello", by="ann", id=f"m{n}") for n in range(60)]
-    counts: list[int] = []
-    for number in sample(range(60), 5):
-        store = CountingFiles(root)
-
-        repeated = (
-            make_runner(store).thread(key="k").send("Hello", by="ann", id=f"m{number}")
-        )
-
-        assert replies[number] == repeated
-        assert {"read": store.requests["read"], "keys": 1} == store.requests
-        counts.append(store.requests.total())
-
-    assert max(counts) <= 12
 
 
 def test_a_process_that_only_listed_sees_that_the_thread_was_erased(
