@@ -223,4 +223,4 @@ torture: .venv/installed
 	TORTURE=1 $(BIN)/python -m pytest -n auto -k 'not race_keeps'
 
 clean:
-	rm -rf .venv .demo .demo-web .runs site
+	rm -rf .venv .demo .demo-web .runs runs.db* site

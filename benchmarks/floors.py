@@ -65,8 +65,13 @@ def rows() -> Iterator[Row]:
         with TemporaryDirectory(dir=parent) as folder:
             cycles, creates = interleaved_medians(
                 5,
-                partial(on_files.per_second, Path(folder), "run_cycles", 2),
-                partial(on_files.per_second, Path(folder), "run_plain_creates", 2),
+                partial(on_files.per_second, f"file:{folder}", on_files.RUN_CYCLES, 2),
+                partial(
+                    on_files.per_second,
+                    folder,
+                    f"{on_files.__name__}:run_plain_creates",
+                    2,
+                ),
             )
         yield Row(
             what=f"cycles a second, 2 processes, {where}",

@@ -26,16 +26,17 @@ if TYPE_CHECKING:
 _BODY = b"x" * 800
 _CREATES = 200
 CYCLES = 100
+RUN_CYCLES = f"{__name__}:run_cycles"
 _BLOCK = 512  # the unit of st_blocks
 _IN_MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory
 _WORKER = """
-import asyncio, sys
-from benchmarks import on_files
-work = getattr(on_files, sys.argv[1])
+import asyncio, importlib, sys
+module, _, name = sys.argv[1].partition(":")
+work = getattr(importlib.import_module(module), name)
 asyncio.run(work(sys.argv[2], "first" + sys.argv[3], 1))
 print("ready", flush=True)
 input()
-asyncio.run(work(sys.argv[2], sys.argv[3], on_files.CYCLES))
+asyncio.run(work(sys.argv[2], sys.argv[3], int(sys.argv[4])))
 """
 
 
@@ -174,8 +175,8 @@ def _file_bytes(root: Path) -> int:
 def _cycles_row(root: Path, where: str) -> Row:
     cycles, creates = interleaved_medians(
         3,
-        partial(per_second, root, "run_cycles", 2),
-        partial(per_second, root, "run_creates", 2),
+        partial(per_second, f"file:{root}", RUN_CYCLES, 2),
+        partial(per_second, str(root), f"{__name__}:run_creates", 2),
     )
     return Row(
         what=f"cycles of start, approval and resume a second, 2 processes, {where}",
@@ -186,12 +187,19 @@ def _cycles_row(root: Path, where: str) -> Row:
     )
 
 
-def per_second(root: Path, function: str, processes: int) -> float:
-    """Return the cycles a second of some processes that call a function below."""
-    command = [sys.executable, "-c", _WORKER, function, str(root)]
+def per_second(place: str, function: str, processes: int) -> float:
+    """Return the cycles a second of some processes.
+
+    Args:
+        place: The folder or store that the function works on.
+        function: `module:name` of a coroutine function of a place, a name of the
+            process and a number of cycles.
+        processes: The number of processes.
+    """
+    command = [sys.executable, "-c", _WORKER, function, place]
     workers = [
         subprocess.Popen(
-            [*command, os.urandom(4).hex()],
+            [*command, os.urandom(4).hex(), str(CYCLES)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -209,17 +217,8 @@ def per_second(root: Path, function: str, processes: int) -> float:
     return processes * CYCLES / (time.perf_counter() - started)
 
 
-async def run_cycles(root: str, name: str, count: int) -> None:
-    """Start, approve and resume runs on files; called in a child process."""
-    await _run_cycles(f"file:{root}", name, count)
-
-
-async def run_cycles_on_sqlite(root: str, name: str, count: int) -> None:
-    """Do the same on SQLite; called in a child process."""
-    await _run_cycles(f"sqlite:{root}/runs.db", name, count)
-
-
-async def _run_cycles(url: str, name: str, count: int) -> None:
+async def run_cycles(url: str, name: str, count: int) -> None:
+    """Start, approve and resume runs in a store; called in a child process."""
 
     @tool(approval=True)
     def pay(cents: int) -> str:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from benchmarks.approval_agent import start_suspended_runs
-from benchmarks.on_files import disk_bytes, milliseconds, per_second
+from benchmarks.on_files import RUN_CYCLES, disk_bytes, milliseconds, per_second
 from benchmarks.result_row import Row
 from benchmarks.rounds import interleaved_medians
 from continuations import Runner
@@ -36,11 +36,10 @@ def rows() -> Iterator[Row]:
 
 
 def _cycles_row(root: Path, processes: int) -> Row:
-    (root / "files").mkdir()
     ours, theirs = interleaved_medians(
         3,
-        partial(per_second, root, "run_cycles_on_sqlite", processes),
-        partial(per_second, root / "files", "run_cycles", processes),
+        partial(per_second, f"sqlite:{root}/runs.db", RUN_CYCLES, processes),
+        partial(per_second, f"file:{root}/runs", RUN_CYCLES, processes),
     )
     return Row(
         what=f"cycles of start, approval and resume a second, {processes} process"

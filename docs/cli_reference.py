@@ -20,7 +20,7 @@ The extra `cli` installs it. `python -m continuations` is the same program.
 
 | option | meaning | variable |
 |---|---|---|
-| `--store URL` | The store, for example `file:PATH` or `s3://BUCKET/PREFIX`. | `CONTINUATIONS_STORE` |
+| `--store URL` | The store, for example `sqlite:PATH` or `s3://BUCKET/PREFIX`. Default: the store of the application, or `sqlite:runs.db` in this folder. | `CONTINUATIONS_STORE` |
 | `--app MODULE:NAME` | Your code: a Runner, an AsyncRunner or an Agent in a module. | `CONTINUATIONS_APP` |
 | `--by NAME` | The name of the person. The default is the user of this process. | `CONTINUATIONS_BY` |
 | `--context MODULE:NAME` | The object that the tools get as `ctx.context`. If NAME is a function, the object is its result. | `CONTINUATIONS_CONTEXT` |

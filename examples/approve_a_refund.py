@@ -8,7 +8,7 @@
 
 `start` takes the message of the customer: start "The lamp of order A-17 is broken."
 
-Each step is a separate process. Between two steps no process runs; the folder `.runs`
+Each step is a separate process. Between two steps no process runs; the file `runs.db`
 holds the whole state.
 
 With OPENAI_API_KEY set, the agent uses the real model, otherwise a scripted one.
@@ -52,7 +52,7 @@ support = Agent(
     if "OPENAI_API_KEY" in os.environ
     else ScriptedModel(scripted_reply),
 )
-runner = Runner(support, store="file:.runs")
+runner = Runner(support, store="sqlite:runs.db")
 
 
 def decide_all(decision: Approve | Deny) -> None:

@@ -209,7 +209,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("command", nargs="*", metavar="COMMAND")
-    parser.add_argument("--store", default="file:.demo/runs", metavar="URL")
+    parser.add_argument("--store", default="sqlite:.demo/runs.db", metavar="URL")
     parser.add_argument(
         "--effects", type=Path, default=Path(".demo/effects.txt"), metavar="FILE"
     )

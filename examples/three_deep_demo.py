@@ -37,7 +37,7 @@ class Demo:
     """A new folder with a store, the scripted API, and the processes of the run."""
 
     def __init__(self, folder: Path, *, offline: bool, options: list[str]) -> None:
-        self.store = f"file:{folder / 'runs'}"
+        self.store = f"sqlite:{folder / 'runs.db'}"
         self.effects_file = folder / "effects.txt"
         self.offline = offline
         self.options = options

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from continuations_storage import Store
 
 
+# Where runs are if no option, variable or runner names a store.
+DEFAULT_STORE = "sqlite:runs.db"
+
+
 def groups_of(app: str) -> Groups:
     """Return a function that asks the application for the groups of a person."""
 
@@ -43,6 +47,8 @@ def groups_of(app: str) -> Groups:
 def load_runner(app: str, store: str | None) -> Runner:
     """Return the runner of `--app`, or one with its agent and the store of `--store`.
 
+    Without `--store`, an agent has the store `DEFAULT_STORE`.
+
     Raises:
         UsageError: The application cannot be loaded, or its store is another one.
     """
@@ -61,12 +67,7 @@ def load_runner(app: str, store: str | None) -> Runner:
             f"--app must name a Runner, an AsyncRunner or an Agent, and {app} is of "
             f"type {type(value).__name__}."
         )
-    if store is None:
-        raise UsageError(
-            f"--store is missing: --app {app} is an Agent, which has no store. "
-            "Pass --store URL or set CONTINUATIONS_STORE."
-        )
-    return continuations.Runner(value, store=store)
+    return continuations.Runner(value, store=store or DEFAULT_STORE)
 
 
 # A plain `isinstance` leaves the type of the output unknown to pyright.

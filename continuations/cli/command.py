@@ -37,10 +37,11 @@ from typing import (
 import typer
 
 import continuations
-from continuations.cli.application import groups_of, load_runner
+from continuations.cli.application import DEFAULT_STORE, groups_of, load_runner
 from continuations.cli.options import SHARED_WORDS, Limits, UsageError, check_run_id
 from continuations.cli.output import write_json, write_lines
 from continuations.ledger.objects import check_folder_exists
+from continuations_storage.contract import missing_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -99,10 +100,16 @@ class Command(NamedTuple):
             return continuations.Runner([], store=self.store, groups=groups)
         if self.app is not None:
             return load_runner(self.app, None)
-        raise UsageError(
-            "--store is missing. Pass --store URL (file:PATH or "
-            "s3://BUCKET/PREFIX) or set CONTINUATIONS_STORE."
-        )
+        runner = continuations.Runner([], store=DEFAULT_STORE)
+        # A command without agents never makes the file: a forgotten option must not
+        # look like an empty store.
+        if missing_folder(runner.store) is not None:
+            raise UsageError(
+                "--store is missing, and this folder has no runs.db. Pass --store URL "
+                "(sqlite:PATH, file:PATH, s3://BUCKET/PREFIX, …) or set "
+                "CONTINUATIONS_STORE."
+            )
+        return runner
 
     def _application(self) -> Runner:
         if self.app is None:

@@ -58,7 +58,8 @@ SHARED_WORDS = """
     run (RUN): The id of a run.
     shown (DIGEST): The digest that `show` printed. If the wait has another one, nothing
         is recorded.
-    store (URL): The store, for example file:PATH or s3://BUCKET/PREFIX.
+    store (URL): The store, for example sqlite:PATH or s3://BUCKET/PREFIX. Default: the
+        store of the application, or sqlite:runs.db in this folder.
     stream: Print texts while they are written, and each step. With --json, each event
         is one line.
     text (TEXT): The message.

@@ -78,7 +78,7 @@ the commands of the table of operations.
 # In an epilog, \b tells click to keep the lines as they are.
 _EPILOG = """\b
 Example:
-  export CONTINUATIONS_STORE=file:.runs
+  export CONTINUATIONS_STORE=sqlite:runs.db
   continuations start "Pay Jane" --run-id jane-1 --app payroll:agent
   continuations waiting
   continuations approve WAIT

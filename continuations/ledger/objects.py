@@ -120,7 +120,7 @@ def to_store(store_or_url: object) -> Store:
     msg = (
         "store must be a URL, a path or an object with the verbs of "
         f"continuations_storage.Store, got {type(store_or_url).__name__}. Pass for "
-        "example store='file:.runs'."
+        "example store='sqlite:runs.db'."
     )
     raise InvalidInput(msg)
 

@@ -23,7 +23,7 @@ support = Agent(
     tools=[refund],
     model=ScriptedModel(reply),
 )
-runner = Runner(support, store="file:.runs")
+runner = Runner(support, store="sqlite:runs.db")
 
 if __name__ == "__main__":
     thread = runner.thread("support", key="customer 42")

@@ -2,7 +2,7 @@
 
 from continuations import Approve, Runner
 
-runner = Runner([], store="file:.runs")
+runner = Runner([], store="sqlite:runs.db")
 for summary in runner.waiting():
     wait = runner.wait(summary.id)
     print(wait.tool, wait.arguments)

@@ -24,4 +24,4 @@ accounts = Agent(
     "accounts", instructions="Keep the books.", tools=[transfer], model=model
 )
 hr = Agent("hr", instructions="Look after people.", tools=[accounts], model=model)
-runner = Runner(hr, store="file:.runs")
+runner = Runner(hr, store="sqlite:runs.db")

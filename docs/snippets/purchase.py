@@ -44,4 +44,4 @@ async def purchase(flow: Flow, item: str) -> str:
     return f"{mail.result()} {receipt}"
 
 
-runner = Runner(purchase, store="file:.runs", lease=5)
+runner = Runner(purchase, store="sqlite:runs.db", lease=5)

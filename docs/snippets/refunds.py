@@ -26,4 +26,4 @@ support = Agent(
     tools=[refund],
     model=model,
 )
-runner = Runner(support, store="file:.runs")
+runner = Runner(support, store="sqlite:runs.db")

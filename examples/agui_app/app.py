@@ -107,7 +107,7 @@ support = Agent(
 
 runner = AsyncRunner(
     support,
-    store=os.environ.get("STORE", "file:.chats"),
+    store=os.environ.get("STORE", "sqlite:chats.db"),
     lease=5,  # another server takes over after so many seconds
 )
 

@@ -88,7 +88,7 @@ def verify(request: Request) -> str | None:
     return identity
 
 
-runner = AsyncRunner(support, store="file:.runs", notify=notify)
+runner = AsyncRunner(support, store="sqlite:runs.db", notify=notify)
 api = HttpApi(runner, verify=verify, links=links, dispatcher=InlineDispatcher(runner))
 
 Order = Annotated[str, InPath(pattern="^[A-Z]-[0-9]{1,6}$")]

@@ -131,7 +131,7 @@ def main() -> None:
         case []:
             run_all_steps(Runner(durable_agent, store="memory:"))
         case [folder, *step]:
-            runner = Runner(durable_agent, store=f"file:{folder}")
+            runner = Runner(durable_agent, store=f"sqlite:{folder}/runs.db")
             match step:
                 case ["start", name, task]:
                     start_agent(runner, name, task)

@@ -128,7 +128,7 @@ def main() -> None:
             answer(runner, "ada", "Seat 12A, please. I am X1.")
             answer(runner, "ada", "Thank you")
         case [folder, passenger, text]:
-            answer(Runner(triage, store=f"file:{folder}"), passenger, text)
+            answer(Runner(triage, store=f"sqlite:{folder}/runs.db"), passenger, text)
         case _:
             sys.exit(__doc__)
 

@@ -76,7 +76,7 @@ def main() -> None:
             for step in ("start", "approve", "resume"):
                 run_step(runner, step)
         case [folder, step]:
-            run_step(Runner(reviewed_essay, store=f"file:{folder}"), step)
+            run_step(Runner(reviewed_essay, store=f"sqlite:{folder}/runs.db"), step)
         case _:
             sys.exit(__doc__)
 

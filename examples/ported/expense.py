@@ -91,7 +91,7 @@ def main() -> None:
             for step in ("start", "approve", "resume"):
                 run_step(runner, step, "E-7")
         case [folder, step, expense_id]:
-            run_step(make_runner(f"file:{folder}"), step, expense_id)
+            run_step(make_runner(f"sqlite:{folder}/runs.db"), step, expense_id)
         case _:
             sys.exit(__doc__)
 

@@ -226,7 +226,7 @@ def main() -> None:
         case []:
             run_all_steps()
         case [folder, step]:
-            run_step(Runner(process_order, store=f"file:{folder}"), step)
+            run_step(Runner(process_order, store=f"sqlite:{folder}/runs.db"), step)
         case _:
             sys.exit(__doc__)
 

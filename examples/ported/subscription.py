@@ -119,7 +119,7 @@ def main() -> None:
         case []:
             run_all_steps()
         case [folder, *step]:
-            run_step(Runner(subscription, store=f"file:{folder}"), step)
+            run_step(Runner(subscription, store=f"sqlite:{folder}/runs.db"), step)
         case _:
             sys.exit(__doc__)
 

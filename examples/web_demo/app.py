@@ -1,6 +1,6 @@
 """The console in a browser, with runs that wait in several ways: `make demo-web`.
 
-    python examples/web_demo/app.py              # the store is the folder .demo-web
+    python examples/web_demo/app.py              # the store is in the folder .demo-web
 
 One process serves the console and works: after each decision, the run goes on at once.
 The models are scripted, so it needs no API key and no network. Ctrl-C ends it; start it
@@ -246,7 +246,8 @@ def serve(store: str, port: int) -> None:
 def main() -> None:
     """Start the runs, then serve."""
     parser = argparse.ArgumentParser(description="Serve the console.")
-    parser.add_argument("--store", default=f"file:{Path.cwd() / '.demo-web'}")
+    folder = Path.cwd() / ".demo-web"
+    parser.add_argument("--store", default=f"sqlite:{folder / 'runs.db'}")
     parser.add_argument("--port", type=int, default=0, help="by default a free one")
     parser.add_argument("--die", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -71,9 +71,29 @@ def test_missing_store_is_a_usage_error(
 
     for command in (["waiting"], ["show", "j1"], ["approve", "j1"], ["sweep"]):
         done = cli(*command)
-        assert (2, True) == (done.exit_code, "--store is missing. Pass" in done.err)
+        assert (2, True) == (done.exit_code, "--store is missing, and" in done.err)
+    for command in (["publish", "receipt"], ["chat", "--key", "k", "hello"]):
+        assert 2 == cli(*command).exit_code
+    assert not list(cli.folder.glob("runs.db*"))
+
+
+def test_default_store_is_a_file_in_this_folder(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`start` makes it; a command without agents only finds it."""
+    monkeypatch.delenv("CONTINUATIONS_STORE")
+    missing = cli("show", "j1", "--app", f"{RUNNERS}:boss")
+
     started = cli.start(f"{RUNNERS}:boss")
-    assert (2, True) == (started.exit_code, "which has no store" in started.err)
+    waiting = cli("waiting", "--ids")
+    wait = waiting.lines[0]
+    decided = cli("approve", wait, "--by", "kim")
+    resumed = cli("resume", "j1", "--app", f"{RUNNERS}:boss")
+
+    assert (5, True) == (missing.exit_code, "runs.db" in missing.err)
+    assert (0, "Suspended") == (started.exit_code, started.lines[0])
+    assert [0, 0, 0] == [each.exit_code for each in (waiting, decided, resumed)]
+    assert (cli.folder / "runs.db").exists()
 
 
 def test_invalid_store_url_is_an_error(cli: CommandLine) -> None:

@@ -34,7 +34,7 @@ def test_refund_is_paid_once_after_the_approval(tmp_path: Path) -> None:
 def test_prompt_of_the_command_line_is_the_input(tmp_path: Path) -> None:
     example_output(EXAMPLE, "start", "The lamp", "is broken.", folder=tmp_path)
 
-    run = Runner([], store=f"file:{tmp_path / '.runs'}").look("order-a17")
+    run = Runner([], store=f"sqlite:{tmp_path / 'runs.db'}").look("order-a17")
     assert "The lamp is broken." == run.root.messages[1]["content"]
     assert "suspended" == run.status
 

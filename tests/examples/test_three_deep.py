@@ -175,7 +175,7 @@ def process_in_transfer(folder: Path, pipe: Path) -> Generator[subprocess.Popen[
 
 
 def transfer_state(folder: Path) -> str:
-    runner = Runner([], store=f"file:{folder}/.demo/runs")
+    runner = Runner([], store=f"sqlite:{folder}/.demo/runs.db")
     calls = list(runner.look("onboard-jane").root.calls)
     for call in calls:
         calls.extend(call.frame.calls if call.frame else ())

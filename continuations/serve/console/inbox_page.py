@@ -63,7 +63,7 @@ from continuations import Agent, Runner, tool
 def pay(cents: int, to: str) -> str:
     return f"paid {cents} to {to}"
 agent = Agent("clerk", tools=[pay], model="gpt-5-mini")
-Runner(agent, store="file:.runs").start("Pay Jane 5 euros", run_id="jane-1")"""
+Runner(agent, store="sqlite:runs.db").start("Pay Jane 5 euros", run_id="jane-1")"""
 
 
 @dataclass(frozen=True, slots=True)
