@@ -7,6 +7,7 @@ list of open waits may be incomplete; `decide` and `look` are not affected.
 from __future__ import annotations
 
 from bisect import bisect
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from continuations.core.rows.event_matching import waits_for_events
@@ -37,6 +38,8 @@ PEOPLES_KINDS: frozenset[WaitKind] = frozenset(
 )
 _PREFIX_LENGTH = len(layout.WAITS_PREFIX)
 _PARALLEL_READS = 50
+# At most 8 MB of a process are bodies of waits that it has decoded.
+_MAX_SMALL_BODY = 4096
 
 
 def wait_kinds(kinds: object) -> frozenset[str]:
@@ -205,7 +208,15 @@ async def read(objects: Objects, wait_id: str) -> Wait | None:
 
 
 def decode_open(wait_id: str, body: bytes) -> Wait:
-    """Return the wait that an object of the list contains; raises `Corrupt`."""
+    """Return the wait that an object of the list contains; raises `Corrupt`.
+
+    A process that lists the same waits again decodes small ones once.
+    """
+    is_small = len(body) <= _MAX_SMALL_BODY
+    return _decode_small(wait_id, body) if is_small else _decode(wait_id, body)
+
+
+def _decode(wait_id: str, body: bytes) -> Wait:
     key = layout.wait_key(wait_id)
     wait = WAIT.decode(body, key, layout.parse_wait_id(wait_id).run_id)
     if wait.id != wait_id:
@@ -215,6 +226,10 @@ def decode_open(wait_id: str, body: bytes) -> Wait:
         )
         raise Corrupt(msg, wait_id=wait_id)
     return wait
+
+
+# The same bytes are the same wait, whatever the store has now.
+_decode_small = lru_cache(maxsize=2048)(_decode)
 
 
 async def _create_one(objects: Objects, wait: Wait) -> None:
