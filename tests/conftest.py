@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import error_texts
+from tests import error_texts, postgres_server
 from tests.python_path import python_path
 from tests.sampling import RUNS_ALL_CASES, examples, left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
+
+    from tests.postgres_server import PostgresServer
 
 
 # A deadline for each example, or for making the examples, fails on a busy machine.
@@ -43,6 +45,22 @@ pytest.register_assert_rewrite(
     "tests.engine.crashes_of_objects",
     "tests.engine.crashes_of_runs",
 )
+
+
+def pytest_report_header() -> str | None:
+    """Say in one line that the tests on Postgres are left out."""
+    if postgres_server.is_installed():
+        return None
+    return "Postgres is not installed, so its tests are skipped"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A server for all tests of this process."""
+    if not postgres_server.is_installed():
+        pytest.skip("Postgres is not installed")
+    with postgres_server.run_server() as server:
+        yield server
 
 
 def pytest_configure(config: pytest.Config) -> None:

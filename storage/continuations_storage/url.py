@@ -120,6 +120,8 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
             return _open_sqlite(url, location)
         case "memory":
             return _open_memory(location)
+        case "postgresql" | "postgres":
+            return _open_postgres(url, location, dict(options))
         case "s3" | "gs" | "az":
             return _open_bucket(url, scheme, location, dict(options))
         case _:
@@ -151,6 +153,24 @@ def _open_sqlite(url: str, location: str) -> Store:
         raise Unsupported(url, "no path", "Use memory: for a store in memory.")
     _check_path(url, "sqlite", location)
     return SQLiteStore(location)
+
+
+def _open_postgres(url: str, location: str, options: dict[str, Any]) -> Store:
+    from importlib.util import find_spec  # noqa: PLC0415 -- cold start
+
+    # Without the URL, which may contain a password.
+    shown = "postgresql:"
+    if not location.startswith("//"):
+        raise Unsupported(shown, "no //", "Use postgresql://HOST/DATABASE.")
+    if unknown := options.keys() - {"timeout"}:
+        detail = f"Postgres has no option {min(unknown)!r}"
+        raise Unsupported(shown, detail, "Remove that option.")
+    if find_spec("psycopg") is None:
+        advice = "Run pip install 'psycopg[binary]>=3.2'."
+        raise Unsupported(shown, "psycopg is not installed", advice)
+    from continuations_storage.postgres import PostgresStore  # noqa: PLC0415 -- likewise
+
+    return PostgresStore(url, **options)
 
 
 def _check_path(url: str, scheme: str, location: str) -> None:

@@ -1,0 +1,277 @@
+"""A store in a table of Postgres: one row for each key.
+
+`create` is one `INSERT … ON CONFLICT DO NOTHING`. Postgres shows a row after it has
+flushed the commit, so every body that a reader sees is durable. All times are those of
+the database. `migrate` makes the table; no other verb does.
+
+**Lost replies.** Each create has a random maker id, which is a column of the row. If a
+connection ends before the reply, the create is repeated. If the key then exists, its
+maker id is compared. If that cannot be read, the create is `Inconclusive`.
+
+`continuations_storage.postgres_sql` has the statements and the table of errors,
+`continuations_storage.postgres_connections` the pool.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, TypeVar
+
+from continuations_storage import retries
+from continuations_storage.contract import PAGE_SIZE, Page
+from continuations_storage.errors import Denied, StorageError
+from continuations_storage.keys import check_key, check_limit, check_prefix
+from continuations_storage.postgres_connections import Connections
+from continuations_storage.postgres_sql import ObjectTable, failure_of
+from continuations_storage.retries import AttemptFailed, located_errors
+from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.thread_pool import DaemonThreadPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+    from typing import Any
+
+    import psycopg
+
+    from continuations_storage.errors import Operation
+    from continuations_storage.postgres_sql import RoleRights, Rows, Statement
+    from continuations_storage.retries import StoredObjectInfo
+
+__all__ = ["PostgresStore"]
+
+T = TypeVar("T")
+
+# The most connections of a process: a server allows 100 by default.
+_MAX_CONNECTIONS = 10
+_threads = DaemonThreadPool(_MAX_CONNECTIONS, "continuations-postgres")
+
+
+class PostgresStore:
+    """A store that keeps each body as a row of a table.
+
+    Loops, threads and forked children may share it. The constructor does not use the
+    network. A connection is opened when an operation needs one, and kept for the next.
+
+    Args:
+        url: ``postgresql://USER@HOST/DATABASE``, as libpq reads it. The parameter
+            ``schema`` names the schema of the table, by default ``continuations``.
+        timeout: Seconds until a silent connection counts as lost.
+        retry_policy: How often to retry; by default 8 attempts in 30 seconds.
+
+    Raises:
+        Unsupported: The URL is not valid. The error does not quote the URL, because it
+            may contain a password.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = 15.0,
+        retry_policy: RetryPolicy | None = None,
+    ) -> None:
+        self._connections = Connections(url, timeout)
+        self._table = ObjectTable(self._connections.schema)
+        self._retry_policy = retry_policy or RetryPolicy()
+
+    @property
+    def place(self) -> str:
+        """The host, the database and the schema, as errors name them."""
+        return self._connections.place
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self.place}>"
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Put the body if the key is absent; one round trip unless something fails.
+
+        Args:
+            key: A valid key.
+            body: The bytes.
+
+        Returns:
+            The time of the database.
+
+        Raises:
+            StorageError: As `Store.create` states.
+        """
+        check_key(key)
+        maker_id = os.urandom(16).hex()
+        create = self._table.create(key, body, maker_id)
+
+        async def put() -> StoredObjectInfo:
+            time = await self._send(create)
+            return retries.StoredObjectInfo(
+                maker_id=maker_id, store_time=time, version_id=None
+            )
+
+        with located_errors("create", self.place):
+            created = await retries.create_with_retries(
+                self._retry_policy,
+                key,
+                maker_id,
+                put=put,
+                head=lambda: self._send(self._table.describe(key)),
+            )
+        return created.store_time
+
+    async def created_at(self, key: str) -> datetime | None:
+        """Return the time of the create of a key, or raise `NotFound`.
+
+        Args:
+            key: A valid key.
+
+        Returns:
+            The time that `create` returned.
+
+        Raises:
+            StorageError: As `Store.read` states.
+        """
+        check_key(key)
+        created = await self._run("read", key, self._table.describe(key))
+        return created.store_time
+
+    async def read(self, key: str) -> bytes:
+        """Return the whole body, or raise `NotFound`; see `Store.read`."""
+        check_key(key)
+        return await self._run("read", key, self._table.read(key))
+
+    async def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return the bodies of several keys, in one round trip.
+
+        Args:
+            keys: Valid keys.
+
+        Returns:
+            For each key the whole body, or None if the key does not exist.
+
+        Raises:
+            StorageError: As `Store.read` states.
+        """
+        for key in keys:
+            check_key(key)
+        return await self._run("read", None, self._table.read_many(keys))
+
+    async def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> Page:
+        """Return the first keys of a prefix, in byte order; see `Store.keys`.
+
+        The page has the time of the database.
+        """
+        check_prefix(prefix)
+        check_limit(limit)
+        listing = self._table.list_keys(prefix, after, limit)
+        keys, time = await self._run("list", prefix or None, listing)
+        page = Page(keys)
+        page.store_time = time
+        return page
+
+    async def delete(self, key: str) -> None:
+        """Remove the key; to delete a missing key is a success.
+
+        The server does not flush a delete before it answers.
+        """
+        check_key(key)
+        is_gone = await self._run(
+            "delete", key, self._table.delete(key, is_flushed=False)
+        )
+        if not is_gone:
+            await self._check_gone(key)
+
+    async def probe(self) -> None:
+        """Check the table, and prove put-if-absent; or raise `Unsafe`."""
+        from continuations_storage.probe import prove_put_if_absent  # noqa: PLC0415 -- cold start
+
+        await self._run("read", None, self._table.check())
+        await prove_put_if_absent(self)
+
+    # The table --------------------------------------------------------------------
+
+    def migrate(self, rights: Sequence[RoleRights] = ()) -> bool:
+        """Make the schema and the table, if they are missing; give rights to roles.
+
+        Several processes may migrate at once. A table of the same name and of another
+        form is not changed. *A crash* leaves everything or nothing.
+
+        Args:
+            rights: The roles that get rights.
+
+        Returns:
+            Whether the table was made.
+
+        Raises:
+            Unsafe: There is another table of this name.
+            StorageError: The table was not made.
+        """
+        with located_errors("create", self.place):
+            try:
+                return self._attempt(lambda connection: self._migrate(connection, rights))
+            except AttemptFailed as failure:
+                raise failure.to_storage_error(None) from failure
+
+    def migration(self, rights: Sequence[RoleRights] = ()) -> str:
+        """Return the SQL of `migrate`, for people who run it themselves.
+
+        Args:
+            rights: The roles that get rights.
+
+        Returns:
+            One script in one transaction. It may be run again.
+        """
+        return (
+            f"BEGIN;\n{self._table.lock()};\n{self._table.definition()}"
+            f"{self._table.grants(rights)}COMMIT;\n"
+        )
+
+    def _migrate(
+        self, connection: psycopg.Connection[Any], rights: Sequence[RoleRights]
+    ) -> bool:
+        with connection.transaction():
+            connection.execute(self._table.lock().encode())
+            exists = _execute(connection, self._table.check())
+            if not exists:
+                connection.execute(self._table.definition().encode())
+            if rights:
+                connection.execute(self._table.grants(rights).encode())
+        return not exists
+
+    # Statements -------------------------------------------------------------------
+
+    async def _check_gone(self, key: str) -> None:
+        """Raise `Denied` if a policy kept a key; another process may have deleted it."""
+        [body] = await self._run("delete", key, self._table.read_many([key]))
+        if body is not None:
+            detail = "a policy of the table keeps this key from being deleted"
+            error = Denied(key, f"{detail} by this role")
+            error.locate("delete", self.place)
+            raise error
+
+    async def _run(
+        self, operation: Operation, key: str | None, statement: Statement[T]
+    ) -> T:
+        with located_errors(operation, self.place):
+            return await retries.retry(
+                self._retry_policy, key, lambda: self._send(statement)
+            )
+
+    async def _send(self, statement: Statement[T]) -> T:
+        return await _threads.run(
+            self._attempt, lambda connection: _execute(connection, statement)
+        )
+
+    def _attempt(self, use: Callable[[psycopg.Connection[Any]], T]) -> T:
+        is_sent = False
+        try:
+            with self._connections.connection() as connection:
+                is_sent = True
+                return use(connection)
+        except (AttemptFailed, StorageError):
+            raise
+        except Exception as error:
+            raise failure_of(error, is_sent=is_sent) from error
+
+
+def _execute(connection: psycopg.Connection[Any], statement: Statement[T]) -> T:
+    cursor = connection.execute(statement.sql.encode(), statement.values, binary=True)
+    rows: Rows = cursor.fetchall()
+    return statement.parse(rows)

@@ -1,0 +1,240 @@
+"""The connections of a Postgres store: its URL, and a pool for each process.
+
+A connection belongs to one statement at a time, and to the process that opened it. It
+has no prepared statements, and no state that PgBouncer could lose between transactions.
+This module imports psycopg.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, unquote, urlencode
+
+import psycopg
+from psycopg import conninfo
+
+from continuations_storage.errors import Unsupported
+from continuations_storage.fork_safety import PerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["Connections", "SilentServer"]
+
+T = TypeVar("T")
+
+DEFAULT_SCHEMA = "continuations"
+_SCHEMA = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_$-]{0,62}")
+_MAX_CONNECT_SECONDS = 10
+# An idle connection is asked before its use if it was idle for so long: a firewall or a
+# machine that was frozen loses connections without a word.
+_TRUSTED_SECONDS = 30.0
+_CHECK_SECONDS = 2.0
+_MAX_IDLE_SECONDS = 300.0
+_ESCAPE = "Write special characters of user and password as %XX, for example %40 for @."
+
+
+class SilentServer(psycopg.OperationalError):
+    """The server did not answer in time."""
+
+
+class Connections:
+    """The connections of this process to one database.
+
+    Args:
+        url: The URL.
+        timeout: Seconds until a silent connection counts as lost.
+
+    Attributes:
+        place: The URL without user, password and parameters.
+        schema: The schema of the table.
+
+    Raises:
+        Unsupported: The URL is not valid. The error does not quote it.
+    """
+
+    def __init__(self, url: str, timeout: float) -> None:
+        location, self.schema = _take_schema(url)
+        self._timeout = timeout
+        self._parameters = _parse(location)
+        self.place = _describe(self._parameters, self.schema)
+        self._idle: PerProcess[list[tuple[float, _Connection]]] = PerProcess(list)
+
+    @contextmanager
+    def connection(self) -> Generator[psycopg.Connection[Any]]:
+        """Lend a connection; one with an error is closed.
+
+        Raises:
+            psycopg.Error: No connection could be made.
+        """
+        connection = self._take() or self._connect()
+        try:
+            yield connection
+        except BaseException:
+            connection.end()
+            raise
+        self._give_back(connection)
+
+    def _take(self) -> _Connection | None:
+        idle = self._idle()
+        while idle:
+            since, connection = idle.pop()
+            if connection.is_usable(time.monotonic() - since):
+                return connection
+            connection.end()
+        return None
+
+    def _give_back(self, connection: _Connection) -> None:
+        idle = self._idle()
+        now = time.monotonic()
+        idle.append((now, connection))
+        while idle and now - idle[0][0] > _MAX_IDLE_SECONDS:
+            idle.pop(0)[1].end()
+
+    def _connect(self) -> _Connection:
+        connection = _Connection.connect(
+            **self._parameters, autocommit=True, prepare_threshold=None
+        )
+        connection.timeout = self._timeout
+        return connection
+
+
+class _Connection(psycopg.Connection[Any]):
+    """A connection that gives up a silent server.
+
+    Attributes:
+        timeout: Seconds without any progress.
+    """
+
+    timeout: float
+
+    def __del__(self) -> None:
+        """Do not warn: libpq closes the connection, in the process that opened it."""
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """Wait for an operation as psycopg does, and raise `SilentServer`."""
+        return super().wait(self._until_silent(gen), *args, **options)
+
+    def _until_silent(self, operation: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        heard_at = time.monotonic()
+        ready: Any = None
+        while True:
+            try:
+                state = operation.send(ready)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            ready = yield state
+            now = time.monotonic()
+            if ready:
+                heard_at = now
+            elif now - heard_at > self.timeout:
+                raise SilentServer(f"the server did not answer in {self.timeout:g} s")
+
+    def is_usable(self, idle_seconds: float) -> bool:
+        """Return whether an idle connection is still there."""
+        if self.closed:
+            return False
+        poll = select.poll()
+        poll.register(self.pgconn.socket, select.POLLIN)
+        # A server speaks to an idle connection only to end it.
+        if poll.poll(0):
+            return False
+        if idle_seconds < _TRUSTED_SECONDS:
+            return True
+        timeout, self.timeout = self.timeout, min(self.timeout, _CHECK_SECONDS)
+        try:
+            self.execute("SELECT", prepare=False)
+        except psycopg.Error:
+            return False
+        finally:
+            self.timeout = timeout
+        return True
+
+    def end(self) -> None:
+        """Close the connection; end the statement that it may be in."""
+        if self.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
+            with suppress(psycopg.Error):
+                self.cancel_safe(timeout=_CHECK_SECONDS)
+        with suppress(psycopg.Error):
+            self.close()
+
+
+# The URL ------------------------------------------------------------------------
+
+
+def _take_schema(url: str) -> tuple[str, str]:
+    """Return a URL without our own parameter, and its value."""
+    before, mark, query = url.partition("?")
+    schema = DEFAULT_SCHEMA
+    kept: list[str] = []
+    for pair in query.split("&"):
+        name, _, value = pair.partition("=")
+        if name == "schema":
+            schema = unquote(value)
+            if not _SCHEMA.fullmatch(schema):
+                advice = "Use letters, digits, _, $ and -, for example ?schema=agents."
+                raise Unsupported("postgresql:", "its schema is not valid", advice)
+        elif pair:
+            kept.append(pair)
+    return before + (mark + "&".join(kept) if kept else ""), schema
+
+
+def _parse(url: str) -> dict[str, Any]:
+    """Return the parameters of libpq, without those that the environment gives."""
+    try:
+        parameters: dict[str, Any] = dict(conninfo.conninfo_to_dict(url))
+    except (psycopg.Error, ValueError):
+        raise Unsupported("postgresql:", *_parse_problem(url)) from None
+    if "@" in str(parameters.get("host", "")):
+        raise Unsupported("postgresql:", "its host contains @", _ESCAPE)
+    defaults = {
+        "client_encoding": "UTF8",
+        "fallback_application_name": "continuations",
+    }
+    if "PGCONNECT_TIMEOUT" not in os.environ:
+        defaults["connect_timeout"] = str(_MAX_CONNECT_SECONDS)
+    return defaults | parameters
+
+
+def _parse_problem(url: str) -> tuple[str, str]:
+    """Return why libpq cannot read a URL, without a part of its password."""
+    query = url.partition("?")[2]
+    known = {each.keyword.decode() for each in psycopg.pq.Conninfo.get_defaults()}
+    names = {pair.partition("=")[0] for pair in query.split("&") if pair}
+    if "@" not in query and names - known:
+        detail = f"libpq knows no parameter {min(names - known)!r}"
+        return detail, "Correct or remove that parameter."
+    return "libpq cannot read it", _ESCAPE
+
+
+def _describe(parameters: dict[str, Any], schema: str) -> str:
+    """Return where the table is: hosts, ports, database and schema."""
+
+    def given(name: str, *variables: str) -> str:
+        values = (parameters.get(name), *map(os.environ.get, variables))
+        return str(next(filter(None, values), ""))
+
+    hosts = given("host", "PGHOST") or given("hostaddr", "PGHOSTADDR")
+    ports = given("port", "PGPORT").split(",")
+    places = [
+        _host_and_port(host, ports[number % len(ports)] or "5432")
+        for number, host in enumerate(hosts.split(","))
+    ]
+    service = given("service", "PGSERVICE")
+    own = {"service": service, "schema": schema if schema != DEFAULT_SCHEMA else ""}
+    query = urlencode({name: value for name, value in own.items() if value})
+    user = "" if service else given("user", "PGUSER")
+    database = quote(given("dbname", "PGDATABASE") or user)
+    return f"postgresql://{','.join(places)}/{database}{'?' if query else ''}{query}"
+
+
+def _host_and_port(host: str, port: str) -> str:
+    if not host or host.startswith("/"):
+        return quote(host, safe="")
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,387 @@
+"""The SQL of a Postgres store: each statement, its rows, and the errors of the server.
+
+Nothing here opens a connection or imports psycopg. A `Statement` can be sent over any
+connection of psycopg, also over one that belongs to an application. Each statement is a
+transaction of its own, or a part of the transaction that is open, and needs no state of
+the session.
+
+Each reply says whether the server is a standby. A standby may lag behind, so its rows
+are not used.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from continuations_storage.errors import (
+    AlreadyExists,
+    Damaged,
+    Denied,
+    NotFound,
+    Throttled,
+    Unavailable,
+    Unsafe,
+)
+from continuations_storage.retries import AttemptFailed, ErrorRule, StoredObjectInfo
+from continuations_storage.s3errors import format_detail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["NOT_SENT", "ObjectTable", "RoleRights", "Rows", "Statement", "failure_of"]
+
+T = TypeVar("T")
+Rows = list[tuple[Any, ...]]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_LIMIT = (1 << 63) - 1
+# No character of a key is greater than "~".
+_AFTER_KEYS = "\x7f"
+_NOT_IN_KEYS = re.compile("[\\0\x7f-\U0010ffff].*", re.DOTALL)
+_MICROSECONDS = "(extract(epoch FROM {}) * 1000000)::bigint"
+# What `migrate` makes: the name, type, NOT NULL and collation of each column; then the
+# kind of the table (an unlogged table is empty after a crash), and its primary key.
+_COLUMNS = [
+    ("key", "text", True, "C"),
+    ("maker", "uuid", True, None),
+    ("created_at", "timestamp with time zone", True, None),
+    ("body", "bytea", True, None),
+]
+_KIND = ("r", "p", ["key"], "C")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement(Generic[T]):
+    """One statement.
+
+    Attributes:
+        sql: The text, with a `%s` for each value.
+        values: The values.
+        parse: Returns the result of the rows, or raises the error of the contract.
+    """
+
+    sql: str
+    values: tuple[Any, ...]
+    parse: Callable[[Rows], T]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleRights:
+    """What a role may do beside reading; without them, it may create and delete all.
+
+    Attributes:
+        role: The name of the role. It must exist.
+        name: A short name of these rights; a later `migrate` replaces those of the
+            same name.
+        creates: Regular expressions of the keys that it may create.
+        deletes: Regular expressions of the keys that it may delete.
+    """
+
+    role: str
+    name: str
+    creates: Sequence[str]
+    deletes: Sequence[str]
+
+
+class ObjectTable:
+    """The statements about one table, `SCHEMA.objects`.
+
+    Args:
+        schema: The name of the schema.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self.schema = schema
+        self._name = f"{_quoted(schema)}.objects"
+
+    # The verbs --------------------------------------------------------------------
+
+    def create(self, key: str, body: bytes, maker: str) -> Statement[datetime]:
+        """Put a body if the key is absent; raises `AlreadyExists`.
+
+        `maker` has 32 hexadecimal digits. The commit of the transaction is flushed also
+        where the default of the server or the role is not to flush.
+        """
+        sql = f"""\
+INSERT INTO {self._name} (key, maker, created_at, body)
+VALUES (%s, %s::uuid, clock_timestamp(), %s) ON CONFLICT (key) DO NOTHING
+RETURNING {_MICROSECONDS.format("created_at")},
+    CASE current_setting('synchronous_commit')
+    WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"""  # noqa: S608
+
+        def parse(rows: Rows) -> datetime:
+            if not rows:
+                raise AttemptFailed(_TAKEN, "")
+            return _time(rows[0][0])
+
+        return Statement(sql, (key, maker, body), parse)
+
+    def describe(self, key: str) -> Statement[StoredObjectInfo]:
+        """Return who made the object of a key, and when; raises `NotFound`."""
+        columns = f"replace(maker::text, '-', ''), {_MICROSECONDS.format('created_at')}"
+        sql = self._select(columns, "key = %s")
+
+        def parse(rows: Rows) -> StoredObjectInfo:
+            [(maker, microseconds)] = _checked(rows)
+            if maker is None:
+                raise NotFound(key)
+            return StoredObjectInfo(
+                maker_id=maker, store_time=_time(microseconds), version_id=None
+            )
+
+        return Statement(sql, (key,), parse)
+
+    def read(self, key: str) -> Statement[bytes]:
+        """Return the body of a key; raises `NotFound`."""
+
+        def parse(rows: Rows) -> bytes:
+            [(body,)] = _checked(rows)
+            if body is None:
+                raise NotFound(key)
+            return bytes(body)
+
+        return Statement(self._select("body", "key = %s"), (key,), parse)
+
+    def read_many(self, keys: Sequence[str]) -> Statement[list[bytes | None]]:
+        """Return the body of each key, or None."""
+
+        def parse(rows: Rows) -> list[bytes | None]:
+            bodies = {key: bytes(body) for key, body in _checked(rows) if key}
+            return [bodies.get(key) for key in keys]
+
+        sql = self._select("key, body", "key = ANY (%s::text[])")
+        return Statement(sql, (list(keys),), parse)
+
+    def list_keys(
+        self, prefix: str, after: str, limit: int
+    ) -> Statement[tuple[list[str], datetime]]:
+        """Return a page of keys in byte order, and the time of the database."""
+        sql = f"""\
+SELECT pg_is_in_recovery(), {_MICROSECONDS.format("clock_timestamp()")}, ARRAY(
+    SELECT key FROM {self._name}
+    WHERE key >= %s AND key > %s AND key < %s ORDER BY key LIMIT %s
+)"""  # noqa: S608
+
+        def parse(rows: Rows) -> tuple[list[str], datetime]:
+            [(microseconds, keys)] = _checked(rows)
+            return keys, _time(microseconds)
+
+        end = f"{prefix}{_AFTER_KEYS}"
+        values = (prefix, _comparable(after), end, min(limit, _MAX_LIMIT))
+        return Statement(sql, values, parse)
+
+    def delete(self, key: str, *, is_flushed: bool = True) -> Statement[bool]:
+        """Remove a key; return False if a policy of the table may have kept it.
+
+        Without a flush, the key may exist again after a power cut. In a transaction of
+        an application, the flush must stay.
+        """
+        flush = "" if is_flushed else "set_config('synchronous_commit', 'off', true)"
+        sql = f"""\
+WITH deleted AS (DELETE FROM {self._name} WHERE key = %s RETURNING {flush or 1})
+SELECT (SELECT count(*) FROM deleted) > 0
+    OR NOT EXISTS (SELECT FROM {self._name} WHERE key = %s)"""  # noqa: S608
+        return Statement(sql, (key, key), lambda rows: bool(rows[0][0]))
+
+    def _select(self, columns: str, condition: str) -> str:
+        return f"""\
+SELECT pg_is_in_recovery(), {columns}
+FROM (SELECT) AS reply LEFT JOIN {self._name} ON {condition}"""  # noqa: S608
+
+    # The table --------------------------------------------------------------------
+
+    def check(self) -> Statement[bool]:
+        """Return whether the table exists; raises `Unsafe` if it is another one."""
+        sql = """\
+SELECT pg_is_in_recovery(), relkind::text, relpersistence::text,
+    ARRAY(
+        SELECT attname::text FROM pg_attribute
+        WHERE attrelid = indrelid AND attnum = ANY (indkey)
+    ),
+    (SELECT collname::text FROM pg_collation WHERE oid = indcollation[0]),
+    attname::text, format_type(atttypid, atttypmod), attnotnull,
+    (SELECT collname::text FROM pg_collation WHERE oid = attcollation)
+FROM (SELECT) AS reply
+LEFT JOIN pg_class ON pg_class.oid = to_regclass(%s)
+LEFT JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
+LEFT JOIN pg_index ON indrelid = pg_class.oid AND indisprimary
+ORDER BY attnum"""
+
+        def parse(rows: Rows) -> bool:
+            found = _checked(rows)
+            if found[0][0] is None:
+                return False
+            kinds = [(*row[:4],) for row in found]
+            if kinds != [_KIND] * len(_COLUMNS) or _COLUMNS != [
+                (*row[4:],) for row in found
+            ]:
+                raise AttemptFailed(_OTHER_TABLE, f"{self._name} has another form")
+            return True
+
+        return Statement(sql, (self._name,), parse)
+
+    def lock(self) -> str:
+        """Return the statement that lets one `migrate` at a time go on."""
+        return "SELECT pg_advisory_xact_lock(7814912)"  # a number of our own
+
+    def definition(self) -> str:
+        """Return the statements that make the schema and the table."""
+        return f"""\
+CREATE SCHEMA IF NOT EXISTS {_quoted(self.schema)};
+CREATE TABLE IF NOT EXISTS {self._name} (
+    key text COLLATE "C" PRIMARY KEY,
+    maker uuid NOT NULL,
+    created_at timestamptz NOT NULL,
+    body bytea NOT NULL
+);
+-- Bodies are compressed already.
+ALTER TABLE {self._name} ALTER COLUMN body SET STORAGE EXTERNAL;
+"""
+
+    def grants(self, rights: Sequence[RoleRights]) -> str:
+        """Return the statements that give rights to roles.
+
+        The owner of the table keeps all rights. Each role that may read the table reads
+        all rows: a role that saw only some of them would take the others for missing.
+        """
+        if not rights:
+            return ""
+        lines = [
+            f"ALTER TABLE {self._name} ENABLE ROW LEVEL SECURITY;",
+            *self._policy("continuations_read", "FOR SELECT USING (true)"),
+        ]
+        for each in rights:
+            role, policy = _quoted(each.role), f"continuations_{each.name}"
+            creates, deletes = _condition(each.creates), _condition(each.deletes)
+            lines += [
+                f"GRANT USAGE ON SCHEMA {_quoted(self.schema)} TO {role};",
+                f"GRANT SELECT, INSERT, DELETE ON {self._name} TO {role};",
+                *self._policy(
+                    f"{policy}_creates", f"FOR INSERT TO {role}\n    WITH CHECK {creates}"
+                ),
+                *self._policy(
+                    f"{policy}_deletes", f"FOR DELETE TO {role}\n    USING {deletes}"
+                ),
+            ]
+        return "\n".join(lines) + "\n"
+
+    def _policy(self, name: str, rule: str) -> list[str]:
+        return [
+            f"DROP POLICY IF EXISTS {name} ON {self._name};",
+            f"CREATE POLICY {name} ON {self._name} {rule};",
+        ]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _condition(patterns: Sequence[str]) -> str:
+    texts = (each.replace("'", "''") for each in patterns)
+    return f"(key ~ '{'|'.join(texts)}')"
+
+
+def _comparable(after: str) -> str:
+    """Return a text that Postgres can hold, and that sorts alike among valid keys."""
+    found = _NOT_IN_KEYS.search(after)
+    if found is None:
+        return after
+    return after[: found.start()] + ("" if found[0][0] == "\0" else _AFTER_KEYS)
+
+
+def _time(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _checked(rows: Rows) -> Rows:
+    """Return the rows without their first column, which tells a standby."""
+    if rows[0][0]:
+        raise AttemptFailed(_STANDBY, format_detail("the server is a standby", _STANDBY))
+    return [row[1:] for row in rows]
+
+
+# Errors -------------------------------------------------------------------------
+
+_MIGRATE = "run `continuations migrate --store URL` once"
+_PRIMARY = "name the primary in the URL, or add target_session_attrs=primary"
+_SQLSTATE_CLASS = 2
+
+_TAKEN = ErrorRule(AlreadyExists)
+_STANDBY = ErrorRule(Unavailable, retry=True, hint=_PRIMARY)
+_OTHER_TABLE = ErrorRule(
+    Unsafe, hint="name another schema with ?schema=; this table was not changed"
+)
+_LOST = ErrorRule(Unavailable, retry=True, may_be_stored=True)
+NOT_SENT = ErrorRule(Unavailable, retry=True)
+_NOT_PERMITTED = ErrorRule(
+    Denied, hint="the owner of the table gives rights with `continuations migrate`"
+)
+_NO_LOGIN = ErrorRule(Denied, hint="check user, password, pg_hba.conf and sslmode")
+_NO_DATABASE = ErrorRule(Unavailable, hint="create the database, or name another one")
+_NO_TABLE = ErrorRule(Unavailable, hint=_MIGRATE)
+_TOO_MANY = ErrorRule(Throttled, retry=True)
+
+# By SQLSTATE, or its first two characters. The server reports an error after it rolled
+# the transaction back; only a connection that ends leaves a doubt.
+_RULES: Mapping[str, ErrorRule] = {
+    "08": _LOST,
+    "40": NOT_SENT,  # a deadlock, or a conflict of serializable transactions
+    "40003": _LOST,
+    "55P03": NOT_SENT,
+    "57014": NOT_SENT,  # a timeout of the server, or a cancellation by an operator
+    "57P01": _LOST,
+    "57P02": _LOST,
+    "57P03": NOT_SENT,
+    "57P05": _LOST,
+    "53": NOT_SENT,
+    "53100": ErrorRule(Unavailable, hint="the disk of the server is full"),
+    "53300": _TOO_MANY,
+    "25006": ErrorRule(Denied, retry=True, hint=f"it is read-only; {_PRIMARY}"),
+    "28": _NO_LOGIN,
+    "42501": _NOT_PERMITTED,
+    "3D000": _NO_DATABASE,
+    "3F000": _NO_TABLE,
+    "42P01": _NO_TABLE,
+    "42704": ErrorRule(Unavailable, hint="create the role with CREATE ROLE"),
+    "42": _OTHER_TABLE,
+    "XX001": ErrorRule(Damaged),
+    "XX002": ErrorRule(Damaged),
+}
+# A server that refuses a connection tells no SQLSTATE to libpq.
+_REFUSALS: Sequence[tuple[str, ErrorRule]] = (
+    ("too many |connection slots|no more connections", _TOO_MANY),
+    ('database ".*" does not exist|no such database', _NO_DATABASE),
+    (
+        "authentication failed|no password supplied|pg_hba|role .* does not exist"
+        "|permission denied|not permitted to log in|certificate|does not support SSL"
+        "|root\\.crt|no such user",
+        _NO_LOGIN,
+    ),
+)
+
+
+def failure_of(error: Exception, *, is_sent: bool) -> AttemptFailed:
+    """Return the failure of an attempt for an error of psycopg.
+
+    Args:
+        error: The error.
+        is_sent: Whether the statement may have been sent.
+    """
+    state: str = getattr(error, "sqlstate", None) or ""
+    # The details of a server may quote a row with its body.
+    message = getattr(getattr(error, "diag", None), "message_primary", None)
+    text = f"{state}: {message}" if message else str(error)
+    rule = _RULES.get(state) or _RULES.get(state[:_SQLSTATE_CLASS])
+    if rule is None and state:
+        rule = ErrorRule(Unavailable)
+    if rule is None:
+        refusals = (rule for words, rule in _REFUSALS if re.search(words, text))
+        rule = _LOST if is_sent else next(refusals, NOT_SENT)
+    return AttemptFailed(
+        rule,
+        format_detail(text, rule),
+        may_be_stored=rule.may_be_stored and is_sent,
+    )
