@@ -113,7 +113,7 @@ class PostgresServer:
 
         self._schemas += 1
         schema = f"store_{os.getpid()}_{self._schemas}"
-        PostgresStore(self.url(schema=schema)).migrate()
+        self.rows(PostgresStore(self.url(schema=schema)).migration(), user=OWNER)
         return self.url(port=port, schema=schema, **parameters)
 
     def connect(self, user: str = OWNER) -> psycopg.Connection[Any]:
@@ -161,6 +161,10 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait(_SECONDS)
             self._process = None
+
+    def become_standby(self) -> None:
+        """Let the stopped server be a standby when it starts again."""
+        (self.folder / "data" / "standby.signal").touch()
 
     def restart(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop the server and start it again."""

@@ -11,6 +11,7 @@ from continuations.engine.loading import load_object, load_or_call
 from continuations.errors import InvalidInput
 from continuations.ledger.objects import open_store
 from continuations_storage import FileStore, MemoryStore
+from continuations_storage.url import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -94,7 +95,7 @@ def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
     if type(requested) is type(own) and repr(requested) != repr(own):
         raise UsageError(
             f"--app {app} keeps its runs in {store_name(own)}, but --store (or "
-            f"CONTINUATIONS_STORE) is {store}. Leave one of them out."
+            f"CONTINUATIONS_STORE) is {without_password(store)}. Leave one of them out."
         )
 
 

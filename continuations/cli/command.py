@@ -42,6 +42,7 @@ from continuations.cli.options import SHARED_WORDS, Limits, UsageError, check_ru
 from continuations.cli.output import write_json, write_lines
 from continuations.ledger.objects import check_folder_exists
 from continuations_storage.contract import missing_folder
+from continuations_storage.url import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -127,7 +128,7 @@ class Command(NamedTuple):
             word
             for name, value in (("app", self.app), ("store", self.store))
             if value is not None and value != environ.get(_VARIABLES[name])
-            for word in (f"--{name}", value)
+            for word in (f"--{name}", without_password(value))
         ]
 
     def write(self, form: Callable[[], object], lines: Iterable[str]) -> None:

@@ -27,6 +27,7 @@ from continuations.ledger.arrivals.recorded_decisions import (
     read_decision,
 )
 from continuations.ledger.objects import Objects
+from continuations_storage.url import without_password
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,8 +86,16 @@ def keep_places(words: Sequence[str]) -> None:
     for index, word in enumerate(words):
         name = word.partition("=")[0]
         if name in _OPTIONS:
-            given[name] = [word] if "=" in word else [*words[index : index + 2]]
+            own = [word] if "=" in word else words[index : index + 2]
+            given[name] = [*map(_printable, own)]
     _given.set(given)
+
+
+def _printable(word: str) -> str:
+    name, equals, value = word.partition("=")
+    if name in _OPTIONS:
+        return f"{name}{equals}{without_password(value)}"
+    return without_password(word)
 
 
 def with_places(text: str) -> str:

@@ -64,6 +64,7 @@ COMMANDS: Mapping[str, str] = {
     "serve": "serve_commands",
     "ui": "serve_commands",
     "mcp": "mcp_commands",
+    "migrate": "store_commands",
     "erase": "store_commands",
     "prune": "store_commands",
     "doctor": "store_commands",

@@ -1,4 +1,4 @@
-"""The commands that care for a store: erase, prune, doctor."""
+"""The commands that care for a store: migrate, erase, prune, doctor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import sys
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,18 +19,57 @@ from continuations.core.visible_text import escape_invisible
 from continuations.engine.ports import Ports
 from continuations.engine.sync import portal
 from continuations.ledger.objects import Objects
+from continuations.ledger.rights import role_rights
 from continuations.present.json_forms import prune_result_json
 from continuations.present.times import counted
 from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from continuations.ledger.repair.integrity import IntegrityReport
     from continuations.ledger.repair.run_files import UnreferencedFile
     from continuations_storage import Store
+    from continuations_storage.postgres_sql import RoleRights
 
 _DURATION = re.compile(r"([1-9][0-9]{0,5})([dh])\Z")
+
+
+@as_command
+def migrate(
+    command: Command,
+    *,
+    print_sql: Annotated[bool, "--print"] = False,
+    decider_role: str | None = None,
+    worker_role: str | None = None,
+) -> None:
+    """Make the table of a Postgres store, and give rights to roles.
+
+    It changes nothing that exists, except the rights of the roles that are named. Other
+    stores need no migration.
+
+    Arguments and options:
+        print_sql: Print the SQL, and do nothing else.
+        decider_role (ROLE): A role of the server that may show waits, decide, send
+            messages and cancel. It cannot advance a run.
+        worker_role (ROLE): A role of the server that may start, resume and sweep runs.
+            Neither role can delete the history of a run.
+    """
+    store = command.runner(may_be_first=True).store
+    rights = role_rights(decider_role, worker_role)
+    name = store_name(store)
+    sql: Callable[[Sequence[RoleRights]], str] | None = getattr(store, "migration", None)
+    if sql is not None and print_sql:
+        text = sql(rights)
+        command.write(lambda: {"store": name, "sql": text}, text.splitlines())
+        return
+    made = portal.run_until_complete(Objects(store).migrate(rights))
+    line = {
+        True: f"{name} has its table now",
+        False: f"{name} had its table already",
+        None: f"{name} needs no migration",
+    }[made]
+    command.write(lambda: {"store": name, "made": bool(made)}, [escape_invisible(line)])
 
 
 @as_command

@@ -33,6 +33,7 @@ from continuations_storage.contract import (
     time_resolution,
 )
 from continuations_storage.url import open_store as storage_open_store
+from continuations_storage.url import without_password
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar, Unpack
 
     from continuations_storage.contract import Store
+    from continuations_storage.postgres_sql import RoleRights
     from continuations_storage.url import StoreOptions
 
     T = TypeVar("T")
@@ -70,11 +72,13 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     - `sqlite:PATH`: one SQLite file, on a disk of this machine.
     - `memory:`: memory of this process, new at each call.
     - `memory:NAME`: memory of this process, shared by name.
+    - `postgresql://HOST/DATABASE`: a table of Postgres; needs the extra `postgres`.
     - `s3://BUCKET/PREFIX`: a bucket of S3 or of a server with its protocol.
     - `gs://BUCKET/PREFIX`: a bucket of Google Cloud Storage; needs the extra `obstore`.
     - `az://CONTAINER/PREFIX`: a container of Azure Blob Storage; needs the same extra.
 
-    Credentials come from the environment. So does each option that is not given.
+    Credentials come from the environment, and those of Postgres also from the URL. Each
+    option that is not given comes from the environment.
 
     Args:
         url: The URL of the store.
@@ -83,23 +87,25 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
             default) and `driver` ("boto3", the default for S3, or "obstore"). For S3
             also `region`, `path_style` and `kms_key_id`. For S3 with boto3 also
             `profile`, `checksums` and `client` (a ready-made client). For Azure also
-            `account`. With obstore also `credential_provider`. Files, SQLite and memory
-            take no options.
+            `account`. With obstore also `credential_provider`. For Postgres only
+            `timeout`. Files, SQLite and memory take no options.
 
     Returns:
-        The store. A missing bucket or missing permissions show at the first operation.
+        The store. A missing bucket, table or permission shows at the first operation.
 
     Raises:
-        InvalidInput: The URL or an option is not valid, or obstore is not installed.
+        InvalidInput: The URL or an option is not valid, or the extra is not installed.
     """
     try:
         if "\0" in url or not url.isprintable():
-            raise storage.Unsupported(url, "it contains control characters")
+            shown = without_password(url)
+            raise storage.Unsupported(shown, "it contains control characters")
         return storage_open_store(url, **options)
     except storage.StorageError as error:
         raise InvalidInput(str(error)) from None
     except (RecursionError, TypeError, ValueError) as error:
-        msg = f"store {str(url)[:80]!r} cannot be opened: {type(error).__name__}. "
+        shown = without_password(str(url))[:80]
+        msg = f"store {shown!r} cannot be opened: {type(error).__name__}. "
         msg += "Pass a URL such as file:PATH or s3://BUCKET/PREFIX."
         raise InvalidInput(msg) from None
 
@@ -234,6 +240,16 @@ class Objects:
     async def delete(self, key: str) -> None:
         """Remove an object; to remove a missing object is a success."""
         await _translate_errors(self.store.delete(key))
+
+    async def migrate(self, rights: Sequence[RoleRights]) -> bool | None:
+        """Make what the store needs before its first object.
+
+        Returns:
+            Whether something was made; `None` if such a store needs nothing.
+        """
+        make: Callable[[Sequence[RoleRights]], Coroutine[Any, Any, bool]] | None
+        make = getattr(self.store, "migrate", None)
+        return None if make is None else await _translate_errors(make(rights))
 
     async def probe(self) -> None:
         """Prove that the store honours put-if-absent; raises `StoreUnsafe`."""

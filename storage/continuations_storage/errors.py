@@ -173,8 +173,8 @@ class Unsupported(StorageError, ValueError):
 
     summary = "cannot be opened"
     next_step = (
-        "Use file:PATH, sqlite:PATH, memory:, memory:NAME, s3://BUCKET/PREFIX, "
-        "gs://BUCKET/PREFIX or az://CONTAINER/PREFIX."
+        "Use file:PATH, sqlite:PATH, memory:, memory:NAME, postgresql://HOST/DATABASE, "
+        "s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX."
     )
 
     def __init__(self, url: str, detail: str = "", next_step: str = "") -> None:

@@ -15,6 +15,7 @@ maker id is compared. If that cannot be read, the create is `Inconclusive`.
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations_storage import retries
@@ -187,7 +188,7 @@ class PostgresStore:
 
     # The table --------------------------------------------------------------------
 
-    def migrate(self, rights: Sequence[RoleRights] = ()) -> bool:
+    async def migrate(self, rights: Sequence[RoleRights] = ()) -> bool:
         """Make the schema and the table, if they are missing; give rights to roles.
 
         Several processes may migrate at once. A table of the same name and of another
@@ -204,10 +205,11 @@ class PostgresStore:
             StorageError: The table was not made.
         """
         with located_errors("create", self.place):
-            try:
-                return self._attempt(lambda connection: self._migrate(connection, rights))
-            except AttemptFailed as failure:
-                raise failure.to_storage_error(None) from failure
+            return await retries.retry(
+                self._retry_policy,
+                None,
+                lambda: _threads.run(self._attempt, partial(self._migrate, rights)),
+            )
 
     def migration(self, rights: Sequence[RoleRights] = ()) -> str:
         """Return the SQL of `migrate`, for people who run it themselves.
@@ -216,23 +218,30 @@ class PostgresStore:
             rights: The roles that get rights.
 
         Returns:
-            One script in one transaction. It may be run again.
+            One script with one transaction. It may be run again.
         """
-        return (
-            f"BEGIN;\n{self._table.lock()};\n{self._table.definition()}"
-            f"{self._table.grants(rights)}COMMIT;\n"
+        statements = (
+            self._table.lock(),
+            self._table.make_schema(),
+            self._table.make(),
+            self._table.give(rights),
         )
+        return "\n".join(("BEGIN;", *filter(None, statements), "COMMIT;\n"))
 
     def _migrate(
-        self, connection: psycopg.Connection[Any], rights: Sequence[RoleRights]
+        self, rights: Sequence[RoleRights], connection: psycopg.Connection[Any]
     ) -> bool:
         with connection.transaction():
             connection.execute(self._table.lock().encode())
             exists = _execute(connection, self._table.check())
             if not exists:
-                connection.execute(self._table.definition().encode())
+                # A role without rights on the database cannot ask to make a schema that
+                # exists.
+                if not _execute(connection, self._table.has_schema()):
+                    connection.execute(self._table.make_schema().encode())
+                connection.execute(self._table.make().encode())
             if rights:
-                connection.execute(self._table.grants(rights).encode())
+                connection.execute(self._table.give(rights).encode())
         return not exists
 
     # Statements -------------------------------------------------------------------

@@ -29,6 +29,8 @@ __all__ = ["Connections", "SilentServer"]
 T = TypeVar("T")
 
 DEFAULT_SCHEMA = "continuations"
+_USER = re.compile(r"\w+://[^@/]*@")
+_PORTS = re.compile(r"[0-9]*(,[0-9]*)*")
 _SCHEMA = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_$-]{0,62}")
 _MAX_CONNECT_SECONDS = 10
 # An idle connection is asked before its use if it was idle for so long: a firewall or a
@@ -86,7 +88,7 @@ class Connections:
             since, connection = idle.pop()
             if connection.is_usable(time.monotonic() - since):
                 return connection
-            connection.end()
+            connection.close()
         return None
 
     def _give_back(self, connection: _Connection) -> None:
@@ -94,7 +96,7 @@ class Connections:
         now = time.monotonic()
         idle.append((now, connection))
         while idle and now - idle[0][0] > _MAX_IDLE_SECONDS:
-            idle.pop(0)[1].end()
+            idle.pop(0)[1].close()
 
     def _connect(self) -> _Connection:
         connection = _Connection.connect(
@@ -161,16 +163,26 @@ class _Connection(psycopg.Connection[Any]):
         if self.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
             with suppress(psycopg.Error):
                 self.cancel_safe(timeout=_CHECK_SECONDS)
-        with suppress(psycopg.Error):
-            self.close()
+        self.close()
 
 
 # The URL ------------------------------------------------------------------------
 
 
+def _split_query(url: str) -> tuple[str, str]:
+    """Return a URL without its parameters, and the parameters.
+
+    libpq reads a password up to the first @, whatever it contains but a slash.
+    """
+    user = _USER.match(url)
+    start = user.end() if user else 0
+    place, _, query = url[start:].partition("?")
+    return url[:start] + place, query
+
+
 def _take_schema(url: str) -> tuple[str, str]:
     """Return a URL without our own parameter, and its value."""
-    before, mark, query = url.partition("?")
+    place, query = _split_query(url)
     schema = DEFAULT_SCHEMA
     kept: list[str] = []
     for pair in query.split("&"):
@@ -182,7 +194,7 @@ def _take_schema(url: str) -> tuple[str, str]:
                 raise Unsupported("postgresql:", "its schema is not valid", advice)
         elif pair:
             kept.append(pair)
-    return before + (mark + "&".join(kept) if kept else ""), schema
+    return place + ("?" + "&".join(kept) if kept else ""), schema
 
 
 def _parse(url: str) -> dict[str, Any]:
@@ -191,8 +203,13 @@ def _parse(url: str) -> dict[str, Any]:
         parameters: dict[str, Any] = dict(conninfo.conninfo_to_dict(url))
     except (psycopg.Error, ValueError):
         raise Unsupported("postgresql:", *_parse_problem(url)) from None
-    if "@" in str(parameters.get("host", "")):
-        raise Unsupported("postgresql:", "its host contains @", _ESCAPE)
+    # Otherwise a part of the password would be a host, a port or a database, which
+    # errors name.
+    path = _split_query(url)[0].partition("://")[2].partition("/")[2]
+    if "@" in f"{parameters.get('host')}{path}":
+        raise Unsupported("postgresql:", "its host or database contains @", _ESCAPE)
+    if not _PORTS.fullmatch(str(parameters.get("port", ""))):
+        raise Unsupported("postgresql:", "its port is not a number", _ESCAPE)
     defaults = {
         "client_encoding": "UTF8",
         "fallback_application_name": "continuations",
@@ -204,7 +221,7 @@ def _parse(url: str) -> dict[str, Any]:
 
 def _parse_problem(url: str) -> tuple[str, str]:
     """Return why libpq cannot read a URL, without a part of its password."""
-    query = url.partition("?")[2]
+    query = _split_query(url)[1]
     known = {each.keyword.decode() for each in psycopg.pq.Conninfo.get_defaults()}
     names = {pair.partition("=")[0] for pair in query.split("&") if pair}
     if "@" not in query and names - known:

@@ -218,19 +218,28 @@ ORDER BY attnum"""
             if kinds != [_KIND] * len(_COLUMNS) or _COLUMNS != [
                 (*row[4:],) for row in found
             ]:
-                raise AttemptFailed(_OTHER_TABLE, f"{self._name} has another form")
+                detail = format_detail(f"{self._name} has another form", _OTHER_TABLE)
+                raise AttemptFailed(_OTHER_TABLE, detail)
             return True
 
         return Statement(sql, (self._name,), parse)
 
+    def has_schema(self) -> Statement[bool]:
+        """Return whether the schema exists."""
+        sql = "SELECT to_regnamespace(%s) IS NOT NULL"
+        return Statement(sql, (_quoted(self.schema),), lambda rows: bool(rows[0][0]))
+
     def lock(self) -> str:
         """Return the statement that lets one `migrate` at a time go on."""
-        return "SELECT pg_advisory_xact_lock(7814912)"  # a number of our own
+        return "SELECT pg_advisory_xact_lock(7814912);"  # any number, always the same
 
-    def definition(self) -> str:
-        """Return the statements that make the schema and the table."""
+    def make_schema(self) -> str:
+        """Return the statement that makes the schema."""
+        return f"CREATE SCHEMA IF NOT EXISTS {_quoted(self.schema)};"
+
+    def make(self) -> str:
+        """Return the statements that make the table."""
         return f"""\
-CREATE SCHEMA IF NOT EXISTS {_quoted(self.schema)};
 CREATE TABLE IF NOT EXISTS {self._name} (
     key text COLLATE "C" PRIMARY KEY,
     maker uuid NOT NULL,
@@ -238,10 +247,9 @@ CREATE TABLE IF NOT EXISTS {self._name} (
     body bytea NOT NULL
 );
 -- Bodies are compressed already.
-ALTER TABLE {self._name} ALTER COLUMN body SET STORAGE EXTERNAL;
-"""
+ALTER TABLE {self._name} ALTER COLUMN body SET STORAGE EXTERNAL;"""
 
-    def grants(self, rights: Sequence[RoleRights]) -> str:
+    def give(self, rights: Sequence[RoleRights]) -> str:
         """Return the statements that give rights to roles.
 
         The owner of the table keeps all rights. Each role that may read the table reads
@@ -266,7 +274,7 @@ ALTER TABLE {self._name} ALTER COLUMN body SET STORAGE EXTERNAL;
                     f"{policy}_deletes", f"FOR DELETE TO {role}\n    USING {deletes}"
                 ),
             ]
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines)
 
     def _policy(self, name: str, rule: str) -> list[str]:
         return [

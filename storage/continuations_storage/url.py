@@ -1,7 +1,8 @@
-"""Open a store by its URL: a folder, a file, memory, or a bucket."""
+"""Open a store by its URL: a folder, a file, memory, a table or a bucket."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from continuations_storage.errors import InvalidKey, Unsupported
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from continuations_storage.s3client import Checksums
     from continuations_storage.s3requests import S3Client
 
-__all__ = ["StoreOptions", "open_store"]
+__all__ = ["StoreOptions", "open_store", "without_password"]
 
 _named_memory_stores: dict[str, MemoryStore] = {}
 
@@ -69,6 +70,21 @@ _OTHER_SPELLINGS = {
 }
 
 
+def without_password(url: str) -> str:
+    """Return a URL without the password that a URL of Postgres may contain.
+
+    Args:
+        url: The URL of a store, valid or not.
+
+    Returns:
+        The URL for people. Without the password, it names the same store.
+    """
+    if not url.startswith(("postgresql:", "postgres:")):
+        return url
+    url = re.sub(r"(?<=://)([^:/?@]*):.*@", r"\1@", url, flags=re.DOTALL)
+    return re.sub(r"(?<=[?&])(ssl)?password=[^&]*&?", "", url).rstrip("?&")
+
+
 def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     """Open the store that a URL names, without using the disk or the network.
 
@@ -81,11 +97,14 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
       ``file:PATH``; ``sqlite://`` is refused, because it has two meanings elsewhere.
     - ``memory:``: a new store in this process at each call.
     - ``memory:NAME``: one store for each name in this process.
+    - ``postgresql://HOST/DATABASE`` or ``postgres://…``: a table of Postgres; needs
+      psycopg. libpq reads the URL, and its own parameter ``schema`` names the schema.
     - ``s3://BUCKET/PREFIX``: a bucket of S3 or of a server with its protocol.
     - ``gs://BUCKET/PREFIX``: a bucket of Google Cloud Storage; needs obstore.
     - ``az://CONTAINER/PREFIX``: a container of Azure Blob Storage; needs obstore.
 
-    The prefix is optional. Credentials come from the environment, never from the URL.
+    The prefix is optional. Credentials of buckets come from the environment, never from
+    the URL. Those of Postgres come from both, as libpq finds them.
 
     Args:
         url: The URL of the store.
@@ -93,15 +112,15 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
             ("boto3", the default for S3, or "obstore"). For S3 also ``region``,
             ``path_style`` and ``kms_key_id``. For S3 with boto3 also ``profile``,
             ``checksums`` and ``client``. For Azure also ``account``. With obstore also
-            ``credential_provider``. Files, SQLite and memory take no options. The
-            environment decides an option that is not given.
+            ``credential_provider``. For Postgres only ``timeout``. Files, SQLite and
+            memory take no options. The environment decides an option that is not given.
 
     Returns:
-        The store. A missing bucket or missing permissions show at the first operation.
+        The store. A missing bucket, table or permission shows at the first operation.
 
     Raises:
-        Unsupported: The URL or an option is not valid, or obstore is not installed. Or
-            the path is relative and the current folder was deleted.
+        Unsupported: The URL or an option is not valid, or obstore or psycopg is not
+            installed. Or the path is relative and the current folder was deleted.
     """
     scheme, colon, location = url.partition(":")
     if not url:

@@ -1,0 +1,120 @@
+"""A TCP proxy before a Postgres server that cuts or freezes connections.
+
+A fault hits the first packets of clients that contain some bytes:
+
+- `refused`: the connection is closed, and the server gets nothing
+- `half`: the server gets the first half of the packet, then the end
+- `lost reply`: the server gets the packet and replies; the client gets the end
+- `silent`: the server gets the packet and replies; the client gets nothing, not even
+  an end
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["FAULTS", "CuttingProxy", "Fault", "run_proxy"]
+
+Fault = Literal["refused", "half", "lost reply", "silent"]
+FAULTS: tuple[Fault, ...] = ("refused", "half", "lost reply", "silent")
+_SIZE = 1 << 20
+
+
+@dataclass
+class CuttingProxy:
+    """The proxy.
+
+    Attributes:
+        port: Its port on 127.0.0.1.
+        server: The port of the server.
+        connections: How many connections clients made.
+        cut: How many faults happened.
+    """
+
+    port: int
+    server: int
+    connections: int = 0
+    cut: int = 0
+    _fault: Fault = "refused"
+    _word: bytes = b""
+    _left: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def plan(self, fault: Fault, word: str, times: int = 1) -> None:
+        """Let the next packets with a word fail."""
+        with self._lock:
+            self._fault, self._word, self._left = fault, word.encode(), times
+
+    def _next_fault(self, packet: bytes) -> Fault | None:
+        with self._lock:
+            if not self._left or self._word not in packet:
+                return None
+            self._left -= 1
+            self.cut += 1
+            return self._fault
+
+    def serve(self, client: socket.socket) -> None:
+        """Pass the bytes of a connection on, until it ends."""
+        self.connections += 1
+        with client, socket.create_connection(("127.0.0.1", self.server)) as server:
+            drops, replied = threading.Event(), threading.Event()
+            back = (server, client, drops, replied)
+            threading.Thread(target=_pass_back, args=back, daemon=True).start()
+            with suppress(OSError):
+                while packet := client.recv(_SIZE):
+                    fault = self._next_fault(packet)
+                    if fault == "refused":
+                        return
+                    if fault == "half":
+                        server.sendall(packet[: len(packet) // 2])
+                        return
+                    if fault is not None:
+                        drops.set()
+                    server.sendall(packet)
+                    if fault == "lost reply":
+                        replied.wait(20)
+                        return
+
+
+def _pass_back(
+    server: socket.socket,
+    client: socket.socket,
+    drops: threading.Event,
+    replied: threading.Event,
+) -> None:
+    with suppress(OSError):
+        while packet := server.recv(_SIZE):
+            if drops.is_set():
+                replied.set()
+            else:
+                client.sendall(packet)
+    with suppress(OSError):
+        client.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def run_proxy(server: int) -> Generator[CuttingProxy]:
+    """Run a proxy before the port of a server."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        proxy = CuttingProxy(listener.getsockname()[1], server)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    client, _ = listener.accept()
+                    threading.Thread(
+                        target=proxy.serve, args=(client,), daemon=True
+                    ).start()
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield proxy
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
