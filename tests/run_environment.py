@@ -97,7 +97,7 @@ class RunEnvironment:
         }
         environment = {
             **os.environ,
-            "PYTHONPATH": python_path(ROOT),
+            "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
             effect_log.EFFECTS_VARIABLE: str(self.folder / "effects"),
             effect_log.TURNS_VARIABLE: str(self.folder / "turns"),
             "TEST_STORE": self.store,

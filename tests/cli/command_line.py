@@ -80,7 +80,7 @@ class CommandLine:
             env={
                 **os.environ,
                 "PYTHONUNBUFFERED": "1",
-                "PYTHONPATH": python_path(ROOT),
+                "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
             },
         )
         self._processes.append(process)

@@ -36,25 +36,33 @@ class CuttingProxy:
         server: The port of the server.
         connections: How many connections clients made.
         cut: How many faults happened.
+        statements: How many packets with a statement clients sent: round trips.
     """
 
     port: int
     server: int
     connections: int = 0
     cut: int = 0
+    statements: int = 0
     _fault: Fault = "refused"
     _word: bytes = b""
+    _skipped: int = 0
     _left: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def plan(self, fault: Fault, word: str, times: int = 1) -> None:
-        """Let the next packets with a word fail."""
+    def plan(self, fault: Fault, word: str, times: int = 1, skipped: int = 0) -> None:
+        """Let the next packets with a word fail, after some that are passed on."""
         with self._lock:
-            self._fault, self._word, self._left = fault, word.encode(), times
+            self._fault, self._word = fault, word.encode()
+            self._left, self._skipped = times, skipped
 
     def _next_fault(self, packet: bytes) -> Fault | None:
         with self._lock:
+            self.statements += packet.startswith(b"P") and b"objects" in packet
             if not self._left or self._word not in packet:
+                return None
+            if self._skipped:
+                self._skipped -= 1
                 return None
             self._left -= 1
             self.cut += 1

@@ -687,7 +687,8 @@ def test_errors_of_the_server_have_their_class(
 def test_server_that_restarts_loses_no_body(how: signal.Signals) -> None:
     """SIGQUIT is a crash: the server recovers from its log."""
     with run_server(durable=True) as server:
-        store = PostgresStore(server.new_url())
+        patient = RetryPolicy(max_attempts=1000, max_seconds=60, max_delay=0.2)
+        store = PostgresStore(server.new_url(), retry_policy=patient)
         asyncio.run(_write_through_restarts(store, server, how))
 
 

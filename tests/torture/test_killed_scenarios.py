@@ -1,6 +1,6 @@
 """The rows of `tests/engine/crash_scenario.py`, with processes that SIGKILL ends.
 
-Each process that dies is a forked child, on files or on SQLite. By default one of them
+Each process that dies is a forked child, on files, SQLite or Postgres. By default one of them
 is killed for each row, and with TORTURE=1 one at each operation. The test that lets
 processes of the same rows crash in memory, `tests/engine/test_crash_scenarios.py`, says
 why `scenarios.py` has rows of its own.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from continuations_storage import FileStore, SQLiteStore, Store
+from continuations_storage import FileStore, SQLiteStore, Store, open_store
 from continuations_storage.faults import (
     FaultPlan,
     FaultyStore,
@@ -28,8 +28,9 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.crash_scenario import Scenario
 from tests.engine.test_crash_scenarios import SCENARIOS
+from tests.postgres_server import PostgresServer
 from tests.run_environment import RunEnvironment
-from tests.sampling import RUNS_ALL_CASES
+from tests.sampling import RUNS_ALL_CASES, sample
 from tests.torture.child_processes import KILLED, run_in_child
 from tests.torture.workspace import SharedTimeStore
 
@@ -73,6 +74,34 @@ def test_others_go_on_after_a_kill(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The promise of the row holds, and no marker and no wait is left behind."""
+    check_kills(row, store, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("row", sample(SCENARIOS, 5), ids=lambda each: each.__name__)
+def test_others_go_on_after_a_kill_on_postgres(
+    row: type[Scenario],
+    postgres: PostgresServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A forked child has connections of its own, which end with it."""
+    urls: dict[Path, str] = {}
+
+    def store(path: Path) -> Store:
+        if path not in urls:
+            urls[path] = postgres.new_url()
+        return open_store(urls[path])
+
+    check_kills(row, store, tmp_path, monkeypatch)
+
+
+def check_kills(
+    row: type[Scenario],
+    store: Callable[[Path], Store],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kill a process at one operation of a row, or with TORTURE=1 at each."""
     for name in (effect_log.EFFECTS_VARIABLE, effect_log.TURNS_VARIABLE):
         monkeypatch.setenv(name, "")
     count = execute(row, tmp_path / "whole", row.recoveries[0], no_faults, store)
