@@ -81,8 +81,12 @@ def _program(name: str) -> str | None:
     """Return the path of a program, of the newest release in the usual places."""
     found = [path for each in _PLACES for path in Path("/").glob(f"{each}/{name}")]
     if found:
-        return str(max(found, key=lambda path: [*map(int, re.findall(r"\d+", str(path)))]))
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+        return str(
+            max(found, key=lambda path: [*map(int, re.findall(r"\d+", str(path)))])
+        )
+    return shutil.which(
+        name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+    )
 
 
 @dataclass
@@ -98,7 +102,7 @@ class PostgresServer:
     folder: Path
     port: int
     durable: bool = False
-    _process: subprocess.Popen[bytes] | None = None
+    _process: subprocess.Popen[Any] | None = None
     _schemas: int = field(default=0)
 
     def url(self, user: str = OWNER, port: int | None = None, **parameters: str) -> str:
@@ -130,11 +134,9 @@ class PostgresServer:
 
     def terminate_others(self, condition: str = "true") -> int:
         """End the connections of the database; return their number."""
-        ended = self.rows(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
-            f"datname = '{DATABASE}' AND pid <> pg_backend_pid() AND {condition}"
-        )
-        return len(ended)
+        others = f"datname = '{DATABASE}' AND pid <> pg_backend_pid() AND {condition}"
+        query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+        return len(self.rows(query + others))
 
     def start(self) -> None:
         """Start the server, and wait until it accepts connections."""
@@ -251,7 +253,8 @@ def run_bouncer(server: PostgresServer) -> Generator[int]:
 
 
 def _new_folder() -> Path:
-    folder = Path(mkdtemp(prefix="continuations-postgres-", dir="/tmp"))  # noqa: S108 - a folder of another user cannot be below pytest's
+    # Another user cannot enter the folders of pytest.
+    folder = Path(mkdtemp(prefix="continuations-postgres-"))
     folder.chmod(0o755)
     if os.getuid() == 0:
         user = _unprivileged()["user"]

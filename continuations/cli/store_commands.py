@@ -58,7 +58,9 @@ def migrate(
     store = command.runner(may_be_first=True).store
     rights = role_rights(decider_role, worker_role)
     name = store_name(store)
-    sql: Callable[[Sequence[RoleRights]], str] | None = getattr(store, "migration", None)
+    sql: Callable[[Sequence[RoleRights]], str] | None = getattr(
+        store, "migration", None
+    )
     if sql is not None and print_sql:
         text = sql(rights)
         command.write(lambda: {"store": name, "sql": text}, text.splitlines())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from continuations_storage import retries
 from continuations_storage.contract import PAGE_SIZE, Page
-from continuations_storage.errors import Denied, StorageError
+from continuations_storage.errors import Denied
 from continuations_storage.keys import check_key, check_limit, check_prefix
 from continuations_storage.postgres_connections import Connections
 from continuations_storage.postgres_sql import ObjectTable, failure_of
@@ -208,7 +208,7 @@ class PostgresStore:
             return await retries.retry(
                 self._retry_policy,
                 None,
-                lambda: _threads.run(self._attempt, partial(self._migrate, rights)),
+                lambda: self._in_thread(partial(self._migrate, rights)),
             )
 
     def migration(self, rights: Sequence[RoleRights] = ()) -> str:
@@ -233,11 +233,12 @@ class PostgresStore:
     ) -> bool:
         with connection.transaction():
             connection.execute(self._table.lock().encode())
-            exists = _execute(connection, self._table.check())
+            check, has_schema = self._table.check(), self._table.has_schema()
+            exists = check.parse(_rows(check, connection))
             if not exists:
-                # A role without rights on the database cannot ask to make a schema that
-                # exists.
-                if not _execute(connection, self._table.has_schema()):
+                # A role without rights on the database may not even ask for a schema
+                # that exists.
+                if not has_schema.parse(_rows(has_schema, connection)):
                     connection.execute(self._table.make_schema().encode())
                 connection.execute(self._table.make().encode())
             if rights:
@@ -247,7 +248,7 @@ class PostgresStore:
     # Statements -------------------------------------------------------------------
 
     async def _check_gone(self, key: str) -> None:
-        """Raise `Denied` if a policy kept a key; another process may have deleted it."""
+        """Raise `Denied` if a key exists; another process may have deleted it."""
         [body] = await self._run("delete", key, self._table.read_many([key]))
         if body is not None:
             detail = "a policy of the table keeps this key from being deleted"
@@ -264,9 +265,16 @@ class PostgresStore:
             )
 
     async def _send(self, statement: Statement[T]) -> T:
-        return await _threads.run(
-            self._attempt, lambda connection: _execute(connection, statement)
-        )
+        rows = await self._in_thread(partial(_rows, statement))
+        try:
+            return statement.parse(rows)
+        except AttemptFailed as failure:
+            if failure.rule.retry:  # another connection may reach the primary
+                self._connections.close_idle()
+            raise
+
+    async def _in_thread(self, use: Callable[[psycopg.Connection[Any]], T]) -> T:
+        return await _threads.run(partial(self._attempt, use))
 
     def _attempt(self, use: Callable[[psycopg.Connection[Any]], T]) -> T:
         is_sent = False
@@ -274,13 +282,12 @@ class PostgresStore:
             with self._connections.connection() as connection:
                 is_sent = True
                 return use(connection)
-        except (AttemptFailed, StorageError):
+        except AttemptFailed:
             raise
         except Exception as error:
             raise failure_of(error, is_sent=is_sent) from error
 
 
-def _execute(connection: psycopg.Connection[Any], statement: Statement[T]) -> T:
-    cursor = connection.execute(statement.sql.encode(), statement.values, binary=True)
-    rows: Rows = cursor.fetchall()
-    return statement.parse(rows)
+def _rows(statement: Statement[Any], connection: psycopg.Connection[Any]) -> Rows:
+    values = statement.values
+    return connection.execute(statement.sql.encode(), values, binary=True).fetchall()

@@ -82,6 +82,12 @@ class Connections:
             raise
         self._give_back(connection)
 
+    def close_idle(self) -> None:
+        """Close the connections that no operation uses."""
+        idle = self._idle()
+        while idle:
+            idle.pop()[1].close()
+
     def _take(self) -> _Connection | None:
         idle = self._idle()
         while idle:
@@ -115,14 +121,16 @@ class _Connection(psycopg.Connection[Any]):
 
     timeout: float
 
-    def __del__(self) -> None:
+    def __del__(self, *_: Any) -> None:
         """Do not warn: libpq closes the connection, in the process that opened it."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         """Wait for an operation as psycopg does, and raise `SilentServer`."""
         return super().wait(self._until_silent(gen), *args, **options)
 
-    def _until_silent(self, operation: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+    def _until_silent(
+        self, operation: Generator[Any, Any, T]
+    ) -> Generator[Any, Any, T]:
         heard_at = time.monotonic()
         ready: Any = None
         while True:

@@ -214,10 +214,7 @@ ORDER BY attnum"""
             found = _checked(rows)
             if found[0][0] is None:
                 return False
-            kinds = [(*row[:4],) for row in found]
-            if kinds != [_KIND] * len(_COLUMNS) or _COLUMNS != [
-                (*row[4:],) for row in found
-            ]:
+            if found != [(*_KIND, *column) for column in _COLUMNS]:
                 detail = format_detail(f"{self._name} has another form", _OTHER_TABLE)
                 raise AttemptFailed(_OTHER_TABLE, detail)
             return True
@@ -268,7 +265,8 @@ ALTER TABLE {self._name} ALTER COLUMN body SET STORAGE EXTERNAL;"""
                 f"GRANT USAGE ON SCHEMA {_quoted(self.schema)} TO {role};",
                 f"GRANT SELECT, INSERT, DELETE ON {self._name} TO {role};",
                 *self._policy(
-                    f"{policy}_creates", f"FOR INSERT TO {role}\n    WITH CHECK {creates}"
+                    f"{policy}_creates",
+                    f"FOR INSERT TO {role}\n    WITH CHECK {creates}",
                 ),
                 *self._policy(
                     f"{policy}_deletes", f"FOR DELETE TO {role}\n    USING {deletes}"
@@ -307,7 +305,9 @@ def _time(microseconds: int) -> datetime:
 def _checked(rows: Rows) -> Rows:
     """Return the rows without their first column, which tells a standby."""
     if rows[0][0]:
-        raise AttemptFailed(_STANDBY, format_detail("the server is a standby", _STANDBY))
+        raise AttemptFailed(
+            _STANDBY, format_detail("the server is a standby", _STANDBY)
+        )
     return [row[1:] for row in rows]
 
 
@@ -362,12 +362,9 @@ _RULES: Mapping[str, ErrorRule] = {
 _REFUSALS: Sequence[tuple[str, ErrorRule]] = (
     ("too many |connection slots|no more connections", _TOO_MANY),
     ('database ".*" does not exist|no such database', _NO_DATABASE),
-    (
-        "authentication failed|no password supplied|pg_hba|role .* does not exist"
-        "|permission denied|not permitted to log in|certificate|does not support SSL"
-        "|root\\.crt|no such user",
-        _NO_LOGIN,
-    ),
+    ("authentication failed|no password supplied|pg_hba|no such user", _NO_LOGIN),
+    ("role .* does not exist|permission denied|not permitted to log in", _NO_LOGIN),
+    ("certificate|does not support SSL|root\\.crt", _NO_LOGIN),
 )
 
 

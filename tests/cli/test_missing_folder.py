@@ -16,7 +16,7 @@ APP = ("--app", f"{RUNNERS}:boss")
 WAIT = f"j1@{'0' * 16}.w1"
 # The commands that make the folder, that wait for it, or that use no store.
 MAKERS = {"start", "chat", "post", "publish", "adopt"}
-OTHERS = {"serve", "mcp", "completion"}
+OTHERS = {"serve", "mcp", "completion", "migrate"}
 READERS: dict[str, tuple[str, ...]] = {
     "inbox": ("--json", "--by", "kim"),
     "waiting": ("--json",),

@@ -77,6 +77,7 @@ COMMANDS: dict[str, list[list[str]] | None] = {
     "serve": None,
     "mcp": None,
     "ui": None,
+    "migrate": [["migrate"], ["migrate", "--print"]],
     "erase": [["erase", RUN, "--yes"]],
     "prune": None,
     "doctor": [["doctor", RUN]],

@@ -33,7 +33,7 @@ class TestPostgresStore(SharedStoreContract):
 
 
 class TestPostgresStoreBehindPgBouncer(SharedStoreContract):
-    """In transaction mode: each statement may go to another connection of the server."""
+    """In transaction mode, each statement may go to another connection."""
 
     rounds = 100 if RUNS_ALL_CASES else 5
 

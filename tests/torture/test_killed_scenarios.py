@@ -1,9 +1,9 @@
 """The rows of `tests/engine/crash_scenario.py`, with processes that SIGKILL ends.
 
-Each process that dies is a forked child, on files, SQLite or Postgres. By default one of them
-is killed for each row, and with TORTURE=1 one at each operation. The test that lets
-processes of the same rows crash in memory, `tests/engine/test_crash_scenarios.py`, says
-why `scenarios.py` has rows of its own.
+Each process that dies is a forked child, on files, SQLite or Postgres. By default one
+of them is killed for each row, and with TORTURE=1 one at each operation. The test that
+lets processes of the same rows crash in memory, `tests/engine/test_crash_scenarios.py`,
+says why `scenarios.py` has rows of its own.
 """
 
 from __future__ import annotations
