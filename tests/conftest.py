@@ -17,7 +17,7 @@ from tests.python_path import python_path
 from tests.sampling import RUNS_ALL_CASES, examples, left_out
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from tests.postgres_server import PostgresServer
 
@@ -48,19 +48,30 @@ pytest.register_assert_rewrite(
 
 
 def pytest_report_header() -> str | None:
-    """Say in one line that the tests on Postgres are left out."""
-    if postgres_server.is_installed():
-        return None
-    return "Postgres is not installed, so its tests are skipped"
+    """Say in one line which servers are missing; in CI, none may be."""
+    missing = postgres_server.missing()
+    return f"left out: the tests on {' and '.join(missing)}" if missing else None
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A server for all tests of this process."""
-    if not postgres_server.is_installed():
-        pytest.skip("Postgres is not installed")
     with postgres_server.run_server() as server:
         yield server
+
+
+@pytest.fixture
+def durable_postgres() -> Iterator[PostgresServer]:
+    """A server for one test, which may stop it; it flushes what it writes."""
+    with postgres_server.run_server(durable=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bouncer(postgres: PostgresServer) -> Iterator[int]:
+    """The port of PgBouncer in transaction mode, before the server."""
+    with postgres_server.run_bouncer(postgres) as port:
+        yield port
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -88,10 +99,25 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave some tests to `make torture`, unless a test is named on its own."""
+    """Leave some tests to `make torture`, unless a test is named on its own.
+
+    Leave out the tests on a server that this machine does not have.
+    """
+    fixtures = {name for names in postgres_server.missing().values() for name in names}
+    _leave_out(
+        config,
+        items,
+        [item for item in items if fixtures & {*getattr(item, "fixturenames", ())}],
+    )
     if RUNS_ALL_CASES or any("::" in each for each in config.args):
         return
-    left = set(left_out(items))
+    _leave_out(config, items, left_out(items))
+
+
+def _leave_out(
+    config: pytest.Config, items: list[pytest.Item], some: Iterable[pytest.Item]
+) -> None:
+    left = set(some)
     config.hook.pytest_deselected(items=[*left])
     items[:] = [item for item in items if item not in left]
 

@@ -1,7 +1,7 @@
 """A Postgres server of this machine for tests, on loopback, stopped by its process id.
 
-Where Postgres is not installed, its tests are skipped, and the head of the output of
-pytest says so. In CI a skipped test is a failure.
+Where Postgres or PgBouncer is not installed, their tests are left out, and the head of
+the output of pytest says so.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ __all__ = [
     "OWNER",
     "PASSWORD",
     "PostgresServer",
-    "bouncer_is_installed",
-    "is_installed",
+    "missing",
     "run_bouncer",
     "run_server",
 ]
@@ -67,14 +66,17 @@ max_client_conn = 200
 """
 
 
-def is_installed() -> bool:
-    """Return whether this machine has a server."""
-    return bool(_program("postgres") and _program("initdb"))
-
-
-def bouncer_is_installed() -> bool:
-    """Return whether this machine has PgBouncer."""
-    return _program("pgbouncer") is not None
+def missing() -> dict[str, tuple[str, ...]]:
+    """Return the servers that this machine lacks, with the fixtures that need them."""
+    programs = {
+        "Postgres": ("initdb", "postgres", "durable_postgres", "bouncer"),
+        "PgBouncer": ("pgbouncer", "bouncer"),
+    }
+    return {
+        name: tuple(fixtures)
+        for name, (program, *fixtures) in programs.items()
+        if _program(program) is None
+    }
 
 
 def _program(name: str) -> str | None:

@@ -19,7 +19,7 @@ from continuations.core.visible_text import escape_invisible
 from continuations.engine.ports import Ports
 from continuations.engine.sync import portal
 from continuations.ledger.objects import Objects
-from continuations.ledger.rights import role_rights
+from continuations.ledger.store_rights import role_rights
 from continuations.present.json_forms import prune_result_json
 from continuations.present.times import counted
 from continuations.wire.report import to_json

@@ -66,23 +66,25 @@ _OPTIONS: Mapping[str, Mapping[str, frozenset[str]]] = {
 }
 _OTHER_SPELLINGS = {
     "gcs": "gs://BUCKET/PREFIX",
+    "postgresql": "postgresql://HOST/DATABASE",
+    "postgres": "postgresql://HOST/DATABASE",
     **dict.fromkeys(("azure", "abfs", "abfss", "adl"), "az://CONTAINER/PREFIX"),
 }
 
 
 def without_password(url: str) -> str:
-    """Return a URL without the password that a URL of Postgres may contain.
+    """Return a URL without a password.
 
     Args:
         url: The URL of a store, valid or not.
 
     Returns:
-        The URL for people. Without the password, it names the same store.
+        The URL for people. It names the same store.
     """
-    if not url.startswith(("postgresql:", "postgres:")):
+    if "://" not in url:
         return url
     url = re.sub(r"(?<=://)([^:/?@]*):.*@", r"\1@", url, flags=re.DOTALL)
-    return re.sub(r"(?<=[?&])(ssl)?password=[^&]*&?", "", url).rstrip("?&")
+    return re.sub(r"(?<=[?&])(ssl)?password=[^&]*(&|$)", "", url).rstrip("?&")
 
 
 def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
@@ -97,14 +99,12 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
       ``file:PATH``; ``sqlite://`` is refused, because it has two meanings elsewhere.
     - ``memory:``: a new store in this process at each call.
     - ``memory:NAME``: one store for each name in this process.
-    - ``postgresql://HOST/DATABASE`` or ``postgres://…``: a table of Postgres; needs
-      psycopg. libpq reads the URL, and its own parameter ``schema`` names the schema.
+    - ``postgresql://HOST/DATABASE``: a table of Postgres; needs psycopg.
     - ``s3://BUCKET/PREFIX``: a bucket of S3 or of a server with its protocol.
     - ``gs://BUCKET/PREFIX``: a bucket of Google Cloud Storage; needs obstore.
     - ``az://CONTAINER/PREFIX``: a container of Azure Blob Storage; needs obstore.
 
-    The prefix is optional. Credentials of buckets come from the environment, never from
-    the URL. Those of Postgres come from both, as libpq finds them.
+    The prefix is optional. Only a URL of Postgres may contain a password.
 
     Args:
         url: The URL of the store.
@@ -144,9 +144,10 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
         case "s3" | "gs" | "az":
             return _open_bucket(url, scheme, location, dict(options))
         case _:
-            other = _OTHER_SPELLINGS.get(scheme)
-            next_step = f"Use {other}." if other else ""
-            raise Unsupported(url, f"unknown scheme {scheme!r}", next_step)
+            # SQLAlchemy names its driver too: postgresql+psycopg://
+            other = _OTHER_SPELLINGS.get(scheme.partition("+")[0], "")
+            detail = f"unknown scheme {scheme!r}"
+            raise Unsupported(without_password(url), detail, other and f"Use {other}.")
 
 
 def _open_files(url: str, location: str) -> Store:

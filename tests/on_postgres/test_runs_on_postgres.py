@@ -11,7 +11,7 @@ import pytest
 
 from continuations import Approve, Finished, Runner, Suspended
 from continuations.errors import StoreDenied
-from continuations.ledger.rights import role_rights
+from continuations.ledger.store_rights import role_rights
 from continuations_storage import SyncStore
 from continuations_storage.postgres import PostgresStore
 from continuations_storage.retry_policy import RetryPolicy
@@ -70,7 +70,7 @@ def test_stack_of_agents_goes_on_in_other_interpreters(
     [wait] = environment.start(NESTED)["waits"]
     environment.approve(wait)
 
-    assert "finished" == environment.resume(NESTED)["status"]
+    assert "Finished" == environment.resume(NESTED)["kind"]
     assert ["pay x"] == environment.effect_names()
 
 

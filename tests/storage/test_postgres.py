@@ -13,7 +13,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -41,7 +41,7 @@ from continuations_storage.postgres import PostgresStore
 from continuations_storage.postgres_sql import ObjectTable, RoleRights, failure_of
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.url import without_password
-from tests.postgres_server import DATABASE, OWNER, PASSWORD, PostgresServer, run_server
+from tests.postgres_server import DATABASE, OWNER, PASSWORD, PostgresServer
 from tests.sampling import sample
 from tests.storage.cutting_proxy import FAULTS, CuttingProxy, Fault, run_proxy
 
@@ -119,6 +119,12 @@ def test_environment_names_what_the_url_leaves_out(
 @pytest.mark.parametrize(
     ("url", "why", "options"),
     [
+        (
+            "postgresql+psycopg://u:s3cret@h/a",
+            "'postgresql.psycopg'. Use postgresql://HOST/DATABASE",
+            {},
+        ),
+        ("mysql://u:s3cret@h/a", "store 'mysql://u@h/a'.*unknown scheme", {}),
         ("postgresql:app", r"no //\. Use postgresql://HOST/DATABASE", {}),
         ("postgresql://h/a?schmea=x", "libpq knows no parameter 'schmea'", {}),
         ("postgresql://u:s3cret@h/a?x=1", "libpq knows no parameter 'x'", {}),
@@ -688,17 +694,12 @@ def test_errors_of_the_server_have_their_class(
 
 
 @pytest.mark.parametrize("how", sample([signal.SIGINT, signal.SIGQUIT], 1))
-def test_server_that_restarts_loses_no_body(how: signal.Signals) -> None:
-    """SIGQUIT is a crash: the server recovers from its log."""
-    with run_server(durable=True) as server:
-        patient = RetryPolicy(max_attempts=1000, max_seconds=60, max_delay=0.2)
-        store = PostgresStore(server.new_url(), retry_policy=patient)
-        asyncio.run(_write_through_restarts(store, server, how))
-
-
-async def _write_through_restarts(
-    store: PostgresStore, server: PostgresServer, how: signal.Signals
+async def test_server_that_restarts_loses_no_body(
+    how: signal.Signals, durable_postgres: PostgresServer
 ) -> None:
+    """SIGQUIT is a crash: the server recovers from its log."""
+    patient = RetryPolicy(max_attempts=1000, max_seconds=60, max_delay=0.2)
+    store = PostgresStore(durable_postgres.new_url(), retry_policy=patient)
     stored: list[str] = []
     is_over = False
 
@@ -715,7 +716,7 @@ async def _write_through_restarts(
         before = len(stored)
         while len(stored) < before + 40:  # noqa: ASYNC110 - four tasks write
             await asyncio.sleep(0.01)
-        await asyncio.to_thread(server.restart, how)
+        await asyncio.to_thread(durable_postgres.restart, how)
     is_over = True
     await asyncio.gather(*writers)
     keys = await store.keys("w/", limit=100_000)
@@ -723,33 +724,29 @@ async def _write_through_restarts(
     assert [key.encode() for key in keys] == await store.read_many(keys)
 
 
-def test_standby_is_refused() -> None:
+async def test_standby_is_refused(durable_postgres: PostgresServer) -> None:
     """It may not show the newest creates."""
-    with run_server() as server:
-        url = server.new_url()
-        asyncio.run(PostgresStore(url).create("a", b""))
-        server.stop()
-        server.become_standby()
-        server.start()
-        store = PostgresStore(url, retry_policy=QUICK)
-        reads: list[Coroutine[Any, Any, object]] = [
-            store.read("a"),
-            store.read_many(["a"]),
-            store.keys(""),
-            store.created_at("a"),
-            store.probe(),
-            store.migrate(),
-        ]
-        for read in reads:
-            with pytest.raises(Unavailable, match="is a standby; name the primary"):
-                asyncio.run(read)
-        writes: list[Coroutine[Any, Any, object]] = [
-            store.create("b", b""),
-            store.delete("a"),
-        ]
-        for write in writes:
-            with pytest.raises(Denied, match=r"25006.*name the primary"):
-                asyncio.run(write)
+    store = PostgresStore(durable_postgres.new_url(), retry_policy=QUICK)
+    await store.create("a", b"")
+    durable_postgres.stop()
+    durable_postgres.become_standby()
+    durable_postgres.start()
+
+    reads: list[Awaitable[object]] = [
+        store.read("a"),
+        store.read_many(["a"]),
+        store.keys(""),
+        store.created_at("a"),
+        store.probe(),
+        store.migrate(),
+    ]
+    for read in reads:
+        with pytest.raises(Unavailable, match="is a standby; name the primary"):
+            await read
+    writes: list[Awaitable[object]] = [store.create("b", b""), store.delete("a")]
+    for write in writes:
+        with pytest.raises(Denied, match=r"25006.*name the primary"):
+            await write
 
 
 def test_forked_children_have_connections_of_their_own(store: PostgresStore) -> None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
 from continuations_storage import Store, open_store
 from continuations_storage.conformance import SharedStoreContract
-from tests.postgres_server import PostgresServer, bouncer_is_installed, run_bouncer
+from tests.postgres_server import PostgresServer
 from tests.sampling import RUNS_ALL_CASES
-
-
-@pytest.fixture(scope="module")
-def bouncer(postgres: PostgresServer) -> Iterator[int]:
-    if not bouncer_is_installed():
-        pytest.skip("PgBouncer is not installed")
-    with run_bouncer(postgres) as port:
-        yield port
 
 
 class TestPostgresStore(SharedStoreContract):
