@@ -42,14 +42,14 @@ _MAX_LIMIT = (1 << 63) - 1
 _AFTER_KEYS = "\x7f"
 _NOT_IN_KEYS = re.compile("[\\0\x7f-\U0010ffff].*", re.DOTALL)
 _MICROSECONDS = "(extract(epoch FROM {}) * 1000000)::bigint"
-# What `migrate` makes: the name, type, NOT NULL and collation of each column; then the
-# kind of the table (an unlogged table is empty after a crash), and its primary key.
+# The name, type, NOT NULL and collation of each column that `migrate` makes.
 _COLUMNS = [
     ("key", "text", True, "C"),
     ("maker", "uuid", True, None),
     ("created_at", "timestamp with time zone", True, None),
     ("body", "bytea", True, None),
 ]
+# A logged table with this primary key. An unlogged one is empty after a crash.
 _KIND = ("r", "p", ["key"], "C")
 
 
@@ -70,7 +70,7 @@ class Statement(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleRights:
-    """What a role may do beside reading; without them, it may create and delete all.
+    """The rights of a role, beside reading everything.
 
     Attributes:
         role: The name of the role. It must exist.

@@ -93,8 +93,7 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
     The URLs are:
 
     - ``file:PATH``: a folder. The path is relative or absolute, and is not unquoted.
-      ``file:///PATH`` is the same as ``file:/PATH``. A path that begins with ``~`` is
-      refused.
+      ``file:///PATH`` is the same as ``file:/PATH``. A ``~`` at its start is refused.
     - ``sqlite:PATH``: one file, on a disk of this machine. The path is as for
       ``file:PATH``; ``sqlite://`` is refused, because it has two meanings elsewhere.
     - ``memory:``: a new store in this process at each call.
