@@ -17,11 +17,13 @@ from continuations.cli import main
 from continuations.errors import Cancelled, FormatError, RunBusy, StoreError
 from continuations.ledger import layout
 from continuations.ledger.versions import FIRST_TREE
+from continuations_storage import SQLiteStore, Store, SyncStore, open_store
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
 from tests.hostile.sample_store import OTHER, RUN
 from tests.hostile.sampling import every_nth
 from tests.ledger.damage import DAMAGES
+from tests.postgres_server import PostgresServer
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,40 @@ def test_damage_on_disk_raises_typed_error_and_overwrites_nothing(
         folder = sample_store.write_bodies(before, tmp_path / str(number))
         check_refused_if_needed(operation, way, key, sample_store.sample_runner(folder))
         check_nothing_overwritten(before, sample_store.store_bodies(folder))
+
+
+def check_damage_in_databases(operation: str, new_store: Callable[[], Store]) -> None:
+    """Check an operation on some objects, each damaged in an empty store."""
+    first = [*OPERATIONS].index(operation)
+    for number, key in enumerate(every_nth(template_contents().objects, 6, first)):
+        [way] = every_nth(["missing", "empty", "cut in half"], 3, first + number)
+        before, store = with_damage(key, way), new_store()
+        with SyncStore(store) as rows:
+            for name, body in before.items():
+                rows.create(name, body)
+            runner = Runner(sample_store.sample_agent(), store=store)
+            check_refused_if_needed(operation, way, key, runner)
+            after = {name: rows.read(name) for name in rows.all_keys("")}
+        check_nothing_overwritten(before, after)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_damage_in_sqlite_raises_typed_error_and_overwrites_nothing(
+    operation: str, tmp_path: Path
+) -> None:
+    """Promise 5: in a database, all other rows stay as they are."""
+    names = iter(range(1000))
+    check_damage_in_databases(
+        operation, lambda: SQLiteStore(tmp_path / f"{next(names)}.db")
+    )
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_damage_in_postgres_raises_typed_error_and_overwrites_nothing(
+    operation: str, postgres: PostgresServer
+) -> None:
+    """As in SQLite."""
+    check_damage_in_databases(operation, lambda: open_store(postgres.new_url()))
 
 
 @pytest.mark.parametrize("way", ["missing", "empty", "cut in half"])

@@ -16,11 +16,12 @@ from continuations.errors import AlreadyDecided, RunBusy, StaleRun
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.doctor import check_integrity
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import FileStore, Store
+from continuations_storage import FileStore, Store, SyncStore
 from tests import sample_app
 from tests.effect_log import Effect
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
+from tests.postgres_server import PostgresServer
 from tests.scripts import Script, call, scripted_model
 from tests.stores import keys_and_bodies
 
@@ -155,11 +156,25 @@ def test_many_threads_each_finish_their_run(count: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [8, 16])
 def test_many_threads_run_one_run_once(count: int, tmp_path: Path) -> None:
     """All threads start, decide and resume one run; its effect happens once."""
+    check_one_run_of_threads(count, f"file:{tmp_path}")
+    assert_undamaged(tmp_path, sample_store.RUN)
+
+
+def test_many_threads_run_one_run_once_in_sqlite(tmp_path: Path) -> None:
+    check_one_run_of_threads(8, f"sqlite:{tmp_path}/runs.db")
+
+
+def test_many_threads_run_one_run_once_in_postgres(postgres: PostgresServer) -> None:
+    check_one_run_of_threads(8, postgres.new_url())
+
+
+def check_one_run_of_threads(count: int, url: str) -> None:
+    """Let threads start, decide and resume one run."""
     effects: list[Effect] = []
     script: Script = {"go": [[call("pay", what="1")], "all paid"]}
     model = scripted_model(script, record_turn=lambda _task, _turn: None)
     agents = sample_app.make_agents(model, record=effects.append)
-    runner = Runner(agents, store=f"file:{tmp_path}")
+    runner = Runner(agents, store=url)
 
     def run_one(number: int) -> object:
         for _ in range(1000):
@@ -178,8 +193,9 @@ def test_many_threads_run_one_run_once(count: int, tmp_path: Path) -> None:
 
     assert ["all paid"] * count == outputs
     assert ["pay 1"] == [effect.name for effect in effects]
-    assert 1 == len(sample_store.store_keys(tmp_path, f"runs/{sample_store.RUN}/in/d-"))
-    assert_undamaged(tmp_path, sample_store.RUN)
+    with SyncStore(runner.store) as store:
+        assert 1 == len(store.keys(f"runs/{sample_store.RUN}/in/d-"))
+        assert [] == store.keys("waits/") + store.keys("markers/")
 
 
 def assert_undamaged(folder: Path, *run_ids: str) -> None:

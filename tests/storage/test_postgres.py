@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import random
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -42,7 +45,7 @@ from continuations_storage.postgres_sql import ObjectTable, RoleRights, failure_
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.url import without_password
 from tests.postgres_server import DATABASE, OWNER, PASSWORD, PostgresServer
-from tests.sampling import sample
+from tests.sampling import RUNS_ALL_CASES, sample
 from tests.storage.cutting_proxy import FAULTS, CuttingProxy, Fault, run_proxy
 
 if TYPE_CHECKING:
@@ -748,6 +751,52 @@ async def test_standby_is_refused(durable_postgres: PostgresServer) -> None:
     for write in writes:
         with pytest.raises(Denied, match=r"25006.*name the primary"):
             await write
+
+
+# It writes "key\\n" after each reply, until it is killed.
+STEADY = """
+import asyncio, os, sys
+from continuations_storage import open_store
+async def write(store, name):
+    for number in range(1_000_000):
+        key = f"{name}/{number}"
+        await store.create(key, key.encode() * 300)
+        os.write(1, f"{key}\\n".encode())
+async def main():
+    store = open_store(sys.argv[1])
+    await asyncio.gather(*(write(store, f"{sys.argv[2]}{n}") for n in range(3)))
+asyncio.run(main())
+"""
+
+
+async def test_killed_writers_lose_nothing_that_was_stored(
+    durable_postgres: PostgresServer,
+) -> None:
+    """The server crashes too, while its writers die."""
+    url = durable_postgres.new_url()
+    stored: list[str] = []
+    for seed in range(30 if RUNS_ALL_CASES else 2):
+        writers = [
+            subprocess.Popen(  # noqa: ASYNC220 - nothing else runs
+                [sys.executable, "-c", STEADY, url, f"{seed}-{name}"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            for name in "xy"
+        ]
+        await asyncio.sleep(0.6 + random.Random(seed).random() * 0.5)  # noqa: S311 - repeatable
+        durable_postgres.stop(signal.SIGQUIT)
+        for writer in writers:
+            writer.kill()
+            out, _ = writer.communicate()
+            stored += out.decode().split("\n")[:-1]
+        durable_postgres.start()
+    store = PostgresStore(url)
+    keys = await store.keys("", limit=1_000_000)
+
+    assert len(stored) > 20
+    assert [] == sorted({*stored} - {*keys})
+    assert [key.encode() * 300 for key in keys] == await store.read_many(keys)
 
 
 def test_forked_children_have_connections_of_their_own(store: PostgresStore) -> None:
