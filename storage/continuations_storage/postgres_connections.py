@@ -12,7 +12,7 @@ import re
 import select
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
 import psycopg
@@ -41,6 +41,10 @@ _MAX_IDLE_SECONDS = 300.0
 _ESCAPE = "Write special characters of user and password as %XX, for example %40 for @."
 
 
+_Idle: TypeAlias = "PerProcess[list[tuple[float, _Connection]]]"
+_pools: dict[tuple[tuple[str, Any], ...], _Idle] = {}
+
+
 class SilentServer(psycopg.OperationalError):
     """The server did not answer in time."""
 
@@ -65,7 +69,7 @@ class Connections:
         self._timeout = timeout
         self._parameters = _parse(location)
         self.place = _describe(self._parameters, self.schema)
-        self._idle: PerProcess[list[tuple[float, _Connection]]] = PerProcess(list)
+        self._idle = _idle_connections(self._parameters)
 
     @contextmanager
     def connection(self) -> Generator[psycopg.Connection[Any]]:
@@ -75,6 +79,7 @@ class Connections:
             psycopg.Error: No connection could be made.
         """
         connection = self._take() or self._connect()
+        connection.timeout = self._timeout
         try:
             yield connection
         except BaseException:
@@ -85,31 +90,45 @@ class Connections:
     def close_idle(self) -> None:
         """Close the connections that no operation uses."""
         idle = self._idle()
-        while idle:
-            idle.pop()[1].close()
+        with suppress(IndexError):
+            while True:
+                idle.pop()[1].close()
+
+    # Other threads may take any connection in between: then the list is shorter.
 
     def _take(self) -> _Connection | None:
         idle = self._idle()
-        while idle:
-            since, connection = idle.pop()
-            if connection.is_usable(time.monotonic() - since):
-                return connection
-            connection.close()
+        with suppress(IndexError):
+            while True:
+                since, connection = idle.pop()
+                if connection.is_usable(time.monotonic() - since):
+                    return connection
+                connection.close()
         return None
 
     def _give_back(self, connection: _Connection) -> None:
         idle = self._idle()
         now = time.monotonic()
         idle.append((now, connection))
-        while idle and now - idle[0][0] > _MAX_IDLE_SECONDS:
-            idle.pop(0)[1].close()
+        with suppress(IndexError):
+            while now - idle[0][0] > _MAX_IDLE_SECONDS:
+                idle.pop(0)[1].close()
 
     def _connect(self) -> _Connection:
-        connection = _Connection.connect(
+        return _Connection.connect(
             **self._parameters, autocommit=True, prepare_threshold=None
         )
-        connection.timeout = self._timeout
-        return connection
+
+
+def _idle_connections(parameters: dict[str, Any]) -> _Idle:
+    """Return the idle connections of all stores with some parameters.
+
+    A program may open a store for each request. The environment belongs to the
+    parameters, because it may name another user.
+    """
+    variables = {name: os.environ[name] for name in os.environ if name[:2] == "PG"}
+    key = (*sorted(parameters.items()), *sorted(variables.items()))
+    return _pools.setdefault(key, PerProcess(list))
 
 
 class _Connection(psycopg.Connection[Any]):
@@ -119,7 +138,7 @@ class _Connection(psycopg.Connection[Any]):
         timeout: Seconds without any progress.
     """
 
-    timeout: float
+    timeout = 15.0
 
     def __del__(self, *_: Any) -> None:
         """Do not warn: libpq closes the connection, in the process that opened it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Callable
@@ -193,9 +194,9 @@ def test_damage_on_disk_raises_typed_error_and_overwrites_nothing(
 
 def check_damage_in_databases(operation: str, new_store: Callable[[], Store]) -> None:
     """Check an operation on some objects, each damaged in an empty store."""
-    first = [*OPERATIONS].index(operation)
-    for number, key in enumerate(every_nth(template_contents().objects, 6, first)):
-        [way] = every_nth(["missing", "empty", "cut in half"], 3, first + number)
+    ways = ("missing", "empty", "cut in half")
+    cases = [(key, way) for key in template_contents().objects for way in ways]
+    for key, way in every_nth(cases, 16, [*OPERATIONS].index(operation)):
         before, store = with_damage(key, way), new_store()
         with SyncStore(store) as rows:
             for name, body in before.items():
@@ -211,7 +212,7 @@ def test_damage_in_sqlite_raises_typed_error_and_overwrites_nothing(
     operation: str, tmp_path: Path
 ) -> None:
     """Promise 5: in a database, all other rows stay as they are."""
-    names = iter(range(1000))
+    names = itertools.count()
     check_damage_in_databases(
         operation, lambda: SQLiteStore(tmp_path / f"{next(names)}.db")
     )

@@ -629,10 +629,12 @@ async def test_too_many_connections_are_throttled(postgres: PostgresServer) -> N
         schema = f"mine_{role}"
         postgres.rows(f"CREATE SCHEMA {schema} AUTHORIZATION {role}")
         url = postgres.url(role, schema=schema)
-        first = PostgresStore(url)
-        await first.migrate()
-        with pytest.raises(Throttled, match="too many connections"):
-            await PostgresStore(url, retry_policy=ONCE).create("a", b"")
+        store = PostgresStore(url, retry_policy=ONCE)
+        with (
+            psycopg.connect(postgres.url(role)),
+            pytest.raises(Throttled, match="too many connections"),
+        ):
+            await store.create("a", b"")
         postgres.terminate_others(f"usename = '{role}'")
         postgres.rows(f"DROP SCHEMA {schema} CASCADE")
 
@@ -853,6 +855,22 @@ def test_idle_connections_are_closed_in_time(
     monkeypatch.setattr(postgres_connections, "_MAX_IDLE_SECONDS", -1.0)
     asyncio.run(store.read("runs/a/1"))
     assert [] == idle
+
+
+def test_stores_of_one_database_share_their_connections(
+    postgres: PostgresServer,
+) -> None:
+    """A program may open a store for each request."""
+    postgres.terminate_others("application_name = 'continuations'")
+    for _ in range(8):
+        url = postgres.new_url()
+        for _ in range(8):
+            assert [] == asyncio.run(PostgresStore(url).keys(""))
+
+    name = "application_name = 'continuations'"
+    assert [(1,)] == postgres.rows(
+        f"SELECT count(*) FROM pg_stat_activity WHERE {name}"
+    )
 
 
 def test_opening_a_store_uses_no_network() -> None:
