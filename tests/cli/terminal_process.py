@@ -39,8 +39,9 @@ class TerminalProcess:
         self.pid, self._terminal = pty.fork()
         if not self.pid:  # the child
             os.chdir(folder)
-            variables = {**os.environ, "TERM": "xterm", "PYTHONPATH": python_path(ROOT)}
-            variables |= {"COLUMNS": str(_COLUMNS), **environment}
+            variables = {**os.environ, "TERM": "xterm", "COLUMNS": str(_COLUMNS)}
+            variables["PYTHONPATH"] = python_path(ROOT, ROOT / "storage")
+            variables |= environment
             words = [sys.executable, "-m", "continuations", *arguments]
             os.execve(sys.executable, words, variables)  # noqa: S606 - this project
         size = struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0)
