@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -105,7 +105,8 @@ class PostgresServer:
     port: int
     durable: bool = False
     _process: subprocess.Popen[Any] | None = None
-    _schemas: int = field(default=0)
+    _schemas: int = 0
+    _certificate: str = ""
 
     def url(self, user: str = OWNER, port: int | None = None, **parameters: str) -> str:
         """Return the URL of the database for a user; all have the same password."""
@@ -140,9 +141,22 @@ class PostgresServer:
         query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
         return len(self.rows(query + others))
 
+    def use_certificate(self, certificate: Path) -> None:
+        """Let the stopped server speak TLS when it starts again."""
+        copy = Path(shutil.copy(certificate, self.folder / "server.pem"))
+        copy.chmod(0o600)
+        if os.getuid() == 0:
+            os.chown(copy, _unprivileged()["user"], -1)
+        self._certificate = str(copy)
+
     def start(self) -> None:
         """Start the server, and wait until it accepts connections."""
         settings = _SETTINGS | ({} if self.durable else _FAST)
+        if self._certificate:
+            settings |= dict.fromkeys(
+                ("ssl_cert_file", "ssl_key_file"), self._certificate
+            )
+            settings["ssl"] = "on"
         options = [f"--{name}={value}" for name, value in settings.items()]
         with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(

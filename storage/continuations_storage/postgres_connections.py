@@ -237,13 +237,11 @@ def _parse(url: str) -> dict[str, Any]:
         raise Unsupported("postgresql:", "its host or database contains @", _ESCAPE)
     if not _PORTS.fullmatch(str(parameters.get("port", ""))):
         raise Unsupported("postgresql:", "its port is not a number", _ESCAPE)
-    defaults = {
-        "client_encoding": "UTF8",
-        "fallback_application_name": "continuations",
-    }
+    defaults = {"fallback_application_name": "continuations"}
     if "PGCONNECT_TIMEOUT" not in os.environ:
         defaults["connect_timeout"] = str(_MAX_CONNECT_SECONDS)
-    return defaults | parameters
+    # With SQL_ASCII, psycopg would return keys as bytes.
+    return defaults | parameters | {"client_encoding": "UTF8"}
 
 
 def _parse_problem(url: str) -> tuple[str, str]:

@@ -372,7 +372,7 @@ def failure_of(error: Exception, *, is_sent: bool) -> AttemptFailed:
     """Return the failure of an attempt for an error of psycopg.
 
     Args:
-        error: The error.
+        error: The error. One of another package is not tried again.
         is_sent: Whether the statement may have been sent.
     """
     state: str = getattr(error, "sqlstate", None) or ""
@@ -380,8 +380,8 @@ def failure_of(error: Exception, *, is_sent: bool) -> AttemptFailed:
     message = getattr(getattr(error, "diag", None), "message_primary", None)
     text = f"{state}: {message}" if message else str(error)
     rule = _RULES.get(state) or _RULES.get(state[:_SQLSTATE_CLASS])
-    if rule is None and state:
-        rule = ErrorRule(Unavailable)
+    if rule is None and (state or not hasattr(error, "sqlstate")):
+        rule = ErrorRule(Unavailable, may_be_stored=not state)
     if rule is None:
         refusals = (rule for words, rule in _REFUSALS if re.search(words, text))
         rule = _LOST if is_sent else next(refusals, NOT_SENT)

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -51,6 +52,8 @@ from tests.storage.cutting_proxy import FAULTS, CuttingProxy, Fault, run_proxy
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+# For localhost, with its key.
+CERTIFICATE = Path(__file__).parents[1] / "serve" / "notify" / "localhost.pem"
 ONCE = RetryPolicy(max_attempts=1)
 QUICK = RetryPolicy(max_attempts=6, first_delay=0.01, max_delay=0.05)
 
@@ -418,6 +421,7 @@ async def test_create_is_flushed_where_the_default_is_not_to_flush(
         "-cTimeZone=Pacific/Chatham -cDateStyle=SQL -cIntervalStyle=sql_standard",
         "-cclient_encoding=LATIN1",
         "-csearch_path=nowhere",
+        "-cstandard_conforming_strings=off",
         "-cbytea_output=escape -cextra_float_digits=-10",
         "-csynchronous_commit=off",
     ],
@@ -596,8 +600,41 @@ async def test_wrong_password_and_database_are_named(postgres: PostgresServer) -
         )
 
 
+async def test_connection_is_encrypted_as_the_url_asks(
+    durable_postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = durable_postgres.new_url().replace("127.0.0.1", "localhost")
+    durable_postgres.stop()
+    durable_postgres.use_certificate(CERTIFICATE)
+    durable_postgres.start()
+    store = PostgresStore(
+        f"{url}&hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={CERTIFICATE}"
+    )
+    for number in range(5):
+        await store.create(f"k/{number}", bytes(100_000))
+
+    ours = "pg_stat_activity WHERE application_name = 'continuations'"
+    query = f"SELECT ssl FROM pg_stat_ssl WHERE pid IN (SELECT pid FROM {ours})"  # noqa: S608 - constant
+    assert [(True,)] == durable_postgres.rows(query)
+    other = tmp_path / "other.pem"
+    subprocess.run(  # noqa: ASYNC221 - nothing else runs
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-nodes", "-days", "1"),
+            *("-pkeyopt", "ec_paramgen_curve:P-256", "-subj", "/CN=other"),
+            *("-keyout", os.devnull, "-out", other),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    trusting_another = PostgresStore(
+        f"{url}&hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={other}"
+    )
+    with pytest.raises(Denied, match="certificate verify failed"):
+        await trusting_another.keys("")
+
+
 async def test_password_comes_from_the_usual_places(
-    postgres: PostgresServer, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres.new_url()
     plain = without_password(url)
@@ -678,14 +715,16 @@ async def test_create_that_waits_for_an_open_transaction_gives_up(
         ("3D000", Unavailable, False, False),
         ("22021", Unavailable, False, False),
         ("", Unavailable, True, True),
+        ("none", Unavailable, False, True),
     ],
 )
 def test_errors_of_the_server_have_their_class(
     state: str, error: type[StorageError], is_tried_again: bool, may_be_stored: bool
 ) -> None:
-    cause = (
-        psycopg.errors.lookup(state)("x") if state else psycopg.OperationalError("x")
-    )
+    cause: Exception = MemoryError("x")
+    if state != "none":
+        kind = psycopg.errors.lookup(state) if state else psycopg.OperationalError
+        cause = kind("x")
     failure = failure_of(cause, is_sent=True)
 
     assert (error, is_tried_again, may_be_stored) == (
