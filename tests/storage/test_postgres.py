@@ -526,6 +526,33 @@ async def test_cut_connection_is_not_noticed(
     assert 2 == proxy.cut
 
 
+@pytest.mark.parametrize("place", ["direct", "bouncer"])
+async def test_connections_that_end_during_writes_lose_no_body(
+    place: str, postgres: PostgresServer, bouncer: int
+) -> None:
+    """Each create succeeds once, whatever an administrator ends meanwhile."""
+    url = postgres.new_url(port=bouncer if place == "bouncer" else None)
+    patient = RetryPolicy(max_attempts=50, first_delay=0.01, max_delay=0.05)
+    store = PostgresStore(url, retry_policy=patient)
+
+    async def write(name: int) -> None:
+        for number in range(30):
+            await store.create(f"w/{name}/{number}", b"body")
+            await store.delete(f"w/{name}/{number - 20}")
+
+    writers = [asyncio.create_task(write(name)) for name in range(6)]
+    ended = 0
+    while not all(writer.done() for writer in writers):
+        ended += await asyncio.to_thread(
+            postgres.terminate_others, "query !~ 'pg_terminate'"
+        )
+        await asyncio.sleep(0.01)
+    await asyncio.gather(*writers)
+
+    assert 6 * 20 == len(await store.keys("w/"))
+    assert ended > 5
+
+
 @pytest.mark.parametrize("fault", ["lost reply", "silent", "half"])
 async def test_create_of_another_is_not_taken_for_ours(
     fault: Fault, url: str, proxy: CuttingProxy
@@ -769,9 +796,12 @@ async def test_server_that_restarts_loses_no_body(
     assert [key.encode() for key in keys] == await store.read_many(keys)
 
 
-async def test_standby_is_refused(durable_postgres: PostgresServer) -> None:
+async def test_standby_is_refused(
+    durable_postgres: PostgresServer, postgres: PostgresServer
+) -> None:
     """It may not show the newest creates."""
-    store = PostgresStore(durable_postgres.new_url(), retry_policy=QUICK)
+    url = durable_postgres.new_url()
+    store = PostgresStore(url, retry_policy=QUICK)
     await store.create("a", b"")
     durable_postgres.stop()
     durable_postgres.become_standby()
@@ -792,6 +822,16 @@ async def test_standby_is_refused(durable_postgres: PostgresServer) -> None:
     for write in writes:
         with pytest.raises(Denied, match=r"25006.*name the primary"):
             await write
+
+    # A proxy leads to the primary again: the connection to the standby is not used.
+    postgres.rows(store.migration(), user=OWNER)
+    url = durable_postgres.url(schema=schema_of(url))
+    with run_proxy(durable_postgres.port) as proxy:
+        moved = PostgresStore(through(proxy, url), retry_policy=ONCE)
+        with pytest.raises(Unavailable, match="is a standby"):
+            await moved.keys("")
+        proxy.server = postgres.port
+        assert await moved.create("b", b"") is not None
 
 
 # It writes "key\\n" after each reply, until it is killed.
