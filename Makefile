@@ -100,6 +100,7 @@ SLOW_TESTS := \
 	tests/cli/test_command_processes.py \
 	tests/cli/test_deep_stack.py \
 	tests/cli/test_interruption.py \
+	tests/cli/test_migrate_command.py \
 	tests/cli/test_programs.py \
 	tests/cli/test_serve_command.py \
 	tests/cli/test_streamed_runs.py \
@@ -143,6 +144,7 @@ SLOW_TESTS := \
 	tests/interop/test_agent_continuations.py \
 	tests/interop/test_otel.py \
 	tests/models/test_aimock.py \
+	tests/on_postgres \
 	tests/on_s3 \
 	tests/serve/aws/test_deployed_example.py \
 	tests/serve/aws/test_lambda_runs.py \
@@ -161,6 +163,8 @@ SLOW_TESTS := \
 	tests/storage/test_files_crash.py \
 	tests/storage/test_google_and_azure.py \
 	tests/storage/test_obstore.py \
+	tests/storage/test_postgres.py \
+	tests/storage/test_postgres_conformance.py \
 	tests/storage/test_s3.py \
 	tests/storage/test_s3_conformance.py \
 	tests/test_model_server.py \

@@ -15,8 +15,9 @@ import subprocess
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tests.ports import free_port, wait_for_port
@@ -212,70 +213,89 @@ def run_server(*, durable: bool = False) -> Generator[PostgresServer]:
     Args:
         durable: Whether it flushes what it writes.
     """
+    with _new_folder() as folder:
+        # With the owner of each file.
+        subprocess.run(
+            ["/bin/cp", "-a", f"{_template().name}/data", folder], check=True
+        )
+        server = PostgresServer(Path(folder), free_port(), durable)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop(signal.SIGQUIT)
+
+
+@cache
+def _template() -> TemporaryDirectory[str]:
+    """Return a folder with the data of a new server, made once in a process."""
     import psycopg  # noqa: PLC0415 - likewise
 
-    folder = _new_folder()
-    server = PostgresServer(folder, free_port(), durable)
+    made = _new_folder()
+    folder = Path(made.name)
     secret = folder / "password"
     secret.write_text(PASSWORD)
     secret.chmod(0o644)
-    try:
-        subprocess.run(
-            [
-                str(_program("initdb")),
-                *("-D", folder / "data", "-U", ADMIN, "--pwfile", secret),
-                *("-A", "scram-sha-256", "-E", "UTF8", "--locale", "C", "--no-sync"),
-            ],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            cwd=folder,
-            **_unprivileged(),
-        )
-        server.start()
-        with psycopg.connect(
-            server.url(ADMIN), dbname="postgres", autocommit=True
-        ) as admin:
-            admin.execute(f"CREATE ROLE {OWNER} LOGIN PASSWORD '{PASSWORD}'".encode())
-            admin.execute(f"CREATE DATABASE {DATABASE} OWNER {OWNER}".encode())
-        yield server
-    finally:
-        server.stop(signal.SIGQUIT)
-        shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run(
+        [
+            str(_program("initdb")),
+            *("-D", folder / "data", "-U", ADMIN, "--pwfile", secret),
+            *("-A", "scram-sha-256", "-E", "UTF8", "--locale", "C", "--no-sync"),
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        cwd=folder,
+        **_unprivileged(),
+    )
+    server = PostgresServer(folder, free_port())
+    server.start()
+    with psycopg.connect(
+        server.url(ADMIN), dbname="postgres", autocommit=True
+    ) as admin:
+        admin.execute(f"CREATE ROLE {OWNER} LOGIN PASSWORD '{PASSWORD}'".encode())
+        admin.execute(f"CREATE DATABASE {DATABASE} OWNER {OWNER}".encode())
+    server.stop()
+    return made
 
 
 @contextmanager
 def run_bouncer(server: PostgresServer) -> Generator[int]:
     """Run PgBouncer in transaction mode before a server; yield its port."""
-    folder, port = _new_folder(), free_port()
-    configuration = _BOUNCER.format(server=server.port, port=port, folder=folder)
-    (folder / "bouncer.ini").write_text(configuration)
-    (folder / "users.txt").write_text(f'"{OWNER}" "{PASSWORD}"\n')
-    for name in ("bouncer.ini", "users.txt"):
-        (folder / name).chmod(0o644)
-    with (folder / "bouncer.log").open("wb") as log:
-        bouncer = subprocess.Popen(
-            [str(_program("pgbouncer")), "-q", folder / "bouncer.ini"],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            **_unprivileged(),
-        )
-    try:
-        wait_for_port(port, _SECONDS)
-        yield port
-    finally:
-        bouncer.kill()
-        bouncer.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+    with _new_folder() as name:
+        folder, port = Path(name), free_port()
+        files = {
+            "bouncer.ini": _BOUNCER.format(
+                server=server.port, port=port, folder=folder
+            ),
+            "users.txt": f'"{OWNER}" "{PASSWORD}"\n',
+        }
+        for file, text in files.items():
+            (folder / file).write_text(text)
+            (folder / file).chmod(0o644)
+        with (folder / "bouncer.log").open("wb") as log:
+            bouncer = subprocess.Popen(
+                [str(_program("pgbouncer")), "-q", folder / "bouncer.ini"],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                **_unprivileged(),
+            )
+        try:
+            wait_for_port(port, _SECONDS)
+            yield port
+        finally:
+            bouncer.kill()
+            bouncer.wait()
 
 
-def _new_folder() -> Path:
-    # Another user cannot enter the folders of pytest.
-    folder = Path(mkdtemp(prefix="continuations-postgres-"))
-    folder.chmod(0o755)
+def _new_folder() -> TemporaryDirectory[str]:
+    """Make a folder for the user of the servers, who cannot enter those of pytest."""
+    made = TemporaryDirectory(
+        prefix="continuations-postgres-", ignore_cleanup_errors=True
+    )
+    Path(made.name).chmod(0o755)
     if os.getuid() == 0:
-        user = _unprivileged()["user"]
-        os.chown(folder, user, -1)
-    return folder
+        os.chown(made.name, _unprivileged()["user"], -1)
+    return made
 
 
 def _unprivileged() -> dict[str, Any]:

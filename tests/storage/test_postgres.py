@@ -46,7 +46,7 @@ from continuations_storage.postgres_sql import ObjectTable, RoleRights, failure_
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.url import without_password
 from tests.postgres_server import DATABASE, OWNER, PASSWORD, PostgresServer
-from tests.sampling import RUNS_ALL_CASES, sample
+from tests.sampling import RUNS_ALL_CASES
 from tests.storage.cutting_proxy import FAULTS, CuttingProxy, Fault, run_proxy
 
 if TYPE_CHECKING:
@@ -765,7 +765,7 @@ def test_errors_of_the_server_have_their_class(
 # Restarts, forks, processes -------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", sample([signal.SIGINT, signal.SIGQUIT], 1))
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT])
 async def test_server_that_restarts_loses_no_body(
     how: signal.Signals, durable_postgres: PostgresServer
 ) -> None:

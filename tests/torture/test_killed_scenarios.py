@@ -30,7 +30,7 @@ from tests.engine.crash_scenario import Scenario
 from tests.engine.test_crash_scenarios import SCENARIOS
 from tests.postgres_server import PostgresServer
 from tests.run_environment import RunEnvironment
-from tests.sampling import RUNS_ALL_CASES, sample
+from tests.sampling import RUNS_ALL_CASES
 from tests.torture.child_processes import KILLED, run_in_child
 from tests.torture.workspace import SharedTimeStore
 
@@ -77,7 +77,7 @@ def test_others_go_on_after_a_kill(
     check_kills(row, store, tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("row", sample(SCENARIOS, 5), ids=lambda each: each.__name__)
+@pytest.mark.parametrize("row", SCENARIOS, ids=lambda each: each.__name__)
 def test_others_go_on_after_a_kill_on_postgres(
     row: type[Scenario],
     postgres: PostgresServer,
