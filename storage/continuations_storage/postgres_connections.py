@@ -101,14 +101,14 @@ class Connections:
         with suppress(IndexError):
             while True:
                 since, connection = idle.pop()
-                if connection.is_usable(time.monotonic() - since):
+                if connection.is_usable(time.time() - since):
                     return connection
                 connection.close()
         return None
 
     def _give_back(self, connection: _Connection) -> None:
         idle = self._idle()
-        now = time.monotonic()
+        now = time.time()  # a frozen machine may stop its monotonic clock
         idle.append((now, connection))
         with suppress(IndexError):
             while now - idle[0][0] > _MAX_IDLE_SECONDS:

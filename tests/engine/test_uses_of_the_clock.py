@@ -206,6 +206,10 @@ _REASONS: dict[str, str] = {
         sqlite.py SQLiteStore.keys
         sqlite.py _Write.apply
     """,
+    """A connection is checked or closed: an operation opens another one.""": """
+        postgres_connections.py Connections._give_back
+        postgres_connections.py Connections._take
+    """,
     """There is no store whose time could count.""": """
         engine/call_failures.py FailedAttempts.event
         engine/runner/storeless.py resume_async
