@@ -24,11 +24,11 @@ from continuations_storage.fork_safety import PerProcess
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["Connections", "SilentServer"]
+__all__ = ["Connections"]
 
 T = TypeVar("T")
 
-DEFAULT_SCHEMA = "continuations"
+_DEFAULT_SCHEMA = "continuations"
 _USER = re.compile(r"\w+://[^@/]*@")
 _PORTS = re.compile(r"[0-9]*(,[0-9]*)*")
 _SCHEMA = re.compile(r"(?!pg_)[A-Za-z_][A-Za-z0-9_$-]{0,62}")
@@ -45,7 +45,7 @@ _Idle: TypeAlias = "PerProcess[list[tuple[float, _Connection]]]"
 _pools: dict[tuple[tuple[str, Any], ...], _Idle] = {}
 
 
-class SilentServer(psycopg.OperationalError):
+class _SilentServer(psycopg.OperationalError):
     """The server did not answer in time."""
 
 
@@ -144,7 +144,7 @@ class _Connection(psycopg.Connection[Any]):
         """Do not warn: libpq closes the connection, in the process that opened it."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        """Wait for an operation as psycopg does, and raise `SilentServer`."""
+        """Wait for an operation as psycopg does, and raise `_SilentServer`."""
         return super().wait(self._until_silent(gen), *args, **options)
 
     def _until_silent(
@@ -163,7 +163,7 @@ class _Connection(psycopg.Connection[Any]):
             if ready:
                 heard_at = now
             elif now - heard_at > self.timeout:
-                raise SilentServer(f"the server did not answer in {self.timeout:g} s")
+                raise _SilentServer(f"the server did not answer in {self.timeout:g} s")
 
     def is_usable(self, idle_seconds: float) -> bool:
         """Return whether an idle connection is still there."""
@@ -210,7 +210,7 @@ def _split_query(url: str) -> tuple[str, str]:
 def _take_schema(url: str) -> tuple[str, str]:
     """Return a URL without our own parameter, and its value."""
     place, query = _split_query(url)
-    schema = DEFAULT_SCHEMA
+    schema = _DEFAULT_SCHEMA
     kept: list[str] = []
     for pair in query.split("&"):
         name, _, value = pair.partition("=")
@@ -269,7 +269,7 @@ def _describe(parameters: dict[str, Any], schema: str) -> str:
         for number, host in enumerate(hosts.split(","))
     ]
     service = given("service", "PGSERVICE")
-    own = {"service": service, "schema": schema if schema != DEFAULT_SCHEMA else ""}
+    own = {"service": service, "schema": schema if schema != _DEFAULT_SCHEMA else ""}
     query = urlencode({name: value for name, value in own.items() if value})
     user = "" if service else given("user", "PGUSER")
     database = quote(given("dbname", "PGDATABASE") or user)
