@@ -9,9 +9,9 @@ import pytest
 from tests import postgres_server
 
 
-def test_ci_has_all_database_servers() -> None:
+def test_ci_has_postgres() -> None:
     """On another machine, the tests on a missing server are left out."""
-    assert not (os.environ.get("CI") and postgres_server.missing())
+    assert not (os.environ.get("CI") and "Postgres" in postgres_server.missing())
 
 
 def test_missing_server_is_named_with_its_fixtures(

@@ -124,7 +124,7 @@ async def test_all_keys_iterates_over_every_page(count: int) -> None:
 
 def test_unknown_store_url_raises_invalid_input() -> None:
     with pytest.raises(ours.InvalidInput):
-        open_store("postgres://x")
+        open_store("mysql://x")
 
 
 def test_url_opens_a_store() -> None:
