@@ -31,6 +31,7 @@ from continuations_storage.contract import (
     missing_folder,
     read_many,
     time_resolution,
+    within,
 )
 from continuations_storage.url import open_store as storage_open_store
 from continuations_storage.url import without_password
@@ -60,6 +61,7 @@ _ERROR_CLASSES: tuple[tuple[type[storage.StorageError], type[Exception]], ...] =
     (storage.Damaged, Corrupt),
     (storage.Unsafe, StoreUnsafe),
     (storage.InvalidKey, InvalidId),
+    (storage.NoTransaction, InvalidInput),
 )
 
 
@@ -149,6 +151,27 @@ def check_folder_exists(store: Store) -> None:
         "its disk. For a new store, start a run: it makes the folder or file."
     )
     raise StoreUnavailable(msg)
+
+
+def objects_within(store: Store, connection: object, method: str) -> Objects:
+    """Return a store inside the open transaction of an application.
+
+    Raises:
+        InvalidInput: The connection has no open transaction, or the store is no table
+            of a database.
+    """
+    try:
+        inside = within(store, connection)
+    except storage.NoTransaction as error:
+        msg = f"{method}(connection=...) failed: {error}"
+        raise InvalidInput(msg) from None
+    if inside is None:
+        msg = (
+            f"{method}(connection=...) failed: {type(store).__name__} has no "
+            "transactions. Use a postgresql:// store, or leave `connection` out."
+        )
+        raise InvalidInput(msg)
+    return Objects(inside)
 
 
 class Objects:

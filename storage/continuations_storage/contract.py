@@ -44,6 +44,9 @@ A store that reads many bodies faster together than one by one may have a method
 ``read_many(keys)``; see the function `read_many`. `ForwardingStore` does not pass it
 on, because a subclass may change `read`.
 
+A store in a database may have a method ``within(connection)``, which returns the same
+store inside the open transaction of an application; see the function `within`.
+
 `continuations_storage.keys` defines valid keys. One more rule keeps keys portable: no
 key is the folder of another key ("a" and "a/b"). File and memory stores refuse the
 second key with `InvalidKey`; an object store cannot check it.
@@ -72,6 +75,7 @@ __all__ = [
     "missing_folder",
     "read_many",
     "time_resolution",
+    "within",
 ]
 
 PAGE_SIZE = 1000  # the most that S3 lists in one request
@@ -226,6 +230,24 @@ def is_last_page(page: list[str], limit: int) -> bool:
         Whether the page is shorter than the limit, or says that it is the last one.
     """
     return len(page) < limit or (isinstance(page, Page) and page.is_last)
+
+
+def within(store: Store, connection: object) -> Store | None:
+    """Return a store inside the open transaction of an application.
+
+    Args:
+        store: The store. `ForwardingStore` does not pass its method on, because a
+            subclass may change `create`.
+        connection: The connection of the application.
+
+    Returns:
+        What the method ``within`` of the store returns, or None without one.
+
+    Raises:
+        NoTransaction: The connection has no transaction that could take a write.
+    """
+    inside: Callable[[object], Store] | None = getattr(store, "within", None)
+    return None if inside is None else inside(connection)
 
 
 async def created_at(store: Store, key: str) -> datetime | None:

@@ -14,6 +14,7 @@ __all__ = [
     "Denied",
     "Inconclusive",
     "InvalidKey",
+    "NoTransaction",
     "NotFound",
     "StorageError",
     "Throttled",
@@ -151,6 +152,24 @@ class Unsafe(StorageError):
 
     summary = "the store does not keep the store contract"
     next_step = "Use another store; in this one, two processes could create one key."
+
+
+class NoTransaction(StorageError, ValueError):
+    """A connection is not in a transaction that could take a write."""
+
+    def __init__(self, detail: str, advice: str) -> None:
+        """Make the error.
+
+        Args:
+            detail: The cause.
+            advice: The next step.
+        """
+        super().__init__(None, detail, advice=advice)
+        self.args = (detail, advice)
+
+    def __str__(self) -> str:
+        """Return why nothing was written, and what to do next."""
+        return f"connection cannot be used: {self.detail}. {self._advice}"
 
 
 class InvalidKey(StorageError, ValueError):

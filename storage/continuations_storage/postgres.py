@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from continuations_storage.contract import Store
     from continuations_storage.errors import Operation
     from continuations_storage.postgres_sql import RoleRights, Rows, Statement
     from continuations_storage.retries import StoredObjectInfo
@@ -185,6 +186,23 @@ class PostgresStore:
 
         await self._run("read", None, self._table.check())
         await prove_put_if_absent(self)
+
+    def within(self, connection: object) -> Store:
+        """Return this table in the open transaction of an application.
+
+        Args:
+            connection: A `psycopg.Connection` or `psycopg.AsyncConnection` to the same
+                database, with an open transaction.
+
+        Returns:
+            A store whose writes are committed or rolled back with the transaction.
+
+        Raises:
+            NoTransaction: The connection commits each statement, or is of another kind.
+        """
+        from continuations_storage.postgres_transaction import TransactionStore  # noqa: PLC0415 -- rarely needed
+
+        return TransactionStore(self._table, self.place, connection)
 
     # The table --------------------------------------------------------------------
 

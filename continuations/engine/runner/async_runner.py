@@ -108,6 +108,12 @@ def _check_call(
         raise InvalidInput(msg)
 
 
+_WORK_IN_TRANSACTION = (
+    "start(connection=...) must not work on the run: its transaction would be open for "
+    "as long. Pass work=False; a worker goes on after your commit."
+)
+
+
 class AsyncRunner(RunnerParts, Generic[Output]):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
@@ -233,6 +239,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         settings: Mapping[str, Any] | None = None,
         trace_context: Mapping[str, str] | str | None = None,
         on_event: OnEvent | None = None,
+        connection: object = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
@@ -256,6 +263,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
                 they win over `Agent(settings=...)`. They are stored: pass no secrets.
             trace_context: The W3C headers of your caller as a dict, or `traceparent`.
             on_event: A function, plain or async, that gets each event, as of `stream`.
+            connection: With `work=False` on Postgres: your psycopg connection. The run
+                exists once you commit its transaction.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -268,6 +277,11 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         facts = {"labels": labels, "title": title, "by": by, "settings": settings}
         description = self._run_description(trace_context=trace_context, **facts)
         run_options = self._run_options(context, should_pause if work else _at_once)
+        if connection is not None:
+            if work:
+                raise InvalidInput(_WORK_IN_TRANSACTION)
+            await self._probe_once()
+            self = self._within(connection, "start")  # noqa: PLW0642 - the same runner
         state = await self._worker_factory.initial_state(
             input,
             run_id=run_id,
@@ -694,6 +708,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
+        connection: object = None,
         **_unknown: Never,
     ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
@@ -711,6 +726,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             check_digest: Called with the wait's digest before anything is recorded, to
                 compare it in another way. Its exceptions are raised.
             door: The way by which the decision came, for the audit.
+            connection: On Postgres, your psycopg connection with an open transaction:
+                the decision is recorded if you commit, with your own rows.
 
         Returns:
             The recorded decision, or the `Vote` if the wait is still open after it. A
@@ -727,6 +744,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             StoreError: The store failed. Call again with the same verdict.
         """
         _check_call(verdict, _unexpected, _unknown)
+        if connection is not None:
+            self = self._within(connection, "decide")  # noqa: PLW0642 - the same runner
         now, found = self._ports.clock.now(), list["Wait"]()
         decide = partial(
             decisions.decide,
@@ -1394,6 +1413,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         by: str | None = None,
         id: str | None = None,  # noqa: A002 - the name in the public API
         door: Door = PYTHON,
+        connection: object = None,
     ) -> Publication:
         """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
 
@@ -1415,6 +1435,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             id: Your id of this event. A repeated call with the same id, name, key and
                 data records one event, as long as the first one is kept.
             door: The way by which the event came, for the audit.
+            connection: On Postgres, your psycopg connection with an open transaction:
+                the event is published if you commit, with your own rows.
 
         Returns:
             The id of the event, and the runs whose waits this call ended. They continue
@@ -1428,6 +1450,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         from continuations.engine.requests import request_checks
         from continuations.ledger.published_events import EventPublisher
 
+        if connection is not None:
+            self = self._within(connection, "publish")  # noqa: PLW0642 - the same runner
         publisher = EventPublisher(
             objects=self._objects,
             clock=self._ports.clock,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from continuations.engine.ports import EventSinks, check_on_event
 from continuations.value_class import replace
@@ -139,6 +139,24 @@ class RunnerParts:
         """
         functions = on_event, self._ports.on_event
         return with_listeners(run_options, *functions, observers=self.observers)
+
+    def _within(self, connection: object, method: str) -> Self:
+        """Return this runner inside the open transaction of an application.
+
+        It notifies no one: the transaction may be rolled back. The worker that goes on
+        sends the notices.
+        """
+        from continuations.ledger.objects import objects_within
+
+        inside = type(self).__new__(type(self))
+        inside.__dict__.update(
+            self.__dict__,
+            _objects=objects_within(self._objects.store, connection, method),
+            _ports=replace(self._ports, notify=None),
+        )
+        for name in ("_worker_factory", "_sweep_memory", "_word_hub"):
+            inside.__dict__.pop(name, None)
+        return inside
 
     async def _with_notice(
         self, found: list[Wait], result: Decision | Vote

@@ -145,6 +145,7 @@ class Runner(Generic[Output]):
         settings: Mapping[str, Any] | None = None,
         trace_context: Mapping[str, str] | str | None = None,
         on_event: OnEvent | None = None,
+        connection: object = None,
     ) -> Outcome[Output]:
         """Start a run and work on it until it ends or must wait.
 
@@ -168,6 +169,8 @@ class Runner(Generic[Output]):
                 they win over `Agent(settings=...)`. They are stored: pass no secrets.
             trace_context: The W3C headers of your caller as a dict, or `traceparent`.
             on_event: A function, plain or async, that gets each event, as of `stream`.
+            connection: With `work=False` on Postgres: your psycopg connection. The run
+                exists once you commit its transaction.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -458,6 +461,7 @@ class Runner(Generic[Output]):
         shown: str | None = None,
         check_digest: DigestCheck | None = None,
         door: Door = PYTHON,
+        connection: object = None,
         **_unknown: Never,
     ) -> Decision | Vote:
         """Record the decision of a wait; the first decision wins.
@@ -475,6 +479,8 @@ class Runner(Generic[Output]):
             check_digest: Called with the wait's digest before anything is recorded, to
                 compare it in another way. Its exceptions are raised.
             door: The way by which the decision came, for the audit.
+            connection: On Postgres, your psycopg connection with an open transaction:
+                the decision is recorded if you commit, with your own rows.
 
         Returns:
             The recorded decision, or the `Vote` if the wait is still open after it. A
@@ -979,6 +985,7 @@ class Runner(Generic[Output]):
         by: str | None = None,
         id: str | None = None,
         door: Door = PYTHON,
+        connection: object = None,
     ) -> Publication:
         """Publish an event for all runs that wait for it with `wait_for(name, key=…)`.
 
@@ -1000,6 +1007,8 @@ class Runner(Generic[Output]):
             id: Your id of this event. A repeated call with the same id, name, key and
                 data records one event, as long as the first one is kept.
             door: The way by which the event came, for the audit.
+            connection: On Postgres, your psycopg connection with an open transaction:
+                the event is published if you commit, with your own rows.
 
         Returns:
             The id of the event, and the runs whose waits this call ended. They continue

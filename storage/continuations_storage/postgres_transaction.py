@@ -1,0 +1,167 @@
+"""A Postgres store in the open transaction of an application.
+
+All that is written here is committed, or rolled back, with the rest of the transaction.
+Nothing is repeated: after an error of the server, the transaction can only be rolled
+back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from continuations_storage.contract import PAGE_SIZE, Page
+from continuations_storage.errors import Denied, NoTransaction, Unavailable
+from continuations_storage.keys import check_key, check_limit, check_prefix
+from continuations_storage.postgres_sql import failure_of
+from continuations_storage.retries import AttemptFailed, located_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from continuations_storage.errors import Operation
+    from continuations_storage.postgres_sql import ObjectTable, Rows, Statement
+
+__all__ = ["TransactionStore"]
+
+T = TypeVar("T")
+
+_OF_OTHERS = (
+    "Pass `connection.connection.driver_connection` of SQLAlchemy, or "
+    "`connection.connection` of Django."
+)
+_ROLL_BACK = "Roll back the transaction and repeat it."
+
+
+class TransactionStore:
+    """The verbs of a Postgres store, as statements of an open transaction.
+
+    Args:
+        table: The statements of the table.
+        place: The host, the database and the schema, as errors name them.
+        connection: The connection of the application.
+
+    Raises:
+        NoTransaction: The connection commits each statement, or is of another kind.
+    """
+
+    def __init__(self, table: ObjectTable, place: str, connection: object) -> None:
+        if not isinstance(connection, psycopg.Connection | psycopg.AsyncConnection):
+            kind = type(connection).__name__
+            detail = f"it must be a connection of psycopg 3, got {kind}"
+            raise NoTransaction(detail, _OF_OTHERS)
+        self._connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+        self._connection = connection
+        self._table, self._place = table, place
+        # Another task of the same call must not send its statement at the same time.
+        self._lock = asyncio.Lock()
+        self._check_open()
+
+    def __repr__(self) -> str:
+        return f"<TransactionStore {self._place}>"
+
+    async def create(self, key: str, body: bytes) -> datetime:
+        """Put the body if the key is absent; other readers see it after the commit.
+
+        If another transaction puts the same key, this waits until that one has ended.
+        """
+        check_key(key)
+        statement = self._table.create(key, body, os.urandom(16).hex())
+        return await self._run("create", key, statement)
+
+    async def created_at(self, key: str) -> datetime | None:
+        """Return the time of the create of a key, or raise `NotFound`."""
+        check_key(key)
+        described = await self._run("read", key, self._table.describe(key))
+        return described.store_time
+
+    async def read(self, key: str) -> bytes:
+        """Return the whole body, or raise `NotFound`."""
+        check_key(key)
+        return await self._run("read", key, self._table.read(key))
+
+    async def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return the bodies of several keys, in one round trip."""
+        for key in keys:
+            check_key(key)
+        return await self._run("read", None, self._table.read_many(keys))
+
+    async def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> Page:
+        """Return the first keys of a prefix, in byte order."""
+        check_prefix(prefix)
+        check_limit(limit)
+        listing = self._table.list_keys(prefix, after, limit)
+        keys, time = await self._run("list", prefix or None, listing)
+        page = Page(keys)
+        page.store_time = time
+        return page
+
+    async def delete(self, key: str) -> None:
+        """Remove the key; to delete a missing key is a success."""
+        check_key(key)
+        if not await self._run("delete", key, self._table.delete(key)):
+            [body] = await self._run("delete", key, self._table.read_many([key]))
+            if body is not None:
+                detail = "a policy of the table keeps this key from being deleted"
+                error = Denied(key, f"{detail} by this role")
+                error.locate("delete", self._place)
+                raise error
+
+    async def probe(self) -> None:
+        """Do nothing: the store proves put-if-absent with transactions of its own."""
+
+    async def _run(
+        self, operation: Operation, key: str | None, statement: Statement[T]
+    ) -> T:
+        with located_errors(operation, self._place):
+            async with self._lock:
+                rows = await self._rows(key, statement)
+            try:
+                return statement.parse(rows)
+            except AttemptFailed as failure:
+                raise failure.to_storage_error(key) from failure
+
+    async def _rows(self, key: str | None, statement: Statement[Any]) -> Rows:
+        self._check_open()
+        query, values = statement.sql.encode(), statement.values
+        try:
+            if isinstance(self._connection, psycopg.AsyncConnection):
+                async with self._connection.cursor(
+                    binary=True, row_factory=tuple_row
+                ) as cursor:
+                    await cursor.execute(query, values, prepare=False)
+                    return await cursor.fetchall()
+            execute = partial(_execute, self._connection, query, values)
+            return await asyncio.to_thread(execute)
+        except psycopg.Error as error:
+            failure = failure_of(error, is_sent=True)
+            if failure.rule.retry:
+                # Nothing of a transaction is stored before its commit.
+                raise Unavailable(key, failure.detail, advice=_ROLL_BACK) from error
+            raise failure.to_storage_error(key) from error
+
+    def _check_open(self) -> None:
+        """Raise `NoTransaction` if a statement would be committed alone, or refused."""
+        status = self._connection.info.transaction_status
+        if self._connection.closed:
+            raise NoTransaction("it is closed", "Pass an open connection.")
+        if status == TransactionStatus.INERROR:
+            raise NoTransaction("its transaction has failed", _ROLL_BACK)
+        if self._connection.autocommit and status == TransactionStatus.IDLE:
+            detail = "it commits each statement on its own (autocommit)"
+            raise NoTransaction(detail, "Use `with connection.transaction():`.")
+
+
+def _execute(
+    connection: psycopg.Connection[Any], query: bytes, values: Sequence[object]
+) -> Rows:
+    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
+        cursor.execute(query, values, prepare=False)
+        return cursor.fetchall()
