@@ -255,9 +255,10 @@ def test_async_connection_and_async_runner(shop: Shop) -> None:
     async def scenario() -> None:
         runner = AsyncRunner(make_agent(), store=shop.url)
         url = shop.server.url(OWNER)
+        dicts: Any = dict_row
         connection: psycopg.AsyncConnection[Any]
         connection = await psycopg.AsyncConnection.connect(
-            url, autocommit=True, row_factory=dict_row
+            url, autocommit=True, row_factory=dicts
         )
         async with connection, connection.transaction():
             await runner.start("go", run_id="r1", work=False, connection=connection)
