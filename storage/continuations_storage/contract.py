@@ -241,7 +241,7 @@ def within(store: Store, connection: object) -> Store | None:
         connection: The connection of the application.
 
     Returns:
-        What the method ``within`` of the store returns, or None without one.
+        The store inside the transaction, or None if the store has no method ``within``.
 
     Raises:
         NoTransaction: The connection has no transaction that could take a write.

@@ -109,7 +109,7 @@ def shop(
 
 
 def test_decision_and_row_are_committed_together(shop: Shop) -> None:
-    """Before the commit nobody else sees the decision; after it a sweep goes on."""
+    """Other processes see the decision after the commit, and then a sweep goes on."""
     wait = shop.waiting_run()
     with shop.connect() as connection:
         shop.runner.decide(wait, Approve(by="kim"), connection=connection)
@@ -335,7 +335,7 @@ def test_conflict_of_serializable_transactions_asks_to_repeat_all(shop: Shop) ->
 
 
 def test_notices_are_sent_after_the_commit_only(shop: Shop) -> None:
-    """A transaction that is rolled back tells nobody."""
+    """A transaction that is rolled back sends none."""
 
     class Notices:
         def __init__(self) -> None:
