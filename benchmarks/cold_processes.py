@@ -27,7 +27,7 @@ import sys
 from continuations import Approve, Runner
 Runner([], store=sys.argv[1]).decide(sys.argv[2], Approve(by="kim"))
 """
-_RESUME = """
+RESUME = """
 import sys
 from benchmarks import approval_agent
 approval_agent.resume_until_stamp(sys.argv[1], sys.argv[2])
@@ -66,11 +66,11 @@ def resume_rows() -> Iterator[Row]:
         saved = f"{folder}/baseline.json"
         Path(saved).write_text(json.dumps(_baseline_messages()))
         runs = iter(
-            _approve_runs(url, asyncio.run(start_suspended_runs(url, _ROUNDS + 1)))
+            approve_runs(url, asyncio.run(start_suspended_runs(url, _ROUNDS + 1)))
         )
         ours, baseline = interleaved_medians(
             _ROUNDS,
-            lambda: time_to_stamp_ms(_RESUME, url, next(runs)),
+            lambda: time_to_stamp_ms(RESUME, url, next(runs)),
             lambda: time_to_stamp_ms(_BASELINE, saved),
         )
     yield Row(
@@ -83,7 +83,7 @@ def resume_rows() -> Iterator[Row]:
     )
 
 
-def _approve_runs(url: str, runs: list[Suspended]) -> list[str]:
+def approve_runs(url: str, runs: list[Suspended]) -> list[str]:
     runner = Runner([], store=url)
     for run in runs:
         runner.decide(run.waits[0].id, Approve(by="kim"))
