@@ -264,6 +264,8 @@ _TYPES: Mapping[str, type] = {
     "str": str,
 }
 _WITH_FILES = "UserText"
+# The sender is known, and a connection cannot be typed.
+_NOT_TYPED = ("self", "by", "door", "connection")
 
 
 def _method(operation: Operation) -> str:
@@ -275,7 +277,7 @@ def _own_parameters(operation: Operation) -> list[Parameter]:
     """Return the parameters of the method that are no facts about the sender."""
     signature = inspect.signature(getattr(AsyncRunner, _method(operation)))
     parameters = signature.parameters.values()
-    return [each for each in parameters if each.name not in ("self", "by", "door")]
+    return [each for each in parameters if each.name not in _NOT_TYPED]
 
 
 def _parameters(operation: Operation, section: str) -> Iterator[Parameter]:

@@ -26,6 +26,13 @@ class CustomStoreError(theirs.StorageError):
     """An error class of a third-party store."""
 
 
+class NoTransaction(theirs.NoTransaction):
+    """An error that can be made as the others are."""
+
+    def __init__(self, _key: str | None = None, detail: str = "") -> None:
+        super().__init__(detail, "Pass another connection.")
+
+
 TRANSLATIONS: list[tuple[type[theirs.StorageError], type[Exception]]] = [
     (theirs.Denied, ours.StoreDenied),
     (theirs.Throttled, ours.StoreUnavailable),
@@ -34,6 +41,7 @@ TRANSLATIONS: list[tuple[type[theirs.StorageError], type[Exception]]] = [
     (theirs.Damaged, ours.Corrupt),
     (theirs.Unsafe, ours.StoreUnsafe),
     (theirs.InvalidKey, ours.InvalidId),
+    (NoTransaction, ours.InvalidInput),
     (CustomStoreError, ours.StoreError),
     (theirs.StorageError, ours.StoreError),
 ]
@@ -81,9 +89,10 @@ def test_translation_table_covers_all_storage_errors() -> None:
 
     answers = {theirs.AlreadyExists, theirs.NotFound}
     at_the_door = {theirs.Unsupported}
-    assert every == {
-        error for error, _ in TRANSLATIONS[:-2]
-    } | answers | at_the_door | {theirs.StorageError}
+    listed = {error for error, _ in TRANSLATIONS[:-2]} - {NoTransaction}
+    assert every == listed | {theirs.NoTransaction} | answers | at_the_door | {
+        theirs.StorageError
+    }
 
 
 async def test_already_exists_and_not_found_are_not_translated() -> None:

@@ -186,7 +186,7 @@ def test_event_is_published_with_the_commit(shop: Shop) -> None:
     for commits in (False, True):
         with shop.connect() as connection:
             published = runner.publish(
-                "receipt", "R-7", key="o1", id="e1", connection=connection
+                "receipt", "receipt 7", key="o1", id="e1", connection=connection
             )
             assert ("r1",) == tuple(published.run_ids)
             assert () == runner.sweep().resumed
@@ -196,7 +196,7 @@ def test_event_is_published_with_the_commit(shop: Shop) -> None:
     [ended] = runner.sweep().resumed
 
     assert isinstance(ended, Finished)
-    assert "R-7" in str(ended.continuation.root.messages)
+    assert "receipt 7" in str(ended.continuation.root.messages)
 
 
 def test_two_transactions_decide_one_wait(shop: Shop) -> None:

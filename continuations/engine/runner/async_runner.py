@@ -6,7 +6,7 @@ import asyncio
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar
 
 from continuations.core.output_type import Output
 from continuations.core.rows.decisions import PYTHON, Decision, Door
@@ -259,12 +259,10 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester: a name or an `Identity`, whose name is stored.
-            settings: Model settings of the run, JSON values. In each turn of each agent
-                they win over `Agent(settings=...)`. They are stored: pass no secrets.
+            settings: Model settings of the run, over those of its agents; no secrets.
             trace_context: The W3C headers of your caller as a dict, or `traceparent`.
             on_event: A function, plain or async, that gets each event, as of `stream`.
-            connection: With `work=False` on Postgres: your psycopg connection. The run
-                exists once you commit its transaction.
+            connection: With `work=False`, your transaction, as for `decide`.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -278,19 +276,19 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         description = self._run_description(trace_context=trace_context, **facts)
         run_options = self._run_options(context, should_pause if work else _at_once)
         if connection is not None:
-            if work:
-                raise InvalidInput(_WORK_IN_TRANSACTION)
-            await self._probe_once()
-            self = self._within(connection, "start")  # noqa: PLW0642 - the same runner
+            self = await self._starting_within(connection, work=work)  # noqa: PLW0642
+        chosen: dict[str, Any] = {"run_id": run_id, "agent": agent, "budget": budget}
         state = await self._worker_factory.initial_state(
-            input,
-            run_id=run_id,
-            agent=agent,
-            budget=budget,
-            context=run_options.context,
-            description=description,
+            input, **chosen, context=run_options.context, description=description
         )
         return await self._begin(state, input, run_options, on_event)
+
+    async def _starting_within(self, connection: object, *, work: bool) -> Self:
+        """Return this runner inside a transaction; the store is probed outside."""
+        if work:
+            raise InvalidInput(_WORK_IN_TRANSACTION)
+        await self._probe_once()
+        return self._within(connection, "start")
 
     async def _begin(
         self,
@@ -746,6 +744,16 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         _check_call(verdict, _unexpected, _unknown)
         if connection is not None:
             self = self._within(connection, "decide")  # noqa: PLW0642 - the same runner
+        return await self._record(wait_id, verdict, shown, check_digest, door)
+
+    async def _record(
+        self,
+        wait_id: str,
+        verdict: Verdict,
+        shown: str | None,
+        check_digest: DigestCheck | None,
+        door: Door,
+    ) -> Decision | Vote:
         now, found = self._ports.clock.now(), list["Wait"]()
         decide = partial(
             decisions.decide,
@@ -1435,8 +1443,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             id: Your id of this event. A repeated call with the same id, name, key and
                 data records one event, as long as the first one is kept.
             door: The way by which the event came, for the audit.
-            connection: On Postgres, your psycopg connection with an open transaction:
-                the event is published if you commit, with your own rows.
+            connection: Your open transaction, as for `decide`.
 
         Returns:
             The id of the event, and the runs whose waits this call ended. They continue

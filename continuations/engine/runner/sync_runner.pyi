@@ -165,12 +165,10 @@ class Runner(Generic[Output]):
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester: a name or an `Identity`, whose name is stored.
-            settings: Model settings of the run, JSON values. In each turn of each agent
-                they win over `Agent(settings=...)`. They are stored: pass no secrets.
+            settings: Model settings of the run, over those of its agents; no secrets.
             trace_context: The W3C headers of your caller as a dict, or `traceparent`.
             on_event: A function, plain or async, that gets each event, as of `stream`.
-            connection: With `work=False` on Postgres: your psycopg connection. The run
-                exists once you commit its transaction.
+            connection: With `work=False`, your transaction, as for `decide`.
 
         Returns:
             `Finished`, `Suspended` or `Failed`.
@@ -1007,8 +1005,7 @@ class Runner(Generic[Output]):
             id: Your id of this event. A repeated call with the same id, name, key and
                 data records one event, as long as the first one is kept.
             door: The way by which the event came, for the audit.
-            connection: On Postgres, your psycopg connection with an open transaction:
-                the event is published if you commit, with your own rows.
+            connection: Your open transaction, as for `decide`.
 
         Returns:
             The id of the event, and the runs whose waits this call ended. They continue
