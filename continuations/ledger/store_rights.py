@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Regular expressions of keys.
 _DELETED = ("^(markers|waits|index|events|probe)/",)
+# A server of A2A works on runs, too.
+_DELETED_BY_WORKER = (*_DELETED, "^a2a/")
 _DECIDER_CREATES = ("^(markers|waits|events|probe)/", "^runs/[^/]+/in/")
 _ALL = ("^",)
 
@@ -28,9 +30,10 @@ def role_rights(decider: str | None, worker: str | None) -> list[RoleRights]:
     from continuations_storage.postgres_sql import RoleRights  # noqa: PLC0415 - one command needs it
 
     creates = {"decider": _DECIDER_CREATES, "worker": _ALL}
+    deletes = {"decider": _DELETED, "worker": _DELETED_BY_WORKER}
     roles = {"decider": decider, "worker": worker}
     return [
-        RoleRights(role=role, name=name, creates=creates[name], deletes=_DELETED)
+        RoleRights(role=role, name=name, creates=creates[name], deletes=deletes[name])
         for name, role in roles.items()
         if role is not None
     ]
