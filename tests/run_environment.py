@@ -191,6 +191,11 @@ class RunEnvironment:
         files = [path for path in root.rglob("*") if path.is_file()]
         return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
+    def objects_of_runs(self) -> dict[str, bytes]:
+        """Return all objects but the notes of workers whose code lacks something."""
+        found = self.objects()
+        return {key: found[key] for key in found if "/y/" not in key}
+
     def keys(self, *prefixes: str) -> list[str]:
         """Return the keys of the store with some prefixes."""
         return sorted(key for key in self.objects() if key.startswith(prefixes))

@@ -21,7 +21,6 @@ import typer
 from continuations.cli import FAILED, INTERRUPTED
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.sync import portal
-from continuations.ledger import missing_code
 from continuations.ledger.arrivals.recorded_decisions import (
     decided_wait_ids,
     read_decision,
@@ -148,6 +147,8 @@ async def _read_decisions(store: Store, run: Continuation) -> dict[str, Decision
 
 def worker_lacked(store: Store, run: Continuation) -> MissingCode | None:
     """Return what a worker lacked that left the newest version to others."""
+    from continuations.ledger import missing_code  # noqa: PLC0415 - one command needs it
+
     version = run.run_state.run.id, run.version
     return portal.run_until_complete(missing_code.read(Objects(store), *version))
 

@@ -167,13 +167,13 @@ def test_approved_call_below_a_missing_agent_raises_agent_changed_and_writes_not
 ) -> None:
     """The old code can still resume the run, and the run can be cancelled."""
     environment.approve(start(environment))
-    before = environment.objects()
+    before = environment.objects_of_runs()
 
     result = resume(environment, code)
 
     # Then the error names the run, and the store is unchanged
     assert ("AgentChanged", "r1") == (result["raised"], result["run_id"])
-    assert before == environment.objects()
+    assert before == environment.objects_of_runs()
     assert [] == environment.effects()
 
     # And a sweep with that code changes nothing either
@@ -181,7 +181,7 @@ def test_approved_call_below_a_missing_agent_raises_agent_changed_and_writes_not
     is_foreign = code == "renamed"
     assert (["r1"] if is_foreign else []) == swept["skipped"]
     assert ({} if is_foreign else {"r1": "AgentChanged"}) == swept["failed"]
-    assert before == environment.objects()
+    assert before == environment.objects_of_runs()
 
     # When the old code is back
     ended = resume(environment)

@@ -81,12 +81,12 @@ def test_without_the_mapping_the_run_is_refused_and_unchanged(
     environment: RunEnvironment,
 ) -> None:
     environment.approve(start(environment)["pay"])
-    before = environment.objects()
+    before = environment.objects_of_runs()
 
     refused = environment.run("resume", "r1", app=APP, code="new")
 
     assert "AgentChanged" == refused["raised"]
-    assert before == environment.objects()
+    assert before == environment.objects_of_runs()
 
 
 @pytest.mark.parametrize(
