@@ -51,7 +51,7 @@ def test_command_of_a_row_has_the_parameters_of_its_method(
 
     assert {"app", "json", "store"} <= parameters
     assert ("by" in method) == ("by" in parameters)
-    assert method.keys() - {"self", "door"} <= parameters
+    assert method.keys() - {"self", "door", "connection"} <= parameters
     assert parameters - method.keys() <= {*COMMON, "file"}
 
 

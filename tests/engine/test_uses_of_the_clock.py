@@ -97,7 +97,7 @@ _REASONS: dict[str, str] = {
     """,
     """The create of a marker tells the store's time, which replaces this one.""": """
         cli/store_commands.py _repair
-        engine/runner/async_runner.py AsyncRunner.decide
+        engine/runner/async_runner.py AsyncRunner._record
         engine/past/forking.py Forker._decide
         ledger/published_events.py EventDelivery._end
     """,
