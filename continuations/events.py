@@ -8,11 +8,12 @@ from __future__ import annotations
 from continuations.core.reading.live_events import (
     CallProgress,
     LiveEvent,
+    LiveTranscript,
     ReasoningDelta,
     RunEvent,
+    ShownText,
     TextDelta,
 )
-from continuations.core.reading.live_transcript import LiveTranscript, ShownText
 from continuations.core.reading.run_stream import (
     Attempt,
     CallEnded,

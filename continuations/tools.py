@@ -6,6 +6,7 @@ from continuations.tools import AgentProgress, FailedCall
 from __future__ import annotations
 
 from continuations.authoring.agent.agent import Handoff, handoff
+from continuations.authoring.agent.agent_options import ToolSource
 from continuations.authoring.readings import Money, Secret
 from continuations.authoring.suspend_conditions import AgentProgress, SuspendCondition
 from continuations.authoring.tool.tool import Tool
@@ -15,7 +16,6 @@ from continuations.authoring.tool.tool_options import (
     Retries,
     SchemaToolOptions,
 )
-from continuations.authoring.tool.tool_source import ToolSource
 from continuations.authoring.tool_waits import ToolWait
 
 __all__ = [

@@ -12,7 +12,6 @@ from continuations.authoring.deadline_options import Duration, to_seconds
 from continuations.authoring.errors import PolicyFailed
 from continuations.core import jsontext
 from continuations.core.rows import deadline_actions
-from continuations.core.rows.deadline_actions import Escalate
 from continuations.core.rows.decisions import Answer, Approve, Deny
 from continuations.core.rows.quorum import Quorum
 from continuations.errors import InvalidInput
@@ -66,7 +65,7 @@ def checked_form(form_type: Any) -> ApprovalForm:
 
 
 Condition: TypeAlias = "Callable[..., object]"
-ApprovalDeadline: TypeAlias = Answer | Deny | Escalate
+ApprovalDeadline: TypeAlias = Answer | Deny | deadline_actions.Escalate
 ContinueOrStop = Literal["continue", "stop"]
 
 

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from continuations.core import jsontext
 from continuations.core.rows import deadline_actions
-from continuations.core.rows.deadline_actions import Escalate
 from continuations.core.rows.decisions import Answer, Deny, Fail
 from continuations.core.rows.quorum import GROUP_PREFIX
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-
-    from continuations.core.rows.deadline_actions import DeadlineAction
 
 
 Duration: TypeAlias = timedelta | float
@@ -48,7 +45,9 @@ def to_seconds(duration: object, label: str) -> float | None:
 _MAX_APPROVERS = 100
 
 
-def escalate(to: Sequence[str], *, within: Duration, votes: int = 1) -> Escalate:
+def escalate(
+    to: Sequence[str], *, within: Duration, votes: int = 1
+) -> deadline_actions.Escalate:
     """Ask other people if no person decides in time; pass the result as `on_deadline`.
 
     The wait keeps its id and its links. Earlier votes do not count any more. If the new
@@ -74,7 +73,7 @@ def escalate(to: Sequence[str], *, within: Duration, votes: int = 1) -> Escalate
     if seconds is None or seconds < 1:
         msg = f"escalate: within must be at least 1 second, got {within!r}."
         raise InvalidInput(msg)
-    return Escalate(to=names, within=int(seconds), votes=votes)
+    return deadline_actions.Escalate(to=names, within=int(seconds), votes=votes)
 
 
 def checked_approvers(label: str, names: object) -> tuple[str, ...]:
@@ -126,7 +125,7 @@ def check_votes(label: str, votes: object, approvers: tuple[str, ...]) -> None:
 
 def checked_approval_action(action: object) -> None:
     """Raise `InvalidInput` unless the deadline of an approval can do this."""
-    checked_action("ApprovalPolicy", action, (Answer, Deny, Escalate))
+    checked_action("ApprovalPolicy", action, (Answer, Deny, deadline_actions.Escalate))
     if isinstance(action, Answer | Deny):
         try:
             deadline_actions.dump(action)
@@ -140,13 +139,13 @@ def checked_approval_action(action: object) -> None:
 
 def checked_action(
     function: str, action: object, allowed: tuple[type, ...] = (Answer, Deny, Fail)
-) -> DeadlineAction | None:
+) -> deadline_actions.DeadlineAction | None:
     """Return the action of a deadline; raises `InvalidInput` for another value."""
     # Looked up by the exact type: an object that only resembles a verdict is not one.
     if action is None or type(action) in allowed:
-        return cast("DeadlineAction | None", action)
-    names = [kind.__name__ for kind in allowed if kind is not Escalate]
-    if Escalate in allowed:
+        return cast("deadline_actions.DeadlineAction | None", action)
+    names = [kind.__name__ for kind in allowed if kind is not deadline_actions.Escalate]
+    if deadline_actions.Escalate in allowed:
         names.append("escalate(...)")
     wanted = f"{', '.join(names[:-1])} or {names[-1]}"
     msg = f"{function}: on_deadline must be an {wanted}, got {type(action).__name__}."

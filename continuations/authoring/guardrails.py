@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 from continuations.authoring import callables
-from continuations.authoring.callables import is_observer
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from typing import TypeAlias
 
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.core.model_protocol import Model
-    from continuations.core.trips import GuardrailStage
+    from continuations.core.rows.run import GuardrailStage
 
     Check: TypeAlias = "Callable[[Any], Tripped | Awaitable[Tripped | None] | None]"
     GuardrailLike: TypeAlias = "Guardrail | Check | CheckingAgent"
@@ -108,7 +106,7 @@ class Guardrail:
         check: object = self.check
         if is_agent(check):
             _check_agent(cast("CheckingAgent", check))
-        elif not is_observer(check):
+        elif not callables.is_observer(check):
             raise _not_a_check(check)
         name: object = self.name
         if name is None and not is_agent(check):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.authoring import callables
-from continuations.authoring.callables import is_observer
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from typing import TypeAlias
 
     from continuations.core.usage import Usage
 
@@ -284,7 +282,7 @@ class Hooks:
         """Check the functions."""
         for name in HOOK_NAMES:
             hook = getattr(self, name)
-            if hook is not None and not is_observer(hook):
+            if hook is not None and not callables.is_observer(hook):
                 msg = (
                     f"Hooks: {name} must be a function with one parameter, got "
                     f"{callables.shown(hook)}. Declare def {name}(info)."

@@ -9,31 +9,20 @@ import dataclasses
 import inspect
 import logging
 import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Iterable as _Iterable
 from collections.abc import Mapping as _Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 from typing import get_type_hints as hints_of
 
 from continuations.authoring import callables
 from continuations.core import jsontext
-from continuations.core.words import secret_arguments
+from continuations.core.words import secret_arguments, summaries
 from continuations.core.words.call_display import CallDisplay
-from continuations.core.words.reading_texts import CURRENCY, UNITS, MoneyReading
 from continuations.core.words.secret_arguments import ANY_ITEM, path_of
-from continuations.core.words.summaries import (
-    TemplateInvalid,
-    parse_template,
-    render_template,
-    title_text,
-)
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from continuations.core.words.summaries import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +45,15 @@ class Money:
 
     def __post_init__(self) -> None:
         """Check the options when the tool is declared."""
-        if type(self.currency) is not str or not CURRENCY.fullmatch(self.currency):
+        if type(self.currency) is not str or not summaries.CURRENCY.fullmatch(
+            self.currency
+        ):
             msg = (
                 "Money: currency must be a code of three capital letters, got "
                 f'{self.currency!r}. Pass for example Money("EUR", 100).'
             )
             raise InvalidInput(msg)
-        if type(self.units) is not int or self.units not in UNITS:
+        if type(self.units) is not int or self.units not in summaries.UNITS:
             msg = (
                 "Money: units must be a power of ten from 1 to 10^9, got "
                 f"{self.units!r}. Pass 100 if the argument counts cents."
@@ -70,9 +61,9 @@ class Money:
             raise InvalidInput(msg)
 
     @property
-    def reading(self) -> MoneyReading:
+    def reading(self) -> summaries.MoneyReading:
         """The reading that waits store."""
-        return MoneyReading(self.currency, self.units)
+        return summaries.MoneyReading(self.currency, self.units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +81,7 @@ Reading: TypeAlias = Money | Secret
 
 def split_readings(
     readings: Mapping[str, Reading],
-) -> tuple[tuple[tuple[str, MoneyReading], ...], tuple[str, ...]]:
+) -> tuple[tuple[tuple[str, summaries.MoneyReading], ...], tuple[str, ...]]:
     """Return the amounts with their paths, and the paths of secrets, both sorted."""
     money = [
         (path, each.reading)
@@ -281,7 +272,7 @@ class DeclaredDisplay:
     tool: str
     summary: Summary | None
     reversible: bool | None
-    money: tuple[tuple[str, MoneyReading], ...]
+    money: tuple[tuple[str, summaries.MoneyReading], ...]
     secrets: tuple[str, ...]
 
     def of_call(
@@ -301,7 +292,7 @@ class DeclaredDisplay:
         if template is not None:
             arguments = jsontext.parse(arguments_json)
             shown = secret_arguments.masked(arguments, self.secrets)
-            title = render_template(template, shown, dict(self.money))
+            title = summaries.render_template(template, shown, dict(self.money))
         elif self.summary is not None:
             title = self._title_by_function(arguments_json, values)
         return CallDisplay(
@@ -328,7 +319,7 @@ class DeclaredDisplay:
             _log.warning("tool %s: summary returned no text; no title", self.tool)
             return None
         text = secret_arguments.scrubbed(title, arguments_json, self.secrets)
-        return title_text(text)
+        return summaries.title_text(text)
 
 
 def check_summary(
@@ -357,8 +348,8 @@ def check_summary(
         msg = f"{label} must be a template or a function, got {got}."
         raise InvalidInput(f'{msg} Write for example "Send {{cents}} to {{to}}".')
     try:
-        fields = [each for each in parse_template(summary) if each.path]
-    except TemplateInvalid as error:
+        fields = [each for each in summaries.parse_template(summary) if each.path]
+    except summaries.TemplateInvalid as error:
         msg = f"{label} is not a template: {error}. Write text with {{argument}}."
         raise InvalidInput(msg) from None
     for each in fields:
@@ -367,7 +358,9 @@ def check_summary(
         _check_types(label, each, type_of)
 
 
-def _check_types(label: str, field: Field, type_of: Callable[[str], Any]) -> None:
+def _check_types(
+    label: str, field: summaries.Field, type_of: Callable[[str], Any]
+) -> None:
     """Check a field of a template with the types, as far as they can be read now."""
     try:
         type_ = type_of(field.path[0])
@@ -396,7 +389,7 @@ def _check_types(label: str, field: Field, type_of: Callable[[str], Any]) -> Non
 
 
 def _unknown_name_error(
-    label: str, field: Field, step: str, known: Sequence[str]
+    label: str, field: summaries.Field, step: str, known: Sequence[str]
 ) -> InvalidInput:
     place = ".".join(field.path)
     msg = (

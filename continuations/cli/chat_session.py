@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from continuations.cli import FAILED, formatting
-from continuations.cli.chat_lines import EventLines, failed_lines, said_lines
+from continuations.cli.event_lines import EventLines, failed_lines, said_lines
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
-from continuations.cli.options import UsageError, read_file
+from continuations.cli.options import Actor, UsageError, read_file
 from continuations.cli.output import (
     recorded_decisions,
     write_json,
@@ -25,11 +25,11 @@ from continuations.cli.output import (
     write_note,
 )
 from continuations.cli.terminal import print_lines
-from continuations.core.rows.attachments import check_total
-from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.attachments import Content, check_total
+from continuations.core.rows.run import ENDED_STATUSES, WhenBusy
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.event_reading import MAX_ORDINAL
-from continuations.engine.outcomes import Failed, Queued, Replied, Suspended
+from continuations.engine.outcomes import Failed, Queued, Replied, SendResult, Suspended
 from continuations.engine.ports import SystemClock
 from continuations.engine.sync import portal
 from continuations.errors import InvalidInput, RunErased
@@ -40,11 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from continuations import Continuation, Runner, Wait
-    from continuations.cli.options import Actor
     from continuations.core.reading.run_stream import StreamEvent
-    from continuations.core.rows.attachments import Content
-    from continuations.core.rows.run import WhenBusy
-    from continuations.engine.outcomes import SendResult
     from continuations.engine.ports import OnEvent
     from continuations.engine.start.new_run import UserText
     from continuations.engine.threads.async_ticket import AsyncTicket

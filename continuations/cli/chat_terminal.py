@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import continuations
 from continuations.cli import INTERRUPTED, chat_session, formatting
-from continuations.cli.chat_lines import EventLines, history_lines, progress_line
+from continuations.cli.event_lines import EventLines, history_lines, progress_line
 from continuations.cli.output import write_lines, write_note
 from continuations.cli.stack_tree import Line
 from continuations.cli.terminal import print_lines, print_part
 from continuations.core import jsontext
-from continuations.core.reading.live_events import (
-    CallProgress,
-    ReasoningDelta,
-    TextDelta,
-)
-from continuations.core.rows.decisions import Decision
+from continuations.core.reading import live_events
+from continuations.core.rows.decisions import Decision, Verdict, VerdictKind
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.outcomes import Failed, Replied
 from continuations.errors import (
@@ -37,11 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from continuations import Runner, Wait
-    from continuations.cli.chat_session import ChatSession
     from continuations.cli.options import Actor
-    from continuations.core.reading.live_events import RunEvent
     from continuations.core.reading.run_stream import StreamEvent
-    from continuations.core.rows.decisions import Verdict, VerdictKind
     from continuations.core.rows.run import WhenBusy
     from continuations.present.wait_words import FormField
 
@@ -69,7 +62,7 @@ class ChatTerminal:
     def __init__(
         self,
         runner: Runner,
-        session: ChatSession,
+        session: chat_session.ChatSession,
         actor: Actor,
         back: str,
         when_busy: WhenBusy,
@@ -203,15 +196,15 @@ class ChatTerminal:
                 )
                 return
 
-    async def _hear(self, event: RunEvent) -> None:
+    async def _hear(self, event: live_events.RunEvent) -> None:
         """Show an event at once: a stored one, or a part of a reply."""
         match event:
-            case TextDelta():
+            case live_events.TextDelta():
                 for part in self._events.parts(event):
                     print_part(part)
-            case CallProgress():
+            case live_events.CallProgress():
                 print_lines([progress_line(event)])
-            case ReasoningDelta():
+            case live_events.ReasoningDelta():
                 pass  # the reply follows
             case _:
                 self._show(await self._session.events_until(event))

@@ -13,18 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 import continuations
-from continuations.cli import LIBRARY_ERROR, formatting
+from continuations.cli import LIBRARY_ERROR, formatting, options
 from continuations.cli.command import Command, as_command
-from continuations.cli.options import (
-    UsageError,
-    check_wait_id,
-    find_wait_id,
-    parse_arguments,
-    parse_grant,
-    parse_json_value,
-    resolve_actor,
-    write_actor_note,
-)
 from continuations.core import jsontext
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.visible_text import escape_invisible
@@ -67,9 +57,9 @@ def approve(  # noqa: PLR0913 - one parameter for each option
             The next resume runs it.
     """
     _check_run_again(wait, run_again=run_again)
-    edited: Any = None if arguments is None else parse_arguments(arguments)
-    filled: Any = None if form is None else parse_arguments(form, name="--form")
-    grant = None if remember is None else parse_grant(remember)
+    edited: Any = None if arguments is None else options.parse_arguments(arguments)
+    filled: Any = None if form is None else options.parse_arguments(form, name="--form")
+    grant = None if remember is None else options.parse_grant(remember)
     verdict = partial(
         continuations.Approve, arguments=edited, form=filled, remember=grant
     )
@@ -78,18 +68,18 @@ def approve(  # noqa: PLR0913 - one parameter for each option
 
 def _check_run_again(wait: str, *, run_again: bool) -> None:
     """Raise `UsageError` if the option does not fit the kind of the wait."""
-    parts = find_wait_id(wait)
+    parts = options.find_wait_id(wait)
     if parts is None:
         return  # a later check says what the text is
     repeats = WAIT_RULES[parts.kind].may_have_run
     if repeats and not run_again:
-        raise UsageError(
+        raise options.UsageError(
             f"{wait} has an unknown outcome: the call was started and may have "
             "happened. If it did not happen, pass --run-again to run it once more. "
             "If it happened, use `continuations answer` to record its result."
         )
     if run_again and not repeats:
-        raise UsageError(
+        raise options.UsageError(
             f"--run-again is for a call with an unknown outcome, and {wait} has the "
             f"kind {parts.kind}. Leave it out."
         )
@@ -130,7 +120,7 @@ def answer(
         text: VALUE is plain text, not JSON.
     """
     hint = "Pass --text if it is plain text, or write it as JSON."
-    parsed = value if text else parse_json_value(value, name="VALUE", hint=hint)
+    parsed = value if text else options.parse_json_value(value, name="VALUE", hint=hint)
     verdict = partial(continuations.Answer, parsed, reason=reason)
     _decide(command, wait, by, verdict, shown)
 
@@ -163,8 +153,8 @@ def _decide(
     shown: str | None,
 ) -> None:
     runner = command.runner()
-    actor = resolve_actor(by)
-    check_wait_id(runner, wait_id)
+    actor = options.resolve_actor(by)
+    options.check_wait_id(runner, wait_id)
     wait = None
     if not command.as_json:
         with suppress(ContinuationsError):  # a wait that is decided has no title
@@ -172,7 +162,7 @@ def _decide(
     result = runner.decide(
         wait_id, make_verdict(by=actor.name), shown=shown, door=actor.door
     )
-    write_actor_note(actor)
+    options.write_actor_note(actor)
     command.write(partial(to_json, result), formatting.decided_lines(wait, result))
 
 
@@ -186,15 +176,15 @@ def decide(command: Command, decisions: str, *, by: str | None = None) -> None:
         decisions (JSON|@FILE): A list such as
             [{"wait_id": WAIT, "decision": "approve"}].
     """
-    actor = resolve_actor(by)
-    posted = _posted(parse_arguments(decisions, name="DECISIONS"), actor.name)
+    actor = options.resolve_actor(by)
+    posted = _posted(options.parse_arguments(decisions, name="DECISIONS"), actor.name)
     results = command.runner().decide_all(
         {wait_id: each.verdict for wait_id, each in posted.items()},
         shown={wait_id: each.shown for wait_id, each in posted.items() if each.shown},
         door=actor.door,
     )
     if not all(isinstance(each, Exception) for each in results.values()):
-        write_actor_note(actor)
+        options.write_actor_note(actor)
     for wait_id, result in results.items():
         text = f"{escape_invisible(wait_id)}: {_result_text(result)}"
         command.write(partial(_result_json, wait_id, result), [text])
@@ -208,7 +198,7 @@ def _posted(items: Any, by: str) -> dict[str, PostedDecision]:
 
     given = jsontext.as_array(items)
     if not given:
-        raise UsageError(
+        raise options.UsageError(
             'DECISIONS must be a JSON array of objects, each with a "wait_id". '
             "Correct the JSON."
         )
@@ -216,7 +206,9 @@ def _posted(items: Any, by: str) -> dict[str, PostedDecision]:
         return decision_bodies.posted_decisions(given, by)
     except problems.RequestRefused as error:
         why = (error.problem.detail or "").removesuffix(".")
-        raise UsageError(f"DECISIONS is not valid: {why}. Correct the JSON.") from None
+        raise options.UsageError(
+            f"DECISIONS is not valid: {why}. Correct the JSON."
+        ) from None
 
 
 def _result_text(result: Decision | Vote | Exception) -> str:
@@ -246,10 +238,10 @@ def heartbeat(
         extend (SECONDS): Seconds from now to the new deadline.
     """
     runner = command.runner()
-    check_wait_id(runner, wait)
-    actor = resolve_actor(by)
+    options.check_wait_id(runner, wait)
+    actor = options.resolve_actor(by)
     extended = runner.heartbeat(wait, extend=extend, by=actor.name)
-    write_actor_note(actor)
+    options.write_actor_note(actor)
     deadline = None if extended.deadline is None else utc_text(extended.deadline)
     shown = "it has no deadline" if deadline is None else f"the deadline is {deadline}"
     command.write(

@@ -9,23 +9,13 @@ from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Decision
-from continuations.core.rows.wait_rules import WAIT_RULES
+from continuations.core.rows.wait_rules import WAIT_RULES, WaitRules
 from continuations.core.rows.waits import withheld
 from continuations.core.visible_text import escape_invisible, indent_escaped
 from continuations.engine.outcomes import Failed, Finished, Suspended
-from continuations.present import wait_view
+from continuations.present import wait_view, wait_words
 from continuations.present.json_forms import indented_json
 from continuations.present.times import counted
-from continuations.present.wait_words import (
-    DECISION_WORDS,
-    MASK_NOTE,
-    asked_facts,
-    consequence_facts,
-    effect_text,
-    origin_facts,
-    reason_facts,
-    votes_text,
-)
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -33,7 +23,6 @@ if TYPE_CHECKING:
 
     from continuations import Outcome, RunSummary, Wait, WaitSummary
     from continuations.core.rows.quorum import Vote
-    from continuations.core.rows.wait_rules import WaitRules
     from continuations.ledger.decisions.worklist import ListedWait
     from continuations.prices import Usage
 
@@ -128,7 +117,7 @@ def wait_lines(wait: Wait, indent: str = "", agent_state: str = "") -> Iterator[
     yield f"{indent}kind: {wait.kind}"
     if wait.display is not None:
         yield from _title_lines(wait, indent)
-    yield from _fact_lines(asked_facts(wait), indent)
+    yield from _fact_lines(wait_words.asked_facts(wait), indent)
     if wait.subject == "call":
         shown = withheld(wait).arguments_json
         yield from json_field_lines("arguments", shown, indent)
@@ -136,13 +125,13 @@ def wait_lines(wait: Wait, indent: str = "", agent_state: str = "") -> Iterator[
         yield from _display_lines(wait, indent)
     if agent_state:
         yield from json_field_lines("state of the agent", agent_state, indent)
-    yield from _fact_lines(reason_facts(wait), indent)
-    yield from _fact_lines(consequence_facts(wait), indent)
-    yield from _fact_lines(origin_facts(wait), indent)
+    yield from _fact_lines(wait_words.reason_facts(wait), indent)
+    yield from _fact_lines(wait_words.consequence_facts(wait), indent)
+    yield from _fact_lines(wait_words.origin_facts(wait), indent)
 
 
 def _title_lines(wait: Wait, indent: str) -> Iterator[str]:
-    first = {"Title": wait.title, "Effect": effect_text(wait)}
+    first = {"Title": wait.title, "Effect": wait_words.effect_text(wait)}
     yield from _fact_lines({k: v for k, v in first.items() if v}, indent)
 
 
@@ -164,7 +153,7 @@ def _display_lines(wait: Wait, indent: str) -> Iterator[str]:
     for place, text in readings.items():
         yield f"{indent}  {escape_invisible(place)}: {escape_invisible(text)}"
     for name in secrets:
-        yield f"{indent}  {escape_invisible(name)}: {MASK_NOTE}"
+        yield f"{indent}  {escape_invisible(name)}: {wait_words.MASK_NOTE}"
     if wait.evidence:
         yield f"{indent}evidence:"
     for fact in wait_view.fact_views(wait):
@@ -202,7 +191,7 @@ def decision_text(decision: Decision) -> str:
     by = f" by {deciders}" if deciders else ""
     # A deadline has no decider: only `wake` ends a wait by a name before its time.
     is_woken = decision.kind == "expire" and decision.by is not None
-    word = "woken" if is_woken else DECISION_WORDS[decision.kind].lower()
+    word = "woken" if is_woken else wait_words.DECISION_WORDS[decision.kind].lower()
     return f"{word}{by} at {readable_time(decision.at)}"
 
 
@@ -218,8 +207,8 @@ def decided_lines(wait: Wait | None, decided: Decision | Vote) -> Iterator[str]:
     if isinstance(decided, Decision):
         text, step = decision_text(decided), f"continuations resume {run_id}"
     else:
-        word = DECISION_WORDS[decided.kind].lower()
-        text = f"{word} by {decided.by}: {votes_text(decided)}"
+        word = wait_words.DECISION_WORDS[decided.kind].lower()
+        text = f"{word} by {decided.by}: {wait_words.votes_text(decided)}"
         step = f"{decided.still_needed} more must decide the same way"
     yield escape_invisible(text)
     yield f"wait: {escape_invisible(decided.wait_id)}"

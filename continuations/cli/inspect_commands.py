@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
-from continuations.cli import formatting, stack_tree
+from continuations.cli import formatting, output, stack_tree
 from continuations.cli.application import store_name
 from continuations.cli.command import Command, as_command
 from continuations.cli.options import (
@@ -18,18 +18,8 @@ from continuations.cli.options import (
     UsageError,
     resolve_actor,
 )
-from continuations.cli.output import (
-    detail_of,
-    recorded_decisions,
-    with_places,
-    worker_lacked,
-    write_json,
-    write_lines,
-    write_note,
-)
-from continuations.cli.shown_wait import page_lines
 from continuations.cli.stack_tree import Line
-from continuations.cli.terminal import print_folded, print_inbox
+from continuations.cli.terminal import page_lines, print_folded, print_inbox
 from continuations.core.rows.attachments import attachments_of
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.wait_rules import COUNTED_KINDS
@@ -38,13 +28,13 @@ from continuations.engine.sync import portal
 from continuations.errors import ContinuationsError
 from continuations.ledger.arrivals.arrival_logs import MESSAGES
 from continuations.ledger.arrivals.thread_keys import newest_generation
-from continuations.ledger.decisions.worklist import MAX_PAGE
+from continuations.ledger.decisions.worklist import MAX_PAGE, ListedWait
 from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, gather_all
+from continuations.present import wait_view
 from continuations.present.json_forms import listed_wait_json, run_json, wait_json
 from continuations.present.times import counted
 from continuations.present.wait_words import agent_state, awaiting_models_line
-from continuations.serve.pages import inbox_view
 from continuations.serve.pages.run_log import message_text
 from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json, utc_text
@@ -53,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from continuations import Continuation, Runner, Wait
-    from continuations.ledger.decisions.worklist import ListedWait
     from continuations.wire.arrivals import InboxMessage
     from continuations_storage import Store
 
@@ -90,16 +79,16 @@ def waiting(
     if approver is not None:
         _note_unknown_groups(runner, approver)
     if ids:
-        write_lines(escape_invisible(wait.id) for wait in summaries)
+        output.write_lines(escape_invisible(wait.id) for wait in summaries)
         return
     models = "" if kind else _awaiting_models(runner)
     if command.as_json:
         _write_note(models)
-        write_json(to_json(list(summaries)))
+        output.write_json(to_json(list(summaries)))
         return
     waits = list(summaries)
     if waits:
-        write_lines(formatting.wait_table_lines(waits))
+        output.write_lines(formatting.wait_table_lines(waits))
     else:
         person = "" if approver is None else f" for {escape_invisible(approver)}"
         hint = (
@@ -108,18 +97,18 @@ def waiting(
             else " Events, jobs, timers and pauses are listed with --kind, for example "
             "--kind event."
         )
-        write_note(f"No open waits{person} in {store_name(runner.store)}.{hint}")
+        output.write_note(f"No open waits{person} in {store_name(runner.store)}.{hint}")
     _write_note(models)
 
 
 def _write_note(text: str) -> None:
     if text:
-        write_note(text)
+        output.write_note(text)
 
 
 def _note_unknown_groups(runner: Runner, approver: str) -> None:
     if runner.groups is None:
-        write_note(
+        output.write_note(
             f"The groups of {escape_invisible(approver)} are not known, so waits for "
             "groups are left out. Pass --app with a Runner(groups=...)."
         )
@@ -129,13 +118,13 @@ def _write_worklist(runner: Runner, *, as_json: bool) -> None:
     page = runner.worklist(limit=MAX_PAGE)
     _write_note(_awaiting_models(runner))
     if page.next is not None:
-        write_note(f"Only the first {MAX_PAGE} waits are shown.")
+        output.write_note(f"Only the first {MAX_PAGE} waits are shown.")
     if as_json:
-        write_json([listed_wait_json(row) for row in page.waits])
+        output.write_json([listed_wait_json(row) for row in page.waits])
     elif page.waits:
-        write_lines(formatting.worklist_lines(page.waits))
+        output.write_lines(formatting.worklist_lines(page.waits))
     else:
-        write_note(f"No open waits in {store_name(runner.store)}.")
+        output.write_note(f"No open waits in {store_name(runner.store)}.")
 
 
 _PAGE_ROWS = 50
@@ -176,18 +165,20 @@ def inbox(
         _note_unknown_groups(runner, person)
     rows, has_more = _find(runner, person, kind, words.split(), limit)
     if has_more:
-        write_note(f"More waits follow. Show them with --limit, up to {MAX_PAGE}.")
+        output.write_note(
+            f"More waits follow. Show them with --limit, up to {MAX_PAGE}."
+        )
     models = _awaiting_models(runner)
     if command.as_json:
         _write_note(models)
-        write_json([listed_wait_json(row) for row in rows])
+        output.write_json([listed_wait_json(row) for row in rows])
         return
     others = [*filter(None, (_others(runner), models))]
     if not sys.stdout.isatty():
-        write_lines(_plain_lines(rows, person, others))
+        output.write_lines(_plain_lines(rows, person, others))
         return
     now = datetime.now(UTC)
-    views = [inbox_view.inbox_row(row, now) for row in rows]
+    views = [wait_view.inbox_row(row, now) for row in rows]
     print_inbox(_inbox_title(len(rows), person), views, others)
 
 
@@ -214,7 +205,7 @@ def _find(
             kinds=[kind] if kind else None,
             approver=person,
         )
-        rows += [row for row in page.waits if inbox_view.matches(row.wait, words)]
+        rows += [row for row in page.waits if wait_view.matches(row.wait, words)]
         after = page.next
     return rows[:limit], after is not None or len(rows) > limit
 
@@ -237,7 +228,7 @@ def _plain_lines(
     """Yield the rows without anything that depends on the clock or the terminal."""
     yield escape_invisible(_inbox_title(len(rows), person))
     for row in rows:
-        view = inbox_view.inbox_row(row, row.wait.created_at)
+        view = wait_view.inbox_row(row, row.wait.created_at)
         yield f"{view.kind.word}: {escape_invisible(view.title)}"
         due = view.due
         if row.wait.deadline is not None:
@@ -276,15 +267,15 @@ def runs(
     rows = list(islice(found, limit + 1))
     if len(rows) > limit:
         rows.pop()
-        write_note(f"More runs follow. List them with --after {rows[-1].cursor}")
+        output.write_note(f"More runs follow. List them with --after {rows[-1].cursor}")
     if command.as_json:
-        write_json(to_json(rows))
+        output.write_json(to_json(rows))
     elif ids:
-        write_lines(row.run_id for row in rows)
+        output.write_lines(row.run_id for row in rows)
     elif rows:
-        write_lines(formatting.run_table_lines(rows))
+        output.write_lines(formatting.run_table_lines(rows))
     else:
-        write_note(f"No such runs in {store_name(runner.store)}.")
+        output.write_note(f"No such runs in {store_name(runner.store)}.")
 
 
 @as_command
@@ -321,16 +312,16 @@ def show(
         _show_wait(command, runner, name)
     elif command.as_json:
         run = runner.look(name, version=version)
-        detail = detail_of(transcript=transcript)
+        detail = output.detail_of(transcript=transcript)
         form = run_json(
             run,
-            decided=recorded_decisions(runner.store, run),
+            decided=output.recorded_decisions(runner.store, run),
             now=datetime.now(UTC),
             with_stack=True,
             detail=detail,
         )
         unread = _unread_messages(runner.store, run, version)
-        write_json(form | {"unread": _unread_json(unread)} if unread else form)
+        output.write_json(form | {"unread": _unread_json(unread)} if unread else form)
     else:
         _show_run(command, runner, name, version, everything=everything)
 
@@ -347,22 +338,22 @@ def _show_wait(command: Command, runner: Runner, wait_id: str) -> None:
     wait = runner.wait(wait_id)
     state = _agent_state(runner, wait)
     if command.as_json:
-        write_json(wait_json(wait, now=datetime.now(UTC), agent_state=state))
+        output.write_json(wait_json(wait, now=datetime.now(UTC), agent_state=state))
         return
     if sys.stdout.isatty():
         options = command.given_options
         print_folded(page_lines(wait, options, datetime.now(UTC), state))
         return
-    write_lines([escape_invisible(wait.id), wait.rules.explanation])
-    write_lines(formatting.wait_lines(wait, agent_state=state))
+    output.write_lines([escape_invisible(wait.id), wait.rules.explanation])
+    output.write_lines(formatting.wait_lines(wait, agent_state=state))
     schema = ("schema", wait.schema_json)
     if wait.answer_schema_json is not None:
         schema = ("schema of the answer", wait.answer_schema_json)
-    write_lines(formatting.json_field_lines(*schema))
+    output.write_lines(formatting.json_field_lines(*schema))
     if wait.form_schema_json is not None:
         form = ("schema of the form", wait.form_schema_json)
-        write_lines(formatting.json_field_lines(*form))
-    write_lines([f"digest: {wait.digest}"])
+        output.write_lines(formatting.json_field_lines(*form))
+    output.write_lines([f"digest: {wait.digest}"])
 
 
 def _show_run(
@@ -375,20 +366,20 @@ def _show_run(
 ) -> None:
     run = runner.look(run_id, version=version)
     unread = _unread_messages(runner.store, run, version)
-    decisions = recorded_decisions(runner.store, run)
+    decisions = output.recorded_decisions(runner.store, run)
     print_folded(stack_tree.header_lines(run))
     print_folded(_unread_lines(run, unread))
     if version is None:
         print_folded(stack_tree.next_step_lines(run))
-        lacked = worker_lacked(runner.store, run)
+        lacked = output.worker_lacked(runner.store, run)
         if lacked is not None:
             when = readable_time(lacked.at)
             left = f"a worker left it to others at {when}: {lacked.text}"
-            write_lines([escape_invisible(left)])
+            output.write_lines([escape_invisible(left)])
         elif command.app is None and stack_tree.awaits_worker(run, decisions):
-            write_lines([_HOW_TO_COMPARE])
+            output.write_lines([_HOW_TO_COMPARE])
         if command.app is not None and stack_tree.awaits_worker(run, decisions):
-            write_lines(_missing_code(command, run_id))
+            output.write_lines(_missing_code(command, run_id))
     is_whole = everything or not sys.stdout.isatty()
     max_depth = None if is_whole else stack_tree.FOLDED_DEPTH
     now = datetime.now(UTC)
@@ -420,7 +411,7 @@ def audit(command: Command, run: str) -> None:
     """
     # The lines are JSON with and without the option.
     for line in command.runner().audit(run):
-        write_json(to_json(line))
+        output.write_json(to_json(line))
 
 
 def _conversation_id(runner: Runner, agent: str, key: str) -> str:
@@ -492,4 +483,4 @@ def _unread_json(unread: Iterable[InboxMessage]) -> list[dict[str, Any]]:
 def _awaiting_models(runner: Runner) -> str:
     """Return how many runs of the store wait for their models; empty for none."""
     found = portal.run_until_complete(find_runs_awaiting_models(Objects(runner.store)))
-    return with_places(awaiting_models_line(found))
+    return output.with_places(awaiting_models_line(found))

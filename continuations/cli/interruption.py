@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from continuations.cli.output import write_note
 from continuations.core.rows.calls import Started
@@ -20,7 +20,6 @@ from continuations.errors import ContinuationsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
-    from typing import Any, TypeAlias
 
     from continuations import AsyncRunner, Outcome
     from continuations.engine.run_options import ShouldPause

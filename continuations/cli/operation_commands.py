@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from continuations.cli import FAILED
+from continuations.cli import FAILED, options
 from continuations.cli.command import (
     Command,
     CommandFunction,
@@ -25,13 +25,6 @@ from continuations.cli.command import (
     option,
     words_of,
 )
-from continuations.cli.options import (
-    SHARED_WORDS,
-    input_with_files,
-    parse_json_value,
-    resolve_actor,
-    write_actor_note,
-)
 from continuations.cli.output import write_note
 from continuations.core import jsontext
 from continuations.core.visible_text import escape_invisible
@@ -40,7 +33,7 @@ from continuations.engine.runner.async_runner import AsyncRunner
 from continuations.engine.sync import portal
 from continuations.present.times import counted
 from continuations.serve.operation_calls import FORMS, TextsViewer
-from continuations.serve.operations import OPERATIONS
+from continuations.serve.operations import OPERATIONS, Operation
 from continuations.wire.fields import readable_time
 from continuations.wire.report import to_json
 
@@ -49,7 +42,6 @@ if TYPE_CHECKING:
 
     from continuations import Runner
     from continuations.results import KeptGrant, UntakenSignal
-    from continuations.serve.operations import Operation
 
 _MAX_DATA_CHARS = 200
 # The JSON forms that are printed as the list that they have.
@@ -282,7 +274,7 @@ def _own_parameters(operation: Operation) -> list[Parameter]:
 
 def _parameters(operation: Operation, section: str) -> Iterator[Parameter]:
     """Yield the arguments and options of a command, without the common ones."""
-    shared = words_of(SHARED_WORDS)
+    shared = words_of(options.SHARED_WORDS)
     method = inspect.getdoc(getattr(AsyncRunner, _method(operation)))
     words = words_of(f"{method}\n{_WORDS}\n{section}")
     for own in _own_parameters(operation):
@@ -317,9 +309,11 @@ def _given(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
         value = values[own.name]
         if own.annotation == "Any":
             name = f"--{own.name}"
-            value = parse_json_value(value, name=name, hint="Write a text in quotes.")
+            value = options.parse_json_value(
+                value, name=name, hint="Write a text in quotes."
+            )
         elif own.annotation == _WITH_FILES:
-            value = input_with_files(value, values["file"] or [])
+            value = options.input_with_files(value, values["file"] or [])
         given[own.name] = value
     return given
 
@@ -327,7 +321,7 @@ def _given(operation: Operation, values: Mapping[str, Any]) -> dict[str, Any]:
 def _run(operation: Operation, command: Command, **values: Any) -> None:
     """Make the call of an operation, and print its result."""
     given, method = _given(operation, values), _method(operation)
-    actor = resolve_actor(values["by"]) if operation.sender else None
+    actor = options.resolve_actor(values["by"]) if operation.sender else None
     sender: dict[str, Any] = {} if actor is None else {"by": actor.name}
     if actor is not None and "door" in operation.sender:
         sender["door"] = actor.door
@@ -336,7 +330,7 @@ def _run(operation: Operation, command: Command, **values: Any) -> None:
     done = Done(escape_invisible(given.get("run_id", "")), given, result)
     has_failed = method in _FAILED and _FAILED[method](done)
     if actor is not None and not has_failed:
-        write_actor_note(actor)
+        options.write_actor_note(actor)
     form = partial(_form, operation, runner, done)
     text = _TEXTS.get(method)
     command.write(form, _member_lines(form) if text is None else text(done))

@@ -12,14 +12,13 @@ from continuations.cli.output import recorded_decisions, write_note
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Door
 from continuations.errors import WaitNotFound
-from continuations.ledger.layout import parse_wait_id
+from continuations.ledger.layout import ParsedWaitId, parse_wait_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from continuations import Grant, Runner
     from continuations.core.rows.attachments import Content
-    from continuations.ledger.layout import ParsedWaitId
 
 # A word needs no quotes: --setting reasoning_effort=low
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9 ._-]*\Z")

@@ -33,13 +33,7 @@ from continuations.core.reading.withheld_texts import (
 )
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible, shorten
-from continuations.present import wait_words
-from continuations.present.json_forms import (
-    difference_json,
-    event_json,
-    rewind_json,
-    version_json,
-)
+from continuations.present import json_forms, wait_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -76,7 +70,7 @@ def history(
     for version in islice(versions, limit):
         last = version.number
         if command.as_json:
-            write_json(version_json(version, "transcript"))
+            write_json(json_forms.version_json(version, "transcript"))
         else:
             print_lines(version_lines(version))
     if next(versions, None) is not None:
@@ -101,7 +95,7 @@ def diff(
     found = command.runner().diff(run, before, after)
     found = shown_difference(found, detail_of(transcript=transcript))
     if command.as_json:
-        write_json(difference_json(found, "transcript"))
+        write_json(json_forms.difference_json(found, "transcript"))
     else:
         print_lines(difference_lines(found))
 
@@ -205,7 +199,7 @@ def rewind(
     runner = command.runner("if given")
     if plan:
         planned = runner.plan_rewind(run, version)
-        form = partial(rewind_json, planned, "texts")
+        form = partial(json_forms.rewind_json, planned, "texts")
         command.write(form, _offer_lines(runner, planned))
         if planned.refusal is not None:
             raise typer.Exit(FAILED)
@@ -221,7 +215,7 @@ def rewind(
         *_not_undone_lines(rewound.calls, rewound.messages),
         f"next: continuations resume {run}",
     ]
-    command.write(partial(rewind_json, rewound, "texts"), lines)
+    command.write(partial(json_forms.rewind_json, rewound, "texts"), lines)
 
 
 def _offer_lines(runner: Runner, plan: RewindPlan) -> Iterator[str]:
@@ -314,7 +308,7 @@ def watch(
     events = (shown_event(each, detail) for each in found)
     if command.as_json:
         for event in events:
-            write_json(event_json(event, "transcript"))
+            write_json(json_forms.event_json(event, "transcript"))
             sys.stdout.flush()  # a program that reads the lines waits for each
         return
 

@@ -13,7 +13,7 @@ from continuations.cli.formatting import decision_text, usage_text
 from continuations.cli.output import line_with_places
 from continuations.core import jsontext
 from continuations.core.changes.operator_waits import operator_waits
-from continuations.core.reading.refused_replies import refused_replies
+from continuations.core.reading.views import refused_replies
 from continuations.core.rows.attachments import attachments_of_run
 from continuations.core.rows.calls import Ready
 from continuations.core.visible_text import escape_invisible, indent_escaped

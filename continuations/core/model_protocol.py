@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 from continuations.core import jsontext
 from continuations.core.usage import Usage
@@ -13,7 +13,6 @@ from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from typing import TypeAlias
 
     from continuations.core.messages import Message
     from continuations.core.prices import Prices

@@ -6,14 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
-from continuations.core.usage import UNITS
+from continuations.core.usage import UNITS, Usage
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
-
-if TYPE_CHECKING:
-    from continuations.core.usage import Usage
 
 Amount: TypeAlias = "Decimal | str | int"
 

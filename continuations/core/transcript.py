@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.messages import is_instructions
+from continuations.core.messages import Message, is_instructions
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from continuations.core.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ class TranscriptCheck:
         call_ids: Ids of all tool calls.
         has_attachments: Whether a message refers to an attachment.
         instructions: Number of the last message that has the instructions of a turn of
-            a thread, from 1; 0 for none. See `turn_instructions`.
+            a thread, from 1; 0 for none. See `tool_messages`.
     """
 
     count: int = 0

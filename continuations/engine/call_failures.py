@@ -1,13 +1,28 @@
-"""The ends of calls that failed: what the model reads, and what the log keeps."""
+"""The ends of calls that failed: what the model reads, and what the log keeps.
+
+`describe_error` describes an exception of an application's code without its text. The
+text may contain secrets, arguments or messages, and the source line of a frame may
+contain a literal secret. A log keeps neither. Files, lines, functions and the names of
+exceptions belong to the code. An error number of the operating system, and a name that
+stands in the code of the failing function, are safe too.
+"""
 
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+import os
+import traceback
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
+import continuations
 from continuations.authoring import callables
-from continuations.authoring.errors import ArgumentsInvalid, PolicyFailed
+from continuations.authoring.errors import (
+    ArgumentsInvalid,
+    PolicyFailed,
+    WaitNotReturned,
+)
 from continuations.authoring.tool.tool_options import FailedCall
 from continuations.core import jsontext
 from continuations.core.changes.call_events import (
@@ -17,13 +32,11 @@ from continuations.core.changes.call_events import (
     RepeatAllowed,
 )
 from continuations.engine.call_waits import new_wait
-from continuations.engine.error_reports import describe_error
 from continuations.errors import EffectUnknown
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
+    from collections.abc import Callable, Iterator
 
     from continuations.authoring.tool.call_gate import CallGate
     from continuations.authoring.tool.tool_protocol import ToolProtocol
@@ -221,3 +234,70 @@ class FailedAttempts:
         )
         wait = replace(wait, approve_after=approve_after)
         return OutcomeUnknown(call_id=call.id, wait=wait)
+
+
+_MAX_FRAMES = 20
+_MAX_ERRORS = 5
+_OWN_FOLDER = str(Path(continuations.__file__).parent) + os.sep
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the class of an exception, its traceback, and those of its causes."""
+    lines: list[str] = []
+    for index, each in enumerate(_with_causes(error)):
+        label = "" if index == 0 else "caused by "
+        lines += [f"{label}{_class_text(each)}", *_frame_lines(each)]
+    return "\n".join(lines)
+
+
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and len(seen) < _MAX_ERRORS and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        hidden = error.__suppress_context__
+        error = error.__cause__ or (None if hidden else error.__context__)
+
+
+def _class_text(error: BaseException) -> str:
+    name = type(error).__name__
+    detail = _safe_detail(error)
+    return f"{name} ({detail})" if detail else name
+
+
+def _safe_detail(error: BaseException) -> str | None:
+    if isinstance(error, WaitNotReturned):
+        return str(error)
+    if isinstance(error, OSError) and isinstance(error.errno, int):
+        return os.strerror(error.errno)
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        inner = group.exceptions
+        return ", ".join(type(each).__name__ for each in inner[:_MAX_ERRORS])
+    if isinstance(error, AttributeError | NameError) and _is_in_code(error):
+        owner = getattr(error, "obj", None)
+        of = f" of {type(owner).__name__}" if isinstance(error, AttributeError) else ""
+        return f"{error.name}{of}"
+    return None
+
+
+def _is_in_code(error: AttributeError | NameError) -> bool:
+    """Return whether the missing name stands in the code that raised the error."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    if step is None:
+        return False
+    code = step.tb_frame.f_code
+    return error.name in (*code.co_names, *code.co_varnames, *code.co_freevars)
+
+
+def _frame_lines(error: BaseException) -> list[str]:
+    summary = traceback.StackSummary.extract(
+        traceback.walk_tb(error.__traceback__), lookup_lines=False
+    )
+    frames = [each for each in summary if not each.filename.startswith(_OWN_FOLDER)]
+    return [
+        f'  File "{each.filename}", line {each.lineno}, in {each.name}'
+        for each in frames[-_MAX_FRAMES:]
+    ]

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.arguments import answer_types
 from continuations.core import jsontext
-from continuations.core.rows.state import frame_path
-from continuations.core.rows.wait_rules import WAIT_RULES
-from continuations.core.rows.waits import (
-    Wait,
-    call_digest,
-    parked_digest,
-)
+from continuations.core.rows.state import RunState, frame_path
+from continuations.core.rows.wait_rules import WAIT_RULES, WaitKind
+from continuations.core.rows.waits import Wait, call_digest, parked_digest
 from continuations.core.words.secret_arguments import scrubbed
 from continuations.ledger import layout
 from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.messages import ToolCallRequest
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.quorum import Quorum
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.wait_rules import WaitKind
     from continuations.core.words.call_display import CallDisplay
 
 
@@ -283,7 +275,7 @@ def _with_evidence(
     secrets: tuple[str, ...],
     agent: AgentProtocol | None,
 ) -> CallDisplay:
-    from continuations.core.words import evidence, secret_arguments  # noqa: PLC0415 - few tools have one
+    from continuations.core.words import call_display, secret_arguments  # noqa: PLC0415 - few tools have one
 
     def scrubbed(text: str) -> str:
         return secret_arguments.scrubbed(text, arguments_json, secrets)
@@ -300,8 +292,8 @@ def _with_evidence(
 
     messages = state.logs[call.frame_id].messages
     agents = _agents_among_tools(state, call.frame_id)
-    found = evidence.findings(messages, agents, scrubbed_result)
-    words = evidence.agent_words(messages, scrubbed)
+    found = call_display.findings(messages, agents, scrubbed_result)
+    words = call_display.agent_words(messages, scrubbed)
     # The code that examined the call may have had more secrets than this one.
     title = scrubbed(display.title or "")
     return replace(display, title=title, evidence=found, agent_words=words)

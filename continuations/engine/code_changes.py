@@ -17,7 +17,7 @@ from continuations.authoring.manifest import (
     unknown_manifest,
 )
 from continuations.core import jsontext
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.state import RunState, frame_path
 from continuations.errors import FormatError
 from continuations.value_class import replace
 from continuations.version import __version__
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from continuations.authoring.registry import AgentRegistry, Renames
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
 
 _log = logging.getLogger("continuations")

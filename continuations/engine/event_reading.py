@@ -6,7 +6,7 @@ import re
 from asyncio import gather
 from typing import TYPE_CHECKING, NamedTuple
 
-from continuations.core.reading.run_stream import WaitDecided
+from continuations.core.reading.run_stream import StreamEvent, WaitDecided
 from continuations.core.reading.run_stream_diff import events_between
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.wait_rules import WAIT_RULES
@@ -20,7 +20,6 @@ from continuations.value_class import replace
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from continuations.core.reading.run_stream import StreamEvent
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.state import RunState
     from continuations.engine.ports import Sleep

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.authoring import callables
 from continuations.authoring.errors import OutputInvalid
-from continuations.authoring.guardrails import Tripped
+from continuations.authoring.guardrails import Guardrail, Tripped
 from continuations.core import jsontext
 from continuations.core.messages import user_message
 from continuations.core.model_protocol import ModelReply, ModelRequest
 from continuations.core.usage import Usage
-from continuations.engine.error_reports import describe_error
+from continuations.engine.call_failures import describe_error
 from continuations.engine.start.new_run import with_instructions
 from continuations.errors import HookFailed
 from continuations.value_class import dataclass
@@ -20,7 +20,6 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from continuations.authoring.guardrails import Guardrail
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.run_options import RunOptions

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.changes.events import (
-    ReplyConfirmed,
-    ThreadClosed,
-    UserMessageAdded,
-)
+from continuations.core.changes import events
 from continuations.core.changes.reducer import advance
 from continuations.core.changes.threads import is_by_same
 from continuations.core.rows.frames import final_reply
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 
 if TYPE_CHECKING:
-    from continuations.core.changes.events import TurnBeginning
-    from continuations.core.rows.state import RunState
     from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.wire.arrivals import InboxMessage
 
@@ -25,7 +19,7 @@ if TYPE_CHECKING:
 def with_inbox_messages(
     state: RunState,
     inbox_messages: tuple[InboxMessage, ...],
-    beginning: TurnBeginning | None = None,
+    beginning: events.TurnBeginning | None = None,
 ) -> RunState:
     """Return the run with the messages that may be added now.
 
@@ -42,8 +36,8 @@ def with_inbox_messages(
             break
         number = message.number
         if message.closes:
-            return advance(state, ThreadClosed(number=number))
-        event = UserMessageAdded(
+            return advance(state, events.ThreadClosed(number=number))
+        event = events.UserMessageAdded(
             number=number,
             message=message.message,
             by=message.by,
@@ -69,7 +63,7 @@ def with_next_messages(
     stored: RunState,
     state: RunState,
     inbox_messages: tuple[InboxMessage, ...],
-    beginning: TurnBeginning | None = None,
+    beginning: events.TurnBeginning | None = None,
 ) -> RunState:
     """Return the run with the messages that may be added since a stored version.
 
@@ -126,4 +120,4 @@ def with_confirmed_reply(state: RunState) -> RunState:
     root, log = state.frames[ROOT_FRAME_ID], state.logs[ROOT_FRAME_ID]
     if final_reply(root, log) is None:
         return state
-    return advance(state, ReplyConfirmed())
+    return advance(state, events.ReplyConfirmed())

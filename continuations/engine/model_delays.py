@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core.changes.events import ModelDelayed, ModelFailed
-from continuations.core.changes.plan import AskModel, CheckCall
+from continuations.core.changes.plan import Action, AskModel, CheckCall
 from continuations.core.rows.run import Failure
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.state import RunState, frame_path
 from continuations.core.rows.waits import Wait, frame_digest
 from continuations.core.usage import Usage
 from continuations.errors import ModelError
@@ -19,10 +19,8 @@ from continuations.wire.fields import whole_milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.core.changes.plan import Action
     from continuations.core.model_protocol import LostReply, PendingReply
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
     from continuations.engine.ports import Ports
 
 # The model is asked again after this time, then after twice as long each time.

@@ -17,7 +17,7 @@ from continuations.core.model_protocol import (
 )
 from continuations.core.usage import USAGE_COUNTS, Usage
 from continuations.core.visible_text import escape_invisible
-from continuations.engine.run_options import never_pause
+from continuations.engine.run_options import ShouldPause, never_pause
 from continuations.engine.work_observers import CURRENT_WORK
 from continuations.errors import ModelError
 from continuations.value_class import replace
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from continuations.core.model_protocol import Model, ModelRequest
     from continuations.core.prices import Prices
-    from continuations.engine.run_options import ShouldPause
     from continuations.ledger.claims import Clock
     from continuations_storage.retry_policy import RetryState
 

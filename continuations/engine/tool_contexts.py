@@ -128,7 +128,7 @@ def call_state_of(
 ) -> CallState:
     """Return the state of the agent that made a call, as the call reads it."""
     from continuations.authoring.arguments.typed_values import CallState  # noqa: PLC0415 - few agents have a state
-    from continuations.core.rows import frame_state  # noqa: PLC0415
+    from continuations.core.rows import frames  # noqa: PLC0415
 
-    seen = frame_state.seen_by(call, state.frames[call.frame_id], state.calls)
+    seen = frames.state_seen_by(call, state.frames[call.frame_id], state.calls)
     return CallState(spec, tool.name, seen, may_write=tool.writes_state)

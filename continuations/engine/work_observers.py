@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from continuations.core import jsontext
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.trace_context import is_trace_parent
 from continuations.value_class import dataclass, replace
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from continuations.core.model_protocol import Model, ModelRequest
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
 
 _log = logging.getLogger("continuations")
@@ -403,8 +402,10 @@ class WatchedSession:
         self, state: RunState, messages: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
         """Return messages with a mask for each secret argument of the run's calls."""
-        from continuations.core.words.masked_messages import masked_messages  # noqa: PLC0415 - for observers
-        from continuations.core.words.secret_arguments import secret_texts  # noqa: PLC0415
+        from continuations.core.words.secret_arguments import (  # noqa: PLC0415 - for observers
+            masked_messages,
+            secret_texts,
+        )
 
         texts: set[str] = set()
         for call in state.calls.values():

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from continuations.core.context_type import is_context_class
-from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.run import ENDED_STATUSES, RunRow
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.prices import Prices
-    from continuations.core.rows.run import RunRow
 
 
 # A shorter claim ends before a slow store has responded. A longer claim blocks a run

@@ -26,11 +26,7 @@ except ImportError as error:
 
 from continuations.errors import InvalidInput
 from continuations.serve.http import problems
-from continuations.serve.http.webhook_receiver import (
-    Message,
-    Publish,
-    WebhookReceiver,
-)
+from continuations.serve.http.webhook_receiver import Message, Publish, WebhookReceiver
 from continuations.serve.option_checks import check_type
 
 if TYPE_CHECKING:

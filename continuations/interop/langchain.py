@@ -5,12 +5,12 @@ search = from_langchain(search_tool, read_only=True)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from continuations.errors import InvalidInput
 from continuations.interop import missing_package
 from continuations.serve.option_checks import check_type
-from continuations.tools import Tool
+from continuations.tools import SchemaToolOptions, Tool
 
 try:
     from langchain_core.messages import ToolMessage
@@ -21,10 +21,8 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Unpack
 
     from continuations import ToolContext
-    from continuations.tools import SchemaToolOptions
 
 __all__ = ["from_langchain"]
 

@@ -10,9 +10,9 @@ result = await agents.Runner.run(agent, state)
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop import missing_package
@@ -26,7 +26,7 @@ from continuations.interop.paused_calls import (
     refuse_unchanged,
 )
 from continuations.serve.option_checks import check_type
-from continuations.tools import Tool
+from continuations.tools import SchemaToolOptions, Tool
 
 try:
     import agents
@@ -35,11 +35,7 @@ except ImportError as error:
     raise missing_package("openai_agents", "openai-agents", error) from None
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Unpack
-
     from continuations import AsyncRunner, Outcome, ToolContext
-    from continuations.tools import SchemaToolOptions
 
 __all__ = ["decided_state", "from_openai_agents", "open_state"]
 

@@ -24,20 +24,10 @@ from continuations import (
     Flow,
     Suspended,
     ask,
+    errors,
     external,
     tool,
     workflow,
-)
-from continuations.errors import (
-    CallCancelled,
-    CallDenied,
-    CallError,
-    CallExpired,
-    CallFailed,
-    InvalidInput,
-    NotFinished,
-    RunExists,
-    RunFailed,
 )
 from continuations.events import CallProposed, WaitDecided, WaitOpened
 from continuations.serve.option_checks import check_async_runner, check_type
@@ -62,11 +52,11 @@ CallKind: TypeAlias = Literal["approval", "question", "external"]
 Ending: TypeAlias = Literal[
     "approved", "answered", "denied", "failed", "expired", "cancelled"
 ]
-_ENDINGS: dict[type[CallError], Ending] = {
-    CallDenied: "denied",
-    CallFailed: "failed",
-    CallExpired: "expired",
-    CallCancelled: "cancelled",
+_ENDINGS: dict[type[errors.CallError], Ending] = {
+    errors.CallDenied: "denied",
+    errors.CallFailed: "failed",
+    errors.CallExpired: "expired",
+    errors.CallCancelled: "cancelled",
 }
 _MAX_QUESTION = 8_000
 
@@ -148,7 +138,7 @@ def make_paused_calls(
             "make_paused_calls: approval has form or editable, which cannot be handed "
             "to another kit. Leave both out of the ApprovalPolicy."
         )
-        raise InvalidInput(msg)
+        raise errors.InvalidInput(msg)
 
     fixed = _approval_tool("paused_call", replace(policy, editable=[]))
     editable = _approval_tool(
@@ -165,7 +155,7 @@ def make_paused_calls(
             wait = ask if call.kind == "question" else external
             limit = call.within
             value = await wait(_text(call), _type(call), within=limit)
-        except CallError as error:
+        except errors.CallError as error:
             return [_ENDINGS[type(error)], error.text]
         else:
             return ["answered", value]
@@ -244,19 +234,19 @@ async def open_calls(
     check_async_runner(runner)
     if not calls:
         msg = f"run {run_id} was not opened: the agent of {kit} is not paused at a call"
-        raise InvalidInput(f"{msg}. Open it while it waits for a person.")
+        raise errors.InvalidInput(f"{msg}. Open it while it waits for a person.")
     rows = [asdict(each) for each in calls]
     try:
         bound = flow.bind(kit, state, rows)
         return await runner.start(
             bound, run_id=run_id, agent=flow.name, by=by, title=title
         )
-    except RunExists as error:
+    except errors.RunExists as error:
         msg = (
             f"run {run_id} was not opened: it holds other calls or another state. Use "
             "another run id for each pause of an agent."
         )
-        raise RunExists(msg, run_id=run_id) from error
+        raise errors.RunExists(msg, run_id=run_id) from error
 
 
 async def read_verdicts(
@@ -282,7 +272,7 @@ async def read_verdicts(
     opened = _opened((await runner.look(run_id)).root, kit, flow)
     if opened is None:
         msg = f"run {run_id} holds no paused calls of {kit}. Pass the id with which"
-        raise InvalidInput(f"{msg} the calls were opened.", run_id=run_id)
+        raise errors.InvalidInput(f"{msg} the calls were opened.", run_id=run_id)
     outcome = await runner.resume(run_id)
     if isinstance(outcome, Suspended):
         ids = ", ".join(wait.id for wait in outcome.waits[:3])
@@ -290,10 +280,10 @@ async def read_verdicts(
             f"run {run_id} was not handed back: {len(outcome.waits)} of its calls are "
             f"not decided ({ids}). Decide each of them, then call again."
         )
-        raise NotFinished(msg, run_id=run_id, outcome=outcome)
+        raise errors.NotFinished(msg, run_id=run_id, outcome=outcome)
     if not isinstance(outcome, Finished):
         msg = f"run {run_id} was not handed back: it was cancelled or has failed."
-        raise RunFailed(f"{msg} Open it anew.", run_id=run_id, outcome=outcome)
+        raise errors.RunFailed(f"{msg} Open it anew.", run_id=run_id, outcome=outcome)
     calls = [PausedCall(**each) for each in opened["calls"]]
     endings = cast("list[tuple[Ending, Any]]", outcome.output)
     decided = await _decisions(runner, run_id)
@@ -351,7 +341,7 @@ def _verdict(
                 f"{call.id}, because the policy does not ask. Open it with a policy "
                 "that asks a person."
             )
-            raise InvalidInput(msg, run_id=run_id)
+            raise errors.InvalidInput(msg, run_id=run_id)
         return CallVerdict(
             call=call, ending="answered", arguments=arguments, value=value, by=by
         )
@@ -380,7 +370,7 @@ def refuse_unchanged(run_id: str, kept: str, now: str, what: str) -> None:
             f"run {run_id} was not handed back: {what} is not the one that was opened."
             " Its decisions fit the old one only. Open the new one under another id."
         )
-        raise InvalidInput(msg, run_id=run_id)
+        raise errors.InvalidInput(msg, run_id=run_id)
 
 
 def keep_approval(label: str, name: str, options: Any) -> None:
@@ -397,6 +387,6 @@ def keep_approval(label: str, name: str, options: Any) -> None:
             f"{label}: tool {name} needs an approval, and approval=False would drop it."
             " Leave approval out, or pass a policy."
         )
-        raise InvalidInput(msg)
+        raise errors.InvalidInput(msg)
     if approval is None:
         options["approval"] = True

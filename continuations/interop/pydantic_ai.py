@@ -16,19 +16,9 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
-from continuations import Answer, AsyncRunner, Suspended, ToolContext
-from continuations.errors import (
-    AlreadyDecided,
-    InvalidInput,
-    NotFinished,
-    RunBusy,
-    RunFailed,
-    StaleRun,
-    StoreUnavailable,
-    WaitExpired,
-)
+from continuations import Answer, AsyncRunner, Suspended, ToolContext, errors
 from continuations.interop import missing_package
 from continuations.interop.paused_calls import (
     CallVerdict,
@@ -44,7 +34,7 @@ from continuations.serve.option_checks import (
     check_seconds,
     check_type,
 )
-from continuations.tools import Tool
+from continuations.tools import SchemaToolOptions, Tool
 
 try:
     from pydantic import JsonValue, TypeAdapter
@@ -73,12 +63,10 @@ except ImportError as error:
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import timedelta
-    from typing import Unpack
 
     from pydantic_ai import ModelMessage
 
     from continuations import Outcome
-    from continuations.tools import SchemaToolOptions
 
 __all__ = [
     "PausedRequests",
@@ -126,7 +114,7 @@ def from_pydantic_ai(
             f"from_pydantic_ai: tool {tool.name} would lose its prepare function. Pass "
             "is_enabled=, and change the definition yourself."
         )
-        raise InvalidInput(msg)
+        raise errors.InvalidInput(msg)
     if tool.requires_approval:
         keep_approval(_LABEL, tool.name, options)
     function = tool.function_schema
@@ -205,7 +193,7 @@ async def open_requests(
             f"run {run_id} was not opened: the output of the agent is {got}, and not "
             "DeferredToolRequests. Open a run that ended with deferred calls."
         )
-        raise InvalidInput(msg)
+        raise errors.InvalidInput(msg)
     return await open_calls(
         runner,
         _calls(requests, None),
@@ -242,7 +230,7 @@ async def decided_requests(
     messages, verdicts = await read_verdicts(runner, run_id, kit=_KIT, flow=flow)
     if not messages:
         msg = f"run {run_id} is of store_input or StoreWaiter, and holds no messages."
-        raise InvalidInput(f"{msg} Its agent itself goes on.", run_id=run_id)
+        raise errors.InvalidInput(f"{msg} Its agent itself goes on.", run_id=run_id)
     return {
         "message_history": ModelMessagesTypeAdapter.validate_json(messages),
         "deferred_tool_results": _results(verdicts),
@@ -267,7 +255,7 @@ def _calls(
                 "are no JSON object, so no person could check them. Deny it in "
                 "Pydantic AI."
             )
-            raise InvalidInput(msg) from None
+            raise errors.InvalidInput(msg) from None
         kind = requests.kind(each.tool_call_id)
         calls.append(
             PausedCall(
@@ -329,13 +317,18 @@ class _Waits:
         try:
             async with asyncio.timeout(_seconds(limit)):
                 while True:
-                    with suppress(NotFinished, RunBusy, StaleRun, StoreUnavailable):
+                    with suppress(
+                        errors.NotFinished,
+                        errors.RunBusy,
+                        errors.StaleRun,
+                        errors.StoreUnavailable,
+                    ):
                         return await self._read(run_id)
                     await asyncio.sleep(self._poll)
         except TimeoutError:
             await self._runner.cancel(run_id, reason="the agent gave up")
             raise ExternalEventError(f"No decision within {limit}.") from None
-        except RunFailed as error:
+        except errors.RunFailed as error:
             raise ExternalEventError(str(error)) from error
 
     async def _read(self, run_id: str) -> list[CallVerdict]:
@@ -411,7 +404,7 @@ class StoreWaiter(ExternalEventWaiter):
             wait_id = outcome.waits[0].id
             answer = await ask(wait_id)
             if answer is not None:
-                with suppress(AlreadyDecided, WaitExpired):
+                with suppress(errors.AlreadyDecided, errors.WaitExpired):
                     await self._runner.decide(wait_id, Answer(answer, by="ask"))
         (verdict,) = await self._waits.verdicts(run_id)
         if verdict.ending != "answered":

@@ -28,7 +28,7 @@ from continuations.core.rows.calls import (
     Returned,
     Waiting,
 )
-from continuations.core.rows.decisions import Approve
+from continuations.core.rows.decisions import Approve, Verdict
 from continuations.core.rows.frames import FrameRow, MessageLog
 from continuations.core.rows.run import RunRow
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.core.rows.decisions import Verdict
     from continuations.core.rows.waits import Wait
     from continuations.ledger.claims import Clock
 

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from continuations.core import jsontext
-from continuations.core.messages import MalformedMessage, Message
+from continuations.core.messages import MalformedMessage, Message, ToolCallRequest
 from continuations.errors import FormatError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from continuations.core.messages import ToolCallRequest
 
 
 _KINDS: dict[type[object], str] = {

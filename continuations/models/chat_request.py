@@ -12,14 +12,13 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import jsontext
-from continuations.core.model_protocol import ToolSpec
+from continuations.core.model_protocol import ModelRequest, OutputSchema, ToolSpec
 from continuations.models.responses_items import ITEMS_FIELD, REASONING_FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from continuations.core.messages import Message
-    from continuations.core.model_protocol import ModelRequest, OutputSchema
     from continuations.models.dialect import ChatDialect
 
 

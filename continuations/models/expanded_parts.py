@@ -11,12 +11,11 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.attachment_parts import is_reference, read_part
+from continuations.core.attachment_parts import Attachment, is_reference, read_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from continuations.core.attachment_parts import Attachment
     from continuations.core.messages import Message
 
 _AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}

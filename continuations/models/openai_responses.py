@@ -14,11 +14,10 @@ from continuations.core import jsontext
 from continuations.core.model_protocol import LostReply, ModelRequest, PendingReply
 from continuations.core.usage import Usage
 from continuations.errors import InvalidInput
-from continuations.models import chat_errors, responses_reply, responses_request
+from continuations.models import chat_errors, responses_items, responses_request
 from continuations.models.chat_reply import UnusableReply, error_text, lacks_credit
 from continuations.models.chat_request import InvalidModelSettings
 from continuations.models.openai_clients import OpenAIClients
-from continuations.models.responses_reply import parse_response
 from continuations.models.responses_request import (
     ENCRYPTED_REASONING,
     RUN_METADATA,
@@ -254,13 +253,13 @@ class OpenAIResponses:
             return PendingReply(id=reply_id, poll_after=self._poll_after)
         if form.is_stream and request.on_delta is not None:
             stream = await post_for_stream(client, body)
-            response = await responses_reply.read_stream(stream, request.on_delta)
+            response = await responses_items.read_stream(stream, request.on_delta)
         else:
-            response = responses_reply.parse_response(await post(client, body))
-        if form.is_background and responses_reply.is_pending(response):
-            reply_id = responses_reply.id_of(response)
+            response = responses_items.parse_response(await post(client, body))
+        if form.is_background and responses_items.is_pending(response):
+            reply_id = responses_items.id_of(response)
             return PendingReply(id=reply_id, poll_after=self._poll_after)
-        return self._owned(responses_reply.reply_of(response), request, form)
+        return self._owned(responses_items.reply_of(response), request, form)
 
     def _owned(
         self, reply: ModelReply, request: ModelRequest, form: RequestForm
@@ -275,11 +274,11 @@ class OpenAIResponses:
         response: Mapping[str, Any] | None,
         errors: chat_errors.RequestErrors,
     ) -> ModelReply | PendingReply | LostReply:
-        if response is None or responses_reply.is_pending(response):
+        if response is None or responses_items.is_pending(response):
             return PendingReply(id=reply_id, poll_after=self._poll_after)
-        if not responses_reply.is_lost(response):
+        if not responses_items.is_lost(response):
             try:
-                reply = responses_reply.reply_of(response)
+                reply = responses_items.reply_of(response)
                 return self._owned(reply, request, self._form)
             except UnusableReply as unusable:
                 # The provider would return the same response to each poll.
@@ -287,9 +286,9 @@ class OpenAIResponses:
                 reason, usage = f"{unusable}{quoted}", unusable.usage
                 return _lost_reply(reason, usage, lacks_credit=unusable.lacks_credit)
         reason = f"the response is {response.get('status')}"
-        lost = responses_reply.provider_error(response, reason)
+        lost = responses_items.provider_error(response, reason)
         quoted = errors.quote_provider(lost.provider_text)
-        usage = responses_reply.usage_of(response)
+        usage = responses_items.usage_of(response)
         reason = f"{reason}{quoted}"
         return _lost_reply(reason, usage, lacks_credit=lost.lacks_credit)
 
@@ -411,7 +410,7 @@ async def _read_file(client: AsyncOpenAI, file_id: str) -> bytes:
 def _response_of_line(content: bytes) -> Mapping[str, Any]:
     """Return the response in an output file; raises `LostBatch` for a failed one."""
     try:
-        line = responses_reply.response_object(jsontext.parse(content.strip()))
+        line = responses_items.response_object(jsontext.parse(content.strip()))
     except jsontext.NotJson:
         raise UnusableReply("the output of the batch is not JSON") from None
     envelope = jsontext.as_object(line.get("response")) or {}
@@ -472,7 +471,7 @@ async def fetch(client: AsyncOpenAI, reply_id: str) -> Mapping[str, Any] | None:
         options={"security": {"bearer_auth": True}, "params": include},
         cast_to=AsyncAPIResponse[object],
     )
-    return parse_response(await response.read())
+    return responses_items.parse_response(await response.read())
 
 
 async def fetch_metadata(client: AsyncOpenAI, reply_id: str) -> Mapping[str, Any]:

@@ -181,9 +181,9 @@ def run_json(
     if run.root.state:
         form["state"] = run.root.state
     if with_stack:
-        from continuations.wire import stack_report  # noqa: PLC0415 - decisions need no stack
+        from continuations.wire import continuation  # noqa: PLC0415 - decisions need no stack
 
-        form |= stack_report.stack_json(run.run_state, detail)
+        form |= continuation.stack_json(run.run_state, detail)
     return form
 
 
@@ -253,11 +253,7 @@ def reply_json(
         detail: As for `run_json`.
     """
     from continuations.core.reading.withheld_texts import shown_text  # noqa: PLC0415 - only threads need it
-    from continuations.engine.outcomes import (  # noqa: PLC0415 - only threads need them
-        Failed,
-        Replied,
-        Suspended,
-    )
+    from continuations.engine.outcomes import Failed, Replied, Suspended  # noqa: PLC0415 - only threads need them
 
     form: dict[str, Any] = {
         "status": "queued",

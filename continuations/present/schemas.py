@@ -21,52 +21,32 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from continuations.authoring.manifest import ChangeKind, ManifestChange
-from continuations.core.changes.call_ends import CallEnd
-from continuations.core.reading import live_events, run_stream
+from continuations.core.changes.tool_messages import CallEnd
+from continuations.core.reading import live_events, run_past, run_stream
 from continuations.core.reading.audit import AuditLine
-from continuations.core.reading.live_events import CallProgress
 from continuations.core.reading.notices import ChildNotice, DecisionNotice, RunNotice
-from continuations.core.reading.run_past import (
-    BegunCall,
-    CallDifference,
-    Change,
-    FrameDifference,
-    MessageDifference,
-    RewindPlan,
-    Rewound,
-    RunDifference,
-    RunVersion,
-    StateDifference,
-    TakenMessage,
-    WaitDifference,
-)
-from continuations.core.reading.run_stream import RunEnded, StreamEvent
 from continuations.core.rows.calls import STATE_TYPES
 from continuations.core.rows.decisions import Decision, DecisionKind, VerdictKind
 from continuations.core.rows.grants import KeptGrant
 from continuations.core.rows.quorum import Quorum, Vote
-from continuations.core.rows.run import ENDED_STATUSES, RUN_STATUSES, Failure, RunStatus
+from continuations.core.rows.run import (
+    ENDED_STATUSES,
+    RUN_STATUSES,
+    Failure,
+    GuardrailStage,
+    RunStatus,
+)
 from continuations.core.rows.signal_matching import UntakenSignal
 from continuations.core.rows.wait_rules import WaitKind
 from continuations.core.rows.waits import Wait, WaitSummary
-from continuations.core.trips import GuardrailStage
 from continuations.core.usage import Usage
-from continuations.core.words.call_display import CallDisplay
-from continuations.core.words.evidence import Finding
+from continuations.core.words.call_display import CallDisplay, Finding
 from continuations.engine.past.drift import DriftReason, DriftRow, DriftVerdict
 from continuations.ledger.index.run_listing import RunSummary
 from continuations.ledger.published_events import Publication
 from continuations.ledger.repair.pruning import ErasedRun
-from continuations.present import json_forms
+from continuations.present import json_forms, requests
 from continuations.present.problems import TYPE_PREFIX
-from continuations.present.requests import (
-    DECISION_REQUESTS,
-    EVENT_NAME,
-    EVENT_REQUESTS,
-    GRANT_ARGUMENTS,
-    JOB_REQUESTS,
-    RUN_REQUESTS,
-)
 from continuations.present.schema_parts import (
     ANY,
     BOOLEAN,
@@ -95,26 +75,37 @@ _DEFINED: dict[Any, str] = {
     Vote: "vote",
     Decision: "decision",
     ManifestChange: "code_change",
-    StreamEvent: "event",
+    run_stream.StreamEvent: "event",
 }
 # The names of annotations; many modules import them for type checkers only.
 _NAMES: dict[str, Any] = {
     each.__name__: each
     for each in (
-        *(BegunCall, CallDifference, FrameDifference, MessageDifference),
-        *(StateDifference, TakenMessage, WaitDifference, DriftReason, Failure),
+        *(
+            run_past.BegunCall,
+            run_past.CallDifference,
+            run_past.FrameDifference,
+            run_past.MessageDifference,
+        ),
+        *(
+            run_past.StateDifference,
+            run_past.TakenMessage,
+            run_past.WaitDifference,
+            DriftReason,
+            Failure,
+        ),
         *(Usage, Wait, Vote, Decision, ManifestChange, datetime, Mapping),
         *(CallDisplay, Decimal, Finding, Quorum),
     )
 } | {
     "CallEnd": CallEnd,
-    "Change": Change,
+    "Change": run_past.Change,
     "ChangeKind": ChangeKind,
     "DecisionKind": DecisionKind,
     "DriftVerdict": DriftVerdict,
     "GuardrailStage": GuardrailStage,
     "RunStatus": RunStatus,
-    "StreamEvent": StreamEvent,
+    "StreamEvent": run_stream.StreamEvent,
     "VerdictKind": VerdictKind,
     "WaitKind": WaitKind,
 }
@@ -138,17 +129,17 @@ _DIFFERENCES: dict[type, Mapping[str, Json | str]] = {
         ),
         "currency": TEXT_OR_NULL,
     },
-    FrameDifference: _ONE_SIDE,
-    MessageDifference: _ONE_SIDE,
-    WaitDifference: _ONE_SIDE,
-    CallDifference: {
+    run_past.FrameDifference: _ONE_SIDE,
+    run_past.MessageDifference: _ONE_SIDE,
+    run_past.WaitDifference: _ONE_SIDE,
+    run_past.CallDifference: {
         "before": _CALL_STATE,
         "after": _CALL_STATE,
         "arguments_before": OBJECT_OR_NULL,
         "arguments_after": OBJECT_OR_NULL,
     },
-    RunEnded: {"status": enum(ENDED_STATUSES)},
-    CallProgress: {"value": ANY},
+    run_stream.RunEnded: {"status": enum(ENDED_STATUSES)},
+    live_events.CallProgress: {"value": ANY},
     DriftReason: {
         "change": "removed, schema, contract, approval, state, model, context, prices, "
         "policy or stored.",
@@ -496,7 +487,7 @@ def _audit_definitions() -> Json:
         "audit": _of_run(
             "The recorded acts on a run.", "lines", array(ref("audit_line"))
         ),
-        "kept_grant": value_schema(KeptGrant, arguments=GRANT_ARGUMENTS),
+        "kept_grant": value_schema(KeptGrant, arguments=requests.GRANT_ARGUMENTS),
         "grant_list": _of_run(
             "The grants of a run.", "grants", array(ref("kept_grant"))
         ),
@@ -541,9 +532,9 @@ def _past_definitions() -> Json:
     }
     return {
         "forked_run": object_form("The fork of a run.", {"run_id": TEXT}),
-        "rewind_plan": value_schema(RewindPlan, digest="Send it as `shown`."),
-        "rewound": value_schema(Rewound),
-        "run_version": value_schema(RunVersion, json_forms.RUN_VERSION),
+        "rewind_plan": value_schema(run_past.RewindPlan, digest="Send it as `shown`."),
+        "rewound": value_schema(run_past.Rewound),
+        "run_version": value_schema(run_past.RunVersion, json_forms.RUN_VERSION),
         "version_page": object_form(
             "One page of the versions of a run.",
             {
@@ -552,7 +543,7 @@ def _past_definitions() -> Json:
                 "next": next_number,
             },
         ),
-        "run_difference": value_schema(RunDifference),
+        "run_difference": value_schema(run_past.RunDifference),
     }
 
 
@@ -774,7 +765,7 @@ def _thread_definitions() -> Json:
 def _signal_definitions() -> Json:
     signal = value_schema(
         UntakenSignal,
-        name=EVENT_NAME,
+        name=requests.EVENT_NAME,
         data=described(ANY, "Left out without the right to read."),
     )
     return {
@@ -843,17 +834,17 @@ def definitions() -> dict[str, Any]:
     return {
         **_wait_definitions(),
         **_decision_definitions(),
-        **DECISION_REQUESTS,
+        **requests.DECISION_REQUESTS,
         **_audit_definitions(),
         **_event_definitions(),
         **_past_definitions(),
         **_run_definitions(),
         **_stack_definitions(),
         **_thread_definitions(),
-        **RUN_REQUESTS,
+        **requests.RUN_REQUESTS,
         **_signal_definitions(),
-        **EVENT_REQUESTS,
-        **JOB_REQUESTS,
+        **requests.EVENT_REQUESTS,
+        **requests.JOB_REQUESTS,
         "problem": _PROBLEM,
         "health": object_form("The process answers.", {"status": {"const": "ok"}}),
     }

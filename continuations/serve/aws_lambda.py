@@ -57,21 +57,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from continuations import errors
 from continuations.core.rows.decisions import Door
 from continuations.engine.ports import SystemClock
-from continuations.errors import (
-    ClockOff,
-    ContinuationsError,
-    InvalidInput,
-    ModelError,
-    RunBusy,
-    StaleRun,
-    StoreError,
-)
+from continuations.serve import operation_calls
+from continuations.serve.aws import lambda_runner
 from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher
-from continuations.serve.aws.lambda_console import LambdaConsole
+from continuations.serve.aws.lambda_console import LambdaConsole, MountedConsole
 from continuations.serve.aws.lambda_events import (
     BadRequest,
     HttpEvent,
@@ -82,34 +76,17 @@ from continuations.serve.aws.lambda_events import (
     gateway_response,
     parse_event,
 )
-from continuations.serve.aws.lambda_runner import LambdaRunner, TimeLeft
-from continuations.serve.dispatch import InlineDispatcher
+from continuations.serve.dispatch import Dispatcher, InlineDispatcher
 from continuations.serve.http import problems
-from continuations.serve.http.api import HttpApi
-from continuations.serve.operation_calls import (
-    TextsViewer,
-    outcome_response,
-    reply_response,
-    run_response,
-    sweep_response,
-)
+from continuations.serve.http.api import HttpApi, Verifier
 from continuations.serve.option_checks import check_dispatcher, check_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from os import PathLike
-    from typing import Unpack
 
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
-    from continuations.serve.aws.lambda_console import MountedConsole
-    from continuations.serve.aws.lambda_runner import (
-        Agents,
-        LambdaContext,
-        RunnerOptions,
-    )
-    from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.http.api import Verifier
     from continuations.serve.http.links import Links
     from continuations.serve.http.request_response import Request, Response
     from continuations.serve.http.webhook_receiver import WebhookReceiver
@@ -124,13 +101,13 @@ _MAX_PAYLOAD_BYTES = 6 << 20
 
 # A message whose run fails with one of these is delivered again. Every other error
 # needs a person first, and the run's marker waits for the sweep.
-_RETRYABLE = (RunBusy, StaleRun, ClockOff, StoreError)
+_RETRYABLE = (errors.RunBusy, errors.StaleRun, errors.ClockOff, errors.StoreError)
 
 
 def handler(  # noqa: PLR0913 - one parameter for each option
     *,
     store: str | PathLike[str] | Store,
-    agents: str | Callable[[], Agents] | None = None,
+    agents: str | Callable[[], lambda_runner.Agents] | None = None,
     context: str | Callable[[], Any] | None = None,
     verify: Verifier | None = None,
     links: Links | None = None,
@@ -139,7 +116,7 @@ def handler(  # noqa: PLR0913 - one parameter for each option
     margin: float = 10.0,
     base_path: str = "",
     console: LambdaConsole | None = None,
-    **options: Unpack[RunnerOptions],
+    **options: Unpack[lambda_runner.RunnerOptions],
 ) -> Handler:
     """Return a handler for AWS Lambda, without a use of disk or network.
 
@@ -169,10 +146,10 @@ def handler(  # noqa: PLR0913 - one parameter for each option
     Raises:
         InvalidInput: An option is invalid.
     """
-    time_left = TimeLeft(margin)
+    time_left = lambda_runner.TimeLeft(margin)
     options.setdefault("callback_url", getattr(links, "callback_url", None))
     clock = options.get("clock") or SystemClock()
-    runner = LambdaRunner(
+    runner = lambda_runner.LambdaRunner(
         agents, store=store, context=context, time_left=time_left, options=options
     )
     runner.dispatcher = None if wake == "inline" else _parse_wake(wake)
@@ -189,14 +166,14 @@ def handler(  # noqa: PLR0913 - one parameter for each option
 
 
 def _serving(
-    runner: LambdaRunner,
+    runner: lambda_runner.LambdaRunner,
     console: LambdaConsole | None,
     *,
     verify: Verifier | None,
     links: Links | None,
     webhooks: Mapping[str, WebhookReceiver] | None,
     base_path: str,
-    time_left: TimeLeft,
+    time_left: lambda_runner.TimeLeft,
     clock: Clock,
 ) -> Handler:
     check_type("console", console, LambdaConsole | None, "a LambdaConsole or None")
@@ -230,7 +207,7 @@ def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
         "wake must be 'inline', 'invoke', 'sqs:' and the URL of a queue, or a "
         f"Dispatcher, got {wake[:80]!r}."
     )
-    raise InvalidInput(msg)
+    raise errors.InvalidInput(msg)
 
 
 class Handler:
@@ -238,17 +215,17 @@ class Handler:
 
     def __init__(
         self,
-        runner: LambdaRunner,
+        runner: lambda_runner.LambdaRunner,
         api: HttpApi,
         console: MountedConsole | None,
         *,
-        time_left: TimeLeft,
+        time_left: lambda_runner.TimeLeft,
         clock: Clock,
     ) -> None:
         self._runner = runner
         self._api, self._console = api, console
         self._time_left = time_left
-        self._caller = TextsViewer(runner, clock)
+        self._caller = operation_calls.TextsViewer(runner, clock)
         self._loop = asyncio.Runner()
 
     @property
@@ -256,7 +233,7 @@ class Handler:
         """The runner of the handler, for example for `otel.instrument`."""
         return self._runner
 
-    def __call__(self, event: object, context: LambdaContext) -> Any:
+    def __call__(self, event: object, context: lambda_runner.LambdaContext) -> Any:
         """Process one event.
 
         Args:
@@ -308,23 +285,25 @@ class Handler:
                 return await self._call_with_options(event, request_id)
             case ResumeEvent():
                 outcome = await self._runner.resume(event.run_id, reopen=event.reopen)
-                return await outcome_response(self._caller, outcome)
+                return await operation_calls.outcome_response(self._caller, outcome)
             case SweepEvent():
-                return sweep_response(await self._runner.sweep())
+                return operation_calls.sweep_response(await self._runner.sweep())
 
     async def _call_with_options(self, event: OptionsEvent, request_id: str) -> Any:
         runner, caller = self._runner, self._caller
         if event.verb == "start":
             options: dict[str, Any] = {"run_id": request_id, **event.options}
-            return await outcome_response(caller, await runner.start(**options))
+            return await operation_calls.outcome_response(
+                caller, await runner.start(**options)
+            )
         door = Door("lambda event")
         if event.verb == "thread":
             result, number = await runner.send_to_thread(
                 event.options, own_id=request_id, door=door
             )
-            return await reply_response(caller, result, number)
+            return await operation_calls.reply_response(caller, result, number)
         run = await runner.cancel(**event.options, door=door)
-        return await run_response(caller, run)
+        return await operation_calls.run_response(caller, run)
 
     async def _resume_batch(self, batch: QueueEvent) -> dict[str, Any]:
         """Resume each run of a batch once; return which messages to deliver again."""
@@ -356,7 +335,7 @@ class Handler:
         """Resume a run; return whether its messages need no second delivery."""
         try:
             outcome = await self._runner.resume(run_id, reopen=reopen)
-        except ContinuationsError as error:
+        except errors.ContinuationsError as error:
             is_retryable = _is_retryable(error)
             _log.warning(
                 "the message for run %s %s: %s: %s",
@@ -373,7 +352,7 @@ class Handler:
         return True
 
 
-def _is_retryable(error: ContinuationsError) -> bool:
-    if isinstance(error, ModelError):
+def _is_retryable(error: errors.ContinuationsError) -> bool:
+    if isinstance(error, errors.ModelError):
         return error.retryable
     return isinstance(error, _RETRYABLE)

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from continuations.serve.option_checks import check_async_runner, check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
-    from contextlib import AbstractAsyncContextManager
 
     from continuations.engine.runner.async_runner import AsyncRunner
 

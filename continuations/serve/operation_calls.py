@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypedDic
 from continuations.engine.ports import SystemClock
 from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
 from continuations.present import json_forms
-from continuations.present.json_forms import difference_json, rewind_json
 from continuations.serve.rights import name_of
 from continuations.wire.report import to_json
 
@@ -286,11 +285,11 @@ async def _signals(
 
 
 async def _rewind(viewer: Viewer, run_id: str, rewind: RewindPlan | Rewound) -> Any:
-    return rewind_json(rewind, await viewer.detail(run_id))
+    return json_forms.rewind_json(rewind, await viewer.detail(run_id))
 
 
 async def _difference(viewer: Viewer, run_id: str, difference: RunDifference) -> Any:
-    return difference_json(difference, await viewer.detail(run_id))
+    return json_forms.difference_json(difference, await viewer.detail(run_id))
 
 
 FORMS: Mapping[str, Render] = {

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from continuations.testing.crash_point import CrashPoint, every_crash
     from continuations.testing.effects import Effect, Effects
-    from continuations.testing.fixture_types import MakeHarness, RecordModel
-    from continuations.testing.frozen_clock import FrozenClock, memory_store
-    from continuations.testing.harness import AgentHarness
-    from continuations.testing.numbered_ids import NumberedIds
-    from continuations.testing.recorded_model import RecordedModel
+    from continuations.testing.fixed_ports import FrozenClock, NumberedIds, memory_store
+    from continuations.testing.harness import AgentHarness, MakeHarness
+    from continuations.testing.recorded_model import RecordedModel, RecordModel
     from continuations.testing.transcript_checks import Transcript, TranscriptCall
 
 __all__ = [
@@ -41,15 +39,15 @@ _MODULE_BY_NAME = {
     "CrashPoint": "crash_point",
     "Effect": "effects",
     "Effects": "effects",
-    "FrozenClock": "frozen_clock",
-    "MakeHarness": "fixture_types",
-    "NumberedIds": "numbered_ids",
-    "RecordModel": "fixture_types",
+    "FrozenClock": "fixed_ports",
+    "MakeHarness": "harness",
+    "NumberedIds": "fixed_ports",
+    "RecordModel": "recorded_model",
     "RecordedModel": "recorded_model",
     "Transcript": "transcript_checks",
     "TranscriptCall": "transcript_checks",
     "every_crash": "crash_point",
-    "memory_store": "frozen_clock",
+    "memory_store": "fixed_ports",
 }
 
 

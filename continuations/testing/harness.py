@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
     Literal,
     NoReturn,
+    Protocol,
     TypeVar,
     cast,
     overload,
@@ -29,15 +30,18 @@ from continuations import (
 from continuations.errors import RunNotFound
 from continuations.testing.crash_point import CrashPoint
 from continuations.testing.expectation import fail
-from continuations.testing.frozen_clock import FrozenClock, memory_store, period_of
-from continuations.testing.numbered_ids import NumberedIds
+from continuations.testing.fixed_ports import (
+    FrozenClock,
+    NumberedIds,
+    memory_store,
+    period_of,
+)
 from continuations.testing.transcript_checks import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from datetime import datetime
-    from typing import Protocol, TypeAlias
+    from typing import TypeAlias
 
     from continuations import Outcome, Wait
     from continuations.results import Decision, Publication, SweepResult, Verdict, Vote
@@ -658,3 +662,21 @@ class AgentHarness(WaitDecider, Generic[Output]):
             return self.runner.look(run_id).waits
         except RunNotFound:  # a crash before the run was stored
             return ()
+
+
+class MakeHarness(Protocol):
+    """The type of the fixture `make_harness`."""
+
+    def __call__(
+        self, agent: Agent[Output] | Callable[[], Agent[Output]], **options: Any
+    ) -> AgentHarness[Output]:
+        """Return a harness with the clock of the fixture `agent_clock`.
+
+        Args:
+            agent: The agent, or a function that returns it.
+            options: Options of `AgentHarness`.
+
+        Returns:
+            The harness.
+        """
+        ...

@@ -6,15 +6,10 @@ import json
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from continuations.errors import InvalidInput, ModelError
-from continuations.models.interface import (
-    LostReply,
-    Message,
-    ModelReply,
-    PendingReply,
-)
+from continuations.models.interface import LostReply, Message, ModelReply, PendingReply
 from continuations.models.scripted import hand_on_words
 from continuations.prices import Usage
 from continuations.testing.recording_file import (
@@ -289,3 +284,29 @@ def _reply_of(data: Mapping[str, Any]) -> ModelReply:
         usage=Usage(**data["usage"]),
         finish_reason=data["finish_reason"],
     )
+
+
+class RecordModel(Protocol):
+    """The type of the fixture `recorded_model`."""
+
+    def __call__(
+        self,
+        model: Model | Callable[[], Model],
+        *,
+        name: str | None = None,
+        secrets: Iterable[str] = (),
+    ) -> RecordedModel:
+        """Return a recorded model of this test.
+
+        The file is `recordings/<file>/<test>.json` in the folder of the test's file.
+
+        Args:
+            model: The model to record with `--record-models`, or a function that makes
+                it.
+            name: Name of the file without `.json`. Default: the name of the test.
+            secrets: Further texts that must not be written.
+
+        Returns:
+            The model.
+        """
+        ...

@@ -44,9 +44,8 @@ from continuations.wire.formats import OBJECTS, Row
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from continuations.core.words.call_display import CallDisplay
-    from continuations.core.words.evidence import Finding
-    from continuations.core.words.reading_texts import MoneyReading
+    from continuations.core.words.call_display import CallDisplay, Finding
+    from continuations.core.words.summaries import MoneyReading
 
 T = TypeVar("T")
 
@@ -185,7 +184,7 @@ def _read_reversible(value: object, where: str, name: str) -> bool:
 
 
 def _read_money(value: Any, where: str) -> tuple[str, MoneyReading]:
-    from continuations.core.words.reading_texts import CURRENCY, UNITS, MoneyReading  # noqa: PLC0415 - few waits have money
+    from continuations.core.words.summaries import CURRENCY, UNITS, MoneyReading  # noqa: PLC0415 - few waits have money
 
     match value:
         case [str() as path, str() as currency, int() as units] if (
@@ -199,7 +198,7 @@ def _read_money(value: Any, where: str) -> tuple[str, MoneyReading]:
 
 
 def _read_finding(value: Any, where: str) -> Finding:
-    from continuations.core.words.evidence import Finding  # noqa: PLC0415 - few waits have evidence
+    from continuations.core.words.call_display import Finding  # noqa: PLC0415 - few waits have evidence
 
     match value:
         case [str() as source, str() as text, int() as length, bool() as by_agent] if (

@@ -4,16 +4,16 @@
 row in `JSON_FORMS`. `continuations.present` uses the same function for HTTP, AWS
 Lambda and the command line, and makes `docs/schemas/continuations.schema.json` from the
 same rows, types and docstrings. A process that decides imports this module, but not
-the frames and calls of `stack_report`.
+the frames and calls of a run.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core import jsontext
 from continuations.core.rows.waits import withheld
@@ -21,9 +21,6 @@ from continuations.core.usage import USAGE_COUNTS, Usage
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
-
     from continuations.core.reading.audit import AuditLine
     from continuations.core.rows.state import RunState
 

@@ -34,16 +34,17 @@ from continuations.core.rows.frames import (
 )
 from continuations.core.rows.grants import KeptGrant
 from continuations.core.rows.run import (
+    GUARDRAIL_STAGES,
     RUN_STATUSES,
     Budget,
     Claim,
     Failure,
     KeptSignal,
     RunRow,
+    Trip,
     is_label,
 )
 from continuations.core.trace_context import is_trace_context, is_trace_parent
-from continuations.core.trips import GUARDRAIL_STAGES, Trip
 from continuations.core.usage import USAGE_COUNTS, Usage, text_units, units_text
 from continuations.value_class import replace
 from continuations.wire.fields import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.changes import invariants
-from continuations.core.rows.delta import DeltaMismatch, apply_delta
-from continuations.core.rows.run import RUN_STATUSES
+from continuations.core.rows.delta import Delta, DeltaMismatch, apply_delta
+from continuations.core.rows.run import RUN_STATUSES, RunRow, RunStatus
 from continuations.errors import Corrupt, RunErased
 from continuations.value_class import dataclass
 from continuations.wire import envelope
@@ -30,8 +30,6 @@ from continuations.wire.rows import DELTA, delta_fields, read_delta
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.rows.delta import Delta
-    from continuations.core.rows.run import RunRow, RunStatus
     from continuations.core.rows.state import RunState
 
 

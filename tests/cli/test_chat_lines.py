@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.cli.chat_lines import EventLines
+from continuations.cli.event_lines import EventLines
 from continuations_storage import MemoryStore
 from tests.engine.handoff_agents import Shop
 

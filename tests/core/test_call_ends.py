@@ -6,8 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from continuations.core.changes.call_ends import CALL_ENDS, end_in, end_of
-from continuations.core.changes.tool_messages import result_message
+from continuations.core.changes.tool_messages import (
+    CALL_ENDS,
+    end_in,
+    end_of,
+    result_message,
+)
 from continuations.core.rows.calls import CallState, Errored, Refused, Returned
 from continuations.engine.turns.model_turn import returned_results
 from tests.core.rows import reply_with_calls

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from continuations.core.rows.calls import CallRow, CallState, Errored, Refused, Returned
-from continuations.core.rows.denials import after_turn, reached
-from continuations.core.rows.frames import DenialCount
+from continuations.core.rows.frames import (
+    DenialCount,
+    denials_after_turn,
+    denied_too_often,
+)
 
 DENIED = Refused("denied", "DENIED")
 
@@ -26,7 +29,7 @@ def counted(*turns: list[CallRow]) -> list[tuple[str, int]]:
     """Return the tools and their counts after some turns."""
     counts: tuple[DenialCount, ...] = ()
     for rows in turns:
-        counts = after_turn(counts, rows)
+        counts = denials_after_turn(counts, rows)
     return [(each.tool, each.count) for each in counts]
 
 
@@ -80,6 +83,6 @@ def test_newest_denied_calls_are_counted() -> None:
 def test_limit_is_reached_by_one_call() -> None:
     counts = (DenialCount("a", "1", 2), DenialCount("b", "2", 3))
 
-    assert counts[1] == reached(counts, 3)
-    assert reached(counts, 4) is None
-    assert reached(counts, None) is None
+    assert counts[1] == denied_too_often(counts, 3)
+    assert denied_too_often(counts, 4) is None
+    assert denied_too_often(counts, None) is None

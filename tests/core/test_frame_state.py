@@ -20,8 +20,11 @@ from continuations.core.changes.events import RunStopped
 from continuations.core.changes.plan import RecordStart, plan
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.delta import DeltaMismatch, apply_delta, diff
-from continuations.core.rows.frame_state import changed_fields, with_patch
-from continuations.core.rows.frames import FrameRow
+from continuations.core.rows.frames import (
+    FrameRow,
+    changed_state_fields,
+    with_state_patch,
+)
 from continuations.core.rows.run import Failure
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.wire.rows import delta_fields, read_delta
@@ -173,5 +176,5 @@ def test_row_of_a_frame_is_stored_without_its_state() -> None:
 
 def test_changed_fields_distinguish_values_that_python_calls_equal() -> None:
     """JSON has true and 1, and they are different values."""
-    assert '{"a":true}' == changed_fields('{"a":1,"b":2}', '{"a":true,"b":2}')
-    assert '{"a":1}' == with_patch('{"a":true}', '{"a":1}')
+    assert '{"a":true}' == changed_state_fields('{"a":1,"b":2}', '{"a":true,"b":2}')
+    assert '{"a":1}' == with_state_patch('{"a":true}', '{"a":1}')

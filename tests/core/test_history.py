@@ -15,11 +15,11 @@ from continuations.core.changes.history import (
     added_messages,
     split_history,
 )
-from continuations.core.changes.output_retries import (
+from continuations.core.changes.reducer import advance
+from continuations.core.changes.tool_messages import (
     is_retry_request,
     retry_message,
 )
-from continuations.core.changes.reducer import advance
 from continuations.core.messages import (
     Message,
     system_message,

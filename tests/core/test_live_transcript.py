@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from continuations.core.reading.live_events import (
     CallProgress,
     LiveEvent,
+    LiveTranscript,
     ReasoningDelta,
     RunEvent,
+    ShownText,
     TextDelta,
 )
-from continuations.core.reading.live_transcript import LiveTranscript, ShownText
 from continuations.core.reading.run_stream import (
     CallEnded,
     CallStarted,

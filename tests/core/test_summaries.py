@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations.core.words.reading_texts import (
-    MoneyReading,
-    date_text,
-    money_text,
-    readings_by_place,
-)
 from continuations.core.words.summaries import (
     MAX_TITLE_CHARS,
+    MoneyReading,
     TemplateInvalid,
+    date_text,
+    money_text,
     parse_template,
+    readings_by_place,
     render_template,
 )
 

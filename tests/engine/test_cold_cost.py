@@ -105,7 +105,7 @@ def test_cold_decision_loads_few_modules(tmp_path: Path) -> None:
 
     assert set() == loaded & (HEAVY | UNUSED)
     assert {"continuations.ledger.decisions.decisions"} <= loaded
-    assert len([name for name in loaded if name.startswith("continuations")]) <= 86
+    assert len([name for name in loaded if name.startswith("continuations")]) <= 85
 
 
 def test_store_on_s3_loads_neither_files_nor_boto3() -> None:
@@ -124,7 +124,7 @@ def test_cold_resume_loads_few_modules_until_its_tool_runs(tmp_path: Path) -> No
 
     assert set() == loaded & (HEAVY | UNUSED)
     assert {"continuations.engine.worker.run_loop"} <= loaded
-    assert len([name for name in loaded if name.startswith("continuations")]) <= 193
+    assert len([name for name in loaded if name.startswith("continuations")]) <= 174
 
 
 @pytest.mark.parametrize("room", ROOMS)

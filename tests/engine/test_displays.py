@@ -23,7 +23,7 @@ from continuations import (
 )
 from continuations.core.messages import Detail
 from continuations.core.visible_text import escape_invisible
-from continuations.core.words.evidence import MAX_FINDING_CHARS, MAX_FINDINGS
+from continuations.core.words.call_display import MAX_FINDING_CHARS, MAX_FINDINGS
 from continuations.errors import DecisionRefused
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import run_json

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from continuations import Agent, run, tool
-from continuations.engine.error_reports import describe_error
+from continuations.engine.call_failures import describe_error
 from continuations.models.scripted import ScriptedModel, ToolCall
 
 SECRET = "sk-4242"

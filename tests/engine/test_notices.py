@@ -29,7 +29,7 @@ from continuations import (
     tool,
     wait_for,
 )
-from continuations.engine.journal import notice_sending
+from continuations.core.reading import notices
 from continuations.errors import AlreadyDecided, InvalidInput
 from continuations.ledger import layout
 from continuations.present import json_forms
@@ -577,7 +577,7 @@ def test_notices_that_cannot_be_made_stop_no_run(
         asyncio.run(office.store.delete(key))
         asyncio.run(office.store.create(key, body[:-1] + b"x"))
     else:
-        monkeypatch.setattr(notice_sending, "notices_between", {}.popitem)
+        monkeypatch.setattr(notices, "notices_between", {}.popitem)
     office.listener.heard.clear()
     office.clock.seconds += 61
     office.process(office.listener).resume("r")

@@ -155,7 +155,7 @@ _REASONS: dict[str, str] = {
         ledger/decisions/worklist.py _followed
         serve/console/console.py Console.error_response
         serve/console/console.py Console._answer_page
-        serve/console/grants_page.py _grants
+        serve/console/runs_page.py _grants
         serve/console/inbox_page.py inbox_context
         serve/console/run_page.py show
         serve/console/runs_page.py list_page
@@ -166,7 +166,7 @@ _REASONS: dict[str, str] = {
         serve/console/wait_approvals.py _choices_form
         serve/console/wait_pages.py wait_page
         engine/worker/worker.py Worker._list_tools
-        serve/http/verified.py Verified._sender
+        serve/http/asgi.py Verified._sender
         interop/a2a/run_handler.py _a2a_errors
         interop/a2a/task_states.py _time_of
         interop/agui/endpoint.py _Door.__call__
@@ -220,8 +220,8 @@ _REASONS: dict[str, str] = {
         engine/ports.py SystemClock.now
     """,
     """A clock that a test moves.""": """
-        testing/frozen_clock.py FrozenClock.__repr__
-        testing/frozen_clock.py memory_store
+        testing/fixed_ports.py FrozenClock.__repr__
+        testing/fixed_ports.py memory_store
         testing/harness.py AgentHarness.advance
         testing/harness.py AgentHarness._next_deadline
     """,

@@ -16,8 +16,7 @@ from continuations.core.messages import Message, tool_message, user_message
 from continuations.models.chat_request import build_request_body
 from continuations.models.dialect import OPENAI_DIALECT
 from continuations.models.interface import ModelReply, ModelRequest
-from continuations.models.responses_items import ITEMS_FIELD, input_items
-from continuations.models.responses_reply import reply_of
+from continuations.models.responses_items import ITEMS_FIELD, input_items, reply_of
 from continuations.models.responses_request import RequestForm, build_body
 from tests.models.response_calls import responses_model
 from tests.responses_server import (

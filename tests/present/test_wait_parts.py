@@ -12,15 +12,14 @@ import pytest
 
 from continuations import Wait
 from continuations.cli.formatting import title_lines, wait_lines
-from continuations.cli.shown_wait import page_lines
+from continuations.cli.terminal import page_lines
 from continuations.core.jsontext import dump
 from continuations.core.rows import deadline_actions
 from continuations.core.rows.deadline_actions import Escalate
 from continuations.core.rows.decisions import Answer, Decision, Deny, Fail
 from continuations.core.rows.quorum import Quorum, Vote
-from continuations.core.words.call_display import CallDisplay
-from continuations.core.words.evidence import Finding
-from continuations.core.words.reading_texts import MoneyReading
+from continuations.core.words.call_display import CallDisplay, Finding
+from continuations.core.words.summaries import MoneyReading
 from continuations.present.json_forms import wait_json, wait_notice_json
 from continuations.present.wait_words import effect_text, wait_facts
 from continuations.serve.notify import mail

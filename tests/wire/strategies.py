@@ -25,16 +25,17 @@ from continuations.core.rows.calls import (
 from continuations.core.rows.delta import Delta, LogDelta
 from continuations.core.rows.frames import DenialCount, FrameRow, HistoryRecord
 from continuations.core.rows.run import (
+    GUARDRAIL_STAGES,
     RUN_STATUSES,
     Budget,
     Claim,
     Failure,
     KeptSignal,
     RunRow,
+    Trip,
 )
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.rows.waits import Wait
-from continuations.core.trips import GUARDRAIL_STAGES, Trip
 from continuations.core.usage import USAGE_COUNTS, Usage
 from tests.core.rows import MOMENT, make_wait, run_row
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeGuard, overload
 
 from continuations.authoring import callables
 from continuations.authoring.agent import agent_options
-from continuations.authoring.approval import ApprovalPolicy
+from continuations.authoring.agent.agent_options import is_tool_source
+from continuations.authoring.approval import ApprovalPolicy, Condition
 from continuations.authoring.errors import InstructionsInvalid
 from continuations.authoring.keyword_options import option_error
 from continuations.authoring.suspend_conditions import checked_conditions
@@ -18,22 +19,20 @@ from continuations.authoring.tool.base_tool import BaseTool
 from continuations.authoring.tool.tool import Tool
 from continuations.authoring.tool.tool_options import check_type
 from continuations.authoring.tool.tool_protocol import is_complete_tool, is_tool
-from continuations.authoring.tool.tool_source import is_tool_source
 from continuations.core import jsontext
 from continuations.core.output_type import Output
 from continuations.errors import InvalidInput
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
     from typing import Unpack
 
     from continuations.authoring.agent.agent_options import (
         AgentOptions,
         HandoffFilter,
         ToolLike,
+        ToolSource,
     )
-    from continuations.authoring.approval import Condition
     from continuations.authoring.arguments.arguments import ArgumentsValidator
     from continuations.authoring.arguments.typed_values import OutputSpec, StateSpec
     from continuations.authoring.compaction import Compaction
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
         ToolErrorFunction,
     )
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.authoring.tool.tool_source import ToolSource
     from continuations.core.model_protocol import Model, OutputSchema
 
 
@@ -720,9 +718,7 @@ class Handoff(AgentTool):
     def _input_validator(self) -> ArgumentsValidator:
         if self._input_type is not None:
             return super()._input_validator
-        from continuations.authoring.arguments.arguments import (  # noqa: PLC0415 - on first use
-            make_arguments_validator,
-        )
+        from continuations.authoring.arguments.arguments import make_arguments_validator  # noqa: PLC0415 - on first use
 
         return make_arguments_validator({})
 

@@ -7,20 +7,11 @@ import dataclasses
 import dis
 import inspect
 from functools import cached_property
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    NoReturn,
-    ParamSpec,
-    TypeVar,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from continuations.authoring import callables
 from continuations.authoring.agent import agent_options
 from continuations.authoring.agent.agent import Agent, is_agent
-from continuations.authoring.callables import parameter_type
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.tool.tool import class_scope, made_for
 from continuations.core.output_type import Output
@@ -216,7 +207,7 @@ class TaskMethod(callables.OfClass, Generic[P, R]):
 
     def _type_of(self, parameter: inspect.Parameter) -> Any:
         try:
-            return parameter_type(parameter, self.function, self._scope)
+            return callables.parameter_type(parameter, self.function, self._scope)
         except Exception as error:
             msg = (
                 f"{self._label}: the type of {parameter.name!r} cannot be read: "

@@ -21,15 +21,7 @@ from dataclasses import fields
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from ipaddress import IPv4Address, IPv6Address
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    NamedTuple,
-    cast,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast, get_args, get_origin
 from uuid import UUID
 
 from pydantic import (

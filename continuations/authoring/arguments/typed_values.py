@@ -15,19 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
-from continuations.authoring.arguments import json_values
-from continuations.authoring.arguments.arguments import (
-    ArgumentsValidator,
-    describe_validation_error,
-    make_arguments_validator,
-    schema_of,
-    validated,
-)
+from continuations.authoring.arguments import arguments, json_values
 from continuations.authoring.arguments.json_values import first_line
 from continuations.authoring.errors import OutputInvalid, StateInvalid
 from continuations.core import jsontext
 from continuations.core.model_protocol import OutputSchema
-from continuations.core.rows import frame_state
+from continuations.core.rows import frames
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
@@ -40,7 +33,9 @@ _TEXT_INPUT_TYPE = Annotated[
 ]
 
 
-def make_input_validator(type_: Any, *, agent_name: str) -> ArgumentsValidator:
+def make_input_validator(
+    type_: Any, *, agent_name: str
+) -> arguments.ArgumentsValidator:
     """Return the validator of an agent's arguments; raises `InvalidInput`.
 
     The fields of an object type are the arguments. A value of any other type is the
@@ -49,10 +44,10 @@ def make_input_validator(type_: Any, *, agent_name: str) -> ArgumentsValidator:
     if type_ is None or type_ is str:
         return _text_input_validator()
     try:
-        validator = ArgumentsValidator.from_adapter(make_type_adapter(type_))
+        validator = arguments.ArgumentsValidator.from_adapter(make_type_adapter(type_))
         if has_fields(validator.schema):
             return validator
-        return make_arguments_validator({"input": (type_, ...)})
+        return arguments.make_arguments_validator({"input": (type_, ...)})
     except InvalidInput as error:
         msg = f"agent {agent_name}: input_type cannot be used: {error}"
         raise InvalidInput(msg) from error
@@ -74,8 +69,8 @@ def has_fields(schema: Mapping[str, Any]) -> bool:
 
 
 @cache  # most agents of a deep stack take text
-def _text_input_validator() -> ArgumentsValidator:
-    return make_arguments_validator({"input": (_TEXT_INPUT_TYPE, ...)})
+def _text_input_validator() -> arguments.ArgumentsValidator:
+    return arguments.make_arguments_validator({"input": (_TEXT_INPUT_TYPE, ...)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,14 +114,14 @@ class OutputSpec:
             case _:
                 pass  # some models leave the wrapper out
         text = jsontext.dump(data)
-        return validated(self.adapter, text, data, "output", OutputInvalid)
+        return arguments.validated(self.adapter, text, data, "output", OutputInvalid)
 
 
 def make_output_spec(type_: Any, *, agent_name: str) -> OutputSpec:
     """Return the spec of an agent's output; raises `InvalidInput`."""
     try:
         adapter = make_type_adapter(type_)
-        schema = schema_of(adapter)
+        schema = arguments.schema_of(adapter)
     except InvalidInput as error:
         msg = f"agent {agent_name}: output_type cannot be used: {error}"
         raise InvalidInput(msg) from error
@@ -159,7 +154,7 @@ class StateSpec:
         A field that is not stored has its default.
         """
         text = state_json or "{}"
-        return _validated(self.adapter.validate_json, text, frame_state.fields(text))
+        return _validated(self.adapter.validate_json, text, frames.state_fields(text))
 
     def patch(self, state_json: str, changes: Mapping[str, Any]) -> str:
         """Return the fields that a change of a stored state replaces.
@@ -182,10 +177,10 @@ class StateSpec:
         values = {name: getattr(old, name) for name in self.names} | {**changes}
         new = _validated(self.adapter.validate_python, values, values)
         fields = self.stored_fields(new)
-        changed = frame_state.changed_fields(
+        changed = frames.changed_state_fields(
             jsontext.canonical(self.stored_fields(old)), jsontext.canonical(fields)
         )
-        names = changes.keys() | frame_state.fields(changed).keys()
+        names = changes.keys() | frames.state_fields(changed).keys()
         return jsontext.canonical({name: fields[name] for name in sorted(names)})
 
     def differences(self, value: Any, state_json: str) -> set[str]:
@@ -251,7 +246,7 @@ def make_state_spec(type_: Any, *, agent_name: str) -> StateSpec:
         raise InvalidInput(msg) from error
     try:
         adapter = make_type_adapter(type_)
-        known = _properties(schema_of(adapter))
+        known = _properties(arguments.schema_of(adapter))
         spec = StateSpec(type_name=name, adapter=adapter, names=tuple(known))
         stored = spec.stored_fields(default)
     except (InvalidInput, StateInvalid) as error:
@@ -282,7 +277,7 @@ def _validated(validate: Callable[[Any], Any], value: Any, data: Any) -> Any:
     try:
         return validate(value)
     except ValidationError as error:
-        text = describe_validation_error(error, data, subject="state")
+        text = arguments.describe_validation_error(error, data, subject="state")
         places = {str(each["loc"][0]) for each in error.errors() if each["loc"]}
         raise StateInvalid(text, tuple(sorted(places))) from None
     except Exception as error:
@@ -321,7 +316,7 @@ class CallState:
 
     def value(self) -> Any:
         """Return the state with the changes of this attempt, as a new value."""
-        now = frame_state.with_patch(self._before, self._patch)
+        now = frames.with_state_patch(self._before, self._patch)
         value = self._spec.value(now)
         self._given.append((value, now))
         return value
@@ -339,13 +334,13 @@ class CallState:
             if self._is_over:
                 msg = f"{what}: the call has ended. Update the state before you return."
                 raise InvalidInput(msg)
-            now = frame_state.with_patch(self._before, self._patch)
+            now = frames.with_state_patch(self._before, self._patch)
             try:
                 patch = self._spec.patch(now, changes)
             except InvalidInput as error:
                 msg = f"{what}: {error}"
                 raise InvalidInput(msg) from error
-            self._patch = frame_state.with_patch(self._patch or "", patch)
+            self._patch = frames.with_state_patch(self._patch or "", patch)
 
     def take_patch(self) -> str | None:
         """End the attempt; return the changed fields, `None` if no field changed."""
@@ -360,7 +355,7 @@ class CallState:
         with suppress(Exception):  # `__eq__` of the application may raise
             for value, stored in self._given:
                 changed = self._spec.differences(value, stored)
-                now = frame_state.with_patch(self._before, self._patch)
+                now = frames.with_state_patch(self._before, self._patch)
                 lost |= changed and changed & self._spec.differences(value, now)
         self._given.clear()
         if lost:

@@ -9,9 +9,8 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 from continuations.authoring import callables
-from continuations.authoring.callables import takes_positional
 from continuations.authoring.errors import EnabledInvalid
-from continuations.authoring.tool.tool_options import checked_options
+from continuations.authoring.tool import tool_options
 from continuations.authoring.tool_contract import (
     compute_contract_digest,
     compute_model_text_digest,
@@ -27,13 +26,6 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.authoring.readings import DeclaredDisplay, Reading, Summary
     from continuations.authoring.tool.schema_parameters import SchemaParameters
-    from continuations.authoring.tool.tool_options import (
-        EnabledCondition,
-        OfferCondition,
-        OnTimeout,
-        Retries,
-        ToolErrorFunction,
-    )
     from continuations.authoring.tool.tool_parameters import FunctionParameters
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
@@ -63,19 +55,19 @@ class BaseTool(ABC):
     read_only: bool
     idempotent: bool
     timeout: float | None
-    on_timeout: OnTimeout
-    retries: Retries | None
-    on_error: ToolErrorFunction | None
+    on_timeout: tool_options.OnTimeout
+    retries: tool_options.Retries | None
+    on_error: tool_options.ToolErrorFunction | None
     verify: Callable[..., Any] | None
     version: str | None
-    is_enabled: bool | EnabledCondition
+    is_enabled: bool | tool_options.EnabledCondition
     summary: Summary | None
     reversible: bool | None
     writes_state: bool
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         check_tool_name(name)
-        vars(self).update(checked_options(name, options))
+        vars(self).update(tool_options.checked_options(name, options))
         self.name: str = name
         self.never_asks = options.get("approval") is False
 
@@ -131,11 +123,11 @@ class BaseTool(ABC):
         """Raise `InvalidInput` unless the policy fits the arguments."""
         self._check_approval_parameters(self._argument_names)
 
-    async def enabled(self, context: Any) -> bool | OfferCondition:
+    async def enabled(self, context: Any) -> bool | tool_options.OfferCondition:
         """Return whether the model may call the tool; see `ToolProtocol.enabled`."""
         if not callable(self.is_enabled):
             return self.is_enabled
-        if not takes_positional(self.is_enabled, 1):
+        if not callables.takes_positional(self.is_enabled, 1):
             return partial(self._asked, context)
         return await self._asked(context)
 

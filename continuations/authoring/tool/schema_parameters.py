@@ -10,10 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
 from continuations.authoring.arguments import json_values
-from continuations.authoring.arguments.json_values import is_object
 from continuations.authoring.callables import is_context_type, parameter_type
 from continuations.authoring.errors import ArgumentsInvalid
-from continuations.authoring.readings import Money, Secret
+from continuations.authoring.readings import Money, Reading, Secret
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.readings import Reading
     from continuations.authoring.tool.tool_options import SchemaFunction
 
 _MAX_ERRORS = 10
@@ -193,7 +191,7 @@ def _copy_schema(name: str, schema: object) -> dict[str, Any]:
     except jsontext.NotJson as error:
         msg = f"tool {name}: schema is not JSON: {error}. Pass a dict of JSON values."
         raise InvalidInput(msg) from None
-    if is_object(copy) and copy.get("type") == "object":
+    if json_values.is_object(copy) and copy.get("type") == "object":
         return {
             # A default of 5.0 is filled in as 5, and so shown as 5.
             key: jsontext.normalize_integers(value)

@@ -20,17 +20,15 @@ from typing import (
 )
 
 from continuations.authoring import callables
-from continuations.authoring.approval import ApprovalPolicy
+from continuations.authoring.approval import ApprovalPolicy, Condition
 from continuations.authoring.callables import takes_positional
-from continuations.authoring.deadline_options import to_seconds
+from continuations.authoring.deadline_options import Duration, to_seconds
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from continuations.authoring.approval import Condition
-    from continuations.authoring.deadline_options import Duration
     from continuations.authoring.readings import Reading, Summary
 
     # It takes the application's object, `context=`, and perhaps an `OfferInfo`.

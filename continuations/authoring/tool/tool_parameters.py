@@ -16,17 +16,9 @@ from __future__ import annotations
 import inspect
 import types
 from functools import cached_property
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 from continuations.authoring import callables
-from continuations.authoring.callables import is_context_type, parameter_type
 from continuations.core import jsontext
 from continuations.value_class import dataclass
 
@@ -34,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from continuations.authoring.arguments.arguments import ToolSignature
-    from continuations.authoring.callables import Docstring
     from continuations.authoring.context import ToolContext
     from continuations.authoring.readings import Reading
 
@@ -60,7 +51,7 @@ class FunctionParameters:
         self._scope = scope
 
     @cached_property
-    def _docstring(self) -> Docstring:
+    def _docstring(self) -> callables.Docstring:
         return callables.parse_docstring(self._function.__doc__)
 
     @cached_property
@@ -105,7 +96,7 @@ class FunctionParameters:
     def type_of(self, name: str) -> Any:
         """Return the type of a parameter; it raises what its annotation raises."""
         parameter = inspect.signature(self._function).parameters[name]
-        return parameter_type(parameter, self._function, self._scope)
+        return callables.parameter_type(parameter, self._function, self._scope)
 
     def check_callback(self, option: str, callback: Callable[..., Any]) -> None:
         """Raise `InvalidInput` if a function requires an argument of another name."""
@@ -204,8 +195,8 @@ def read_plain_signature(
     try:
         parameters = inspect.signature(function).parameters.values()
         for each in parameters:
-            type_ = parameter_type(each, function, scope)
-            if is_context_type(type_):
+            type_ = callables.parameter_type(each, function, scope)
+            if callables.is_context_type(type_):
                 contexts.append(each.name)
                 continue
             if get_origin(type_) is Annotated:

@@ -31,12 +31,7 @@ if TYPE_CHECKING:
     from continuations.authoring.guardrails import Guardrails
     from continuations.authoring.hooks import Hooks
     from continuations.authoring.suspend_conditions import SuspendCondition
-    from continuations.authoring.tool.tool_options import (
-        OfferCondition,
-        OnTimeout,
-        Retries,
-        ToolErrorFunction,
-    )
+    from continuations.authoring.tool import tool_options
     from continuations.authoring.tool_waits import ToolWait
     from continuations.core.model_protocol import Model, OutputSchema
     from continuations.core.rows.attachments import ResultWithFiles
@@ -112,17 +107,17 @@ class ToolProtocol(Protocol):
         ...
 
     @property
-    def on_timeout(self) -> OnTimeout:
+    def on_timeout(self) -> tool_options.OnTimeout:
         """The consequence of the time limit for a call that may not be repeated."""
         ...
 
     @property
-    def retries(self) -> Retries | None:
+    def retries(self) -> tool_options.Retries | None:
         """How a call is tried again after its function raised; `None`: it is not."""
         ...
 
     @property
-    def on_error(self) -> ToolErrorFunction | None:
+    def on_error(self) -> tool_options.ToolErrorFunction | None:
         """The function that makes the text of an error; `None`: the standard text."""
         ...
 
@@ -147,7 +142,7 @@ class ToolProtocol(Protocol):
         """
         ...
 
-    async def enabled(self, context: Any) -> bool | OfferCondition:
+    async def enabled(self, context: Any) -> bool | tool_options.OfferCondition:
         """Return whether the model may call the tool now.
 
         Args:

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
@@ -56,8 +56,6 @@ from continuations.authoring.errors import ResultNotSerializable
 from continuations.core import jsontext
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from continuations.core.rows.attachments import Content, ResultWithFiles
 
 

@@ -11,14 +11,14 @@ import asyncio
 import contextvars
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.authoring.errors import ArgumentsInvalid, ResultNotSerializable
 from continuations.authoring.workflow.flow_loop import FlowLoop
 from continuations.authoring.workflow.workflow import Flow, Restart, in_one_line
 from continuations.core import jsontext
-from continuations.core.messages import ToolCallRequest
+from continuations.core.messages import Message, ToolCallRequest
 from continuations.core.rows.calls import Errored, Returned
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.rows.workflow_history import (
@@ -43,11 +43,8 @@ from continuations.errors import (
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-
     from continuations.authoring.tool_waits import ToolWait
     from continuations.authoring.workflow.workflow import Workflow
-    from continuations.core.messages import Message
     from continuations.core.rows.workflow_history import Entry
 
 _log = logging.getLogger("continuations")

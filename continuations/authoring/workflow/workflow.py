@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, update_wrapper
 from random import Random
@@ -40,8 +40,6 @@ from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from continuations.authoring.agent.agent_options import ToolLike
     from continuations.authoring.approval import ApprovalPolicy, Condition
     from continuations.authoring.context import ToolContext

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from continuations.core.changes.call_events import CallCancelled
 from continuations.core.changes.events import AgentCancelled, FrameAbandoned
 from continuations.core.changes.reducer import advance
-from continuations.core.rows.calls import CLOSED_STATES, Nested, Ready, Started
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.calls import CLOSED_STATES, CallRow, Nested, Ready, Started
+from continuations.core.rows.state import RunState, frame_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
 
 
 def is_open_call(state: RunState, call_id: str) -> bool:

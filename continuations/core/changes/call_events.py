@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from continuations.core.rows.calls import Handoff
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.quorum import Quorum
-    from continuations.core.rows.run import Failure
+    from continuations.core.rows.run import Failure, Trip
     from continuations.core.rows.waits import Wait
-    from continuations.core.trips import Trip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

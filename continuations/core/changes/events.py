@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from continuations.core.rows.calls import Errored, Returned
     from continuations.core.rows.frames import ConditionCount
     from continuations.core.rows.grants import KeptGrant
-    from continuations.core.rows.run import Failure, KeptSignal
+    from continuations.core.rows.run import Failure, KeptSignal, Trip
     from continuations.core.rows.waits import Wait
     from continuations.core.rows.workflow_history import Entry, StartEntry
-    from continuations.core.trips import Trip
     from continuations.core.usage import Usage
 
 # Events of frames -----------------------------------------------------------

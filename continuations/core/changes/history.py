@@ -18,19 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import transcript
 from continuations.core.changes.events import HistoryCompacted
-from continuations.core.changes.output_retries import is_empty_reply, is_retry_request
+from continuations.core.changes.tool_messages import is_empty_reply, is_retry_request
 from continuations.core.changes.transitions import illegal_transition
-from continuations.core.messages import is_instructions, user_message
-from continuations.core.rows.frames import HistoryRecord
+from continuations.core.messages import Message, is_instructions, user_message
+from continuations.core.rows.frames import FrameRow, HistoryRecord, MessageLog
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from continuations.core.changes.events import ModelReplied, SummaryFailed
-    from continuations.core.messages import Message
     from continuations.core.rows.draft import Draft
-    from continuations.core.rows.frames import FrameRow, MessageLog
 
 _SUMMARY_HEADING = (
     "Summary of the earlier conversation. It replaces the older messages, also those "

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from continuations.core.rows.calls import STATE_TYPES, Nested, Waiting, open_wait_id
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
 
 _MAX_ID_DIGITS = 19

@@ -21,14 +21,12 @@ from continuations.core.changes.events import (
 from continuations.core.changes.transitions import illegal_transition
 from continuations.core.messages import Message
 from continuations.core.rows.calls import Errored, Returned
-from continuations.core.rows.denials import TRIPPED_CODE
-from continuations.core.rows.draft import record_trip
+from continuations.core.rows.draft import Draft, record_trip
+from continuations.core.rows.frames import TRIPPED_CODE, FrameRow
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.changes.events import ModelReplied, TextRefused
-    from continuations.core.rows.draft import Draft
-    from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.waits import Wait
 

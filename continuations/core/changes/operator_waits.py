@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.changes import events
 from continuations.core.changes.call_cancellation import (
     open_calls_below,
     with_cancelled_call,
 )
-from continuations.core.changes.events import (
-    FrameWatched,
-    OperatorRequestTaken,
-    SignalsKept,
-    SuspensionBegan,
-    SuspensionEnded,
-)
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import ROOT_FRAME_ID, frame_path
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState, frame_path
 from continuations.core.rows.waits import Wait, frame_digest
 from continuations.value_class import replace
 
@@ -27,7 +21,6 @@ if TYPE_CHECKING:
 
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
 
 PAUSE = "pause"
 # The reason of a cancelled call whose operator gave none.
@@ -98,17 +91,17 @@ def without_operator_waits(state: RunState, now: datetime) -> RunState:
     for wait in operator_waits(state):
         if wait.frame_id:
             state = advance(state, _counting_from(state.frames[wait.frame_id], now))
-        state = advance(state, SuspensionEnded(wait_id=wait.id))
+        state = advance(state, events.SuspensionEnded(wait_id=wait.id))
     return state
 
 
-def _counting_from(frame: FrameRow, now: datetime) -> FrameWatched:
+def _counting_from(frame: FrameRow, now: datetime) -> events.FrameWatched:
     counts = tuple(
         replace(count, since=now) if count.turns == frame.turns else count
         for count in frame.counts
     )
     since = frame.watched_since or now
-    return FrameWatched(frame_id=frame.id, since=since, counts=counts)
+    return events.FrameWatched(frame_id=frame.id, since=since, counts=counts)
 
 
 def with_operator_requests(
@@ -130,7 +123,7 @@ def with_operator_requests(
         if request.signal_number > state.run.last_signal_number:
             return state  # the signals that it drops are taken in first
         state = _with_request(state, request, not_begun)
-        state = advance(state, OperatorRequestTaken(number=request.number))
+        state = advance(state, events.OperatorRequestTaken(number=request.number))
     return state
 
 
@@ -158,7 +151,7 @@ def _with_request(
                 name=request.reason or PAUSE,
                 note=f"Paused by {request.by}." if request.by else None,
             )
-            return advance(state, SuspensionBegan(wait=wait))
+            return advance(state, events.SuspensionBegan(wait=wait))
         case "unpause":
             return without_operator_waits(state, request.at)
         case "cancel" if request.call_id is not None:
@@ -174,6 +167,8 @@ def _with_request(
             run = state.run
             kept = (s for s in run.signals if not drops(request, s.number, s.name))
             last = run.last_signal_number
-            return advance(state, SignalsKept(last_number=last, kept=tuple(kept)))
+            return advance(
+                state, events.SignalsKept(last_number=last, kept=tuple(kept))
+            )
         case _:
             return state

@@ -169,6 +169,6 @@ def _can_be_cancelled(state: RunState, call: CallRow) -> bool:
 
 
 def _is_held(state: RunState, call: CallRow) -> bool:
-    from continuations.core.rows import frame_state  # noqa: PLC0415 - few tools write a state
+    from continuations.core.rows import frames  # noqa: PLC0415 - few tools write a state
 
-    return frame_state.is_held(call, state.frames[call.frame_id], state.calls)
+    return frames.is_held_back(call, state.frames[call.frame_id], state.calls)

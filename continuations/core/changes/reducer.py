@@ -8,12 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.core.changes import (
-    output_retries,
-    run_events,
-    threads,
-    tool_messages,
-)
+from continuations.core.changes import events, run_events, threads, tool_messages
 from continuations.core.changes.call_events import (
     Answered,
     AnswerReceived,
@@ -34,23 +29,8 @@ from continuations.core.changes.call_events import (
     RepeatAllowed,
     SubAgentStarted,
 )
-from continuations.core.changes.events import (
-    AgentCancelled,
-    FrameAbandoned,
-    InputHeld,
-    ModelDelayed,
-    ModelFailed,
-    ModelReplied,
-    ReplyConfirmed,
-    RunStopped,
-    TextAccepted,
-    TextRefused,
-    TurnRefused,
-    WorkflowDue,
-    WorkflowStepped,
-)
 from continuations.core.changes.transitions import illegal_transition, next_state
-from continuations.core.rows import denials
+from continuations.core.rows import frames
 from continuations.core.rows.calls import (
     CLOSED_STATES,
     STATE_NAMES,
@@ -70,8 +50,8 @@ from continuations.core.rows.calls import (
 )
 from continuations.core.rows.draft import Draft, record_trip
 from continuations.core.rows.frames import FrameRow, final_reply
-from continuations.core.rows.run import ENDED_STATUSES, Failure
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.run import ENDED_STATUSES, Failure, RunStatus
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.transcript import unique_tool_call_ids
 from continuations.value_class import replace
 
@@ -79,15 +59,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from continuations.core.changes.call_events import CallEvent
-    from continuations.core.changes.events import Event
     from continuations.core.messages import Message
     from continuations.core.rows.calls import CallState
-    from continuations.core.rows.run import RunStatus
-    from continuations.core.rows.state import RunState
 
 
 def advance(  # noqa: C901 - one case for each event
-    state: RunState, event: Event
+    state: RunState, event: events.Event
 ) -> RunState:
     """Return the state after an event.
 
@@ -100,23 +77,28 @@ def advance(  # noqa: C901 - one case for each event
         run_events.apply(draft, event)
         return draft.to_run_state()
     match event:
-        case ModelReplied():
+        case events.ModelReplied():
             _add_model_reply(draft, event)
-        case ModelFailed() | ModelDelayed():
+        case events.ModelFailed() | events.ModelDelayed():
             run_events.go_without_reply(draft, event)
-        case TurnRefused() | InputHeld() | TextAccepted() | TextRefused():
+        case (
+            events.TurnRefused()
+            | events.InputHeld()
+            | events.TextAccepted()
+            | events.TextRefused()
+        ):
             from continuations.core.changes import judged_texts  # noqa: PLC0415 - rarely needed
 
             _end_if(draft, judged_texts.apply(draft, event))
-        case ReplyConfirmed():
+        case events.ReplyConfirmed():
             _confirm_reply(draft, event)
-        case AgentCancelled():
+        case events.AgentCancelled():
             mark(draft, event)
-        case FrameAbandoned():
+        case events.FrameAbandoned():
             _abandon_frame(draft, event)
-        case WorkflowStepped() | WorkflowDue():
+        case events.WorkflowStepped() | events.WorkflowDue():
             _end_if(draft, _workflow_steps().apply(draft, event))
-        case RunStopped():
+        case events.RunStopped():
             _stop_run(draft, event.failure)
         case _:
             _apply_call_event(draft, event)
@@ -132,9 +114,9 @@ def _workflow_steps() -> Any:
 # Frames ---------------------------------------------------------------------
 
 
-def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
+def _add_model_reply(draft: Draft, event: events.ModelReplied) -> None:
     frame = draft.frame(event.frame_id)
-    output_retries.check_reply(frame, event)
+    tool_messages.check_reply(frame, event)
     run_events.add_usage(draft, event.usage)
     if event.added:
         draft.append(frame.id, *event.added)
@@ -163,16 +145,16 @@ def _add_model_reply(draft: Draft, event: ModelReplied) -> None:
         return
     asks_again = tool_messages.asks_again(frame, event)
     follows = None if asks_again else event.next_message
-    frame = output_retries.counted(frame, retries=asks_again, continues=follows)
+    frame = tool_messages.counted_turn(frame, retries=asks_again, continues=follows)
     draft.put_frame(frame)
     _keep_trip(draft, event)
     goes_on = asks_again or follows is not None or not event.is_final
     # Providers refuse an empty assistant message in the middle of a transcript.
-    if not (goes_on and output_retries.is_empty_reply(event.message)):
+    if not (goes_on and tool_messages.is_empty_reply(event.message)):
         draft.append(frame.id, event.message)
     if asks_again:
         problem = event.output_error or ""
-        draft.append(frame.id, output_retries.retry_message(problem))
+        draft.append(frame.id, tool_messages.retry_message(problem))
     elif follows is not None:
         _go_on(draft, frame, follows)
     elif event.is_final:
@@ -188,13 +170,13 @@ def _go_on(draft: Draft, frame: FrameRow, message: Message) -> None:
 
 
 def _keep_trip(
-    draft: Draft, event: ModelReplied | ApprovalRequested | CallInvalid
+    draft: Draft, event: events.ModelReplied | ApprovalRequested | CallInvalid
 ) -> None:
     if event.trip is not None:
         record_trip(draft, event.trip)
 
 
-def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:
+def _add_calls(draft: Draft, frame: FrameRow, event: events.ModelReplied) -> None:
     message = event.message
     call_ids = tuple(draft.allocate_id("c") for _ in message.tool_call_ids)
     known_ids = draft.log(frame.id).transcript_check.call_ids
@@ -219,14 +201,14 @@ def _add_calls(draft: Draft, frame: FrameRow, event: ModelReplied) -> None:
             _apply_call_event(draft, tool_messages.cut_off_call(event, call_id))
 
 
-def _confirm_reply(draft: Draft, event: ReplyConfirmed) -> None:
+def _confirm_reply(draft: Draft, event: events.ReplyConfirmed) -> None:
     reply = final_reply(draft.frame(ROOT_FRAME_ID), draft.log(ROOT_FRAME_ID))
     if reply is None:
         raise illegal_transition("the last message is not a reply", event)
     _end_frame(draft, ROOT_FRAME_ID, Returned(reply.content))
 
 
-def _abandon_frame(draft: Draft, event: FrameAbandoned) -> None:
+def _abandon_frame(draft: Draft, event: events.FrameAbandoned) -> None:
     frame = draft.frame(event.frame_id)
     rows = [draft.call(each) for each in frame.open_call_ids]
     has_ended = frame.step and all(isinstance(r.state, CLOSED_STATES) for r in rows)
@@ -300,7 +282,7 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
     if not all(isinstance(row.state, CLOSED_STATES) for row in rows):
         return None
     frame = replace(
-        frame, open_call_ids=(), denials=denials.after_turn(frame.denials, rows)
+        frame, open_call_ids=(), denials=frames.denials_after_turn(frame.denials, rows)
     )
     frame = tool_messages.gather(draft, frame, rows)
     for row in rows:
@@ -321,14 +303,12 @@ def _close_turn(draft: Draft, frame_id: str) -> tuple[str, Errored] | None:
 
 def _handed_over(draft: Draft, frame: FrameRow, handoff: Handoff) -> FrameRow:
     """Return a frame that another agent has; its model reads other instructions."""
-    from continuations.core.changes import turn_instructions  # noqa: PLC0415 - few agents hand over
-
     if handoff.dropped:
         from continuations.core.changes import history  # noqa: PLC0415 - few handoffs have a filter
 
         frame = history.without_dropped(draft, frame, handoff.dropped)
     log = draft.log(frame.id)
-    message = turn_instructions.new_message(log, handoff.instructions)
+    message = tool_messages.new_instructions(log, handoff.instructions)
     if message is not None:
         draft.append(frame.id, message)
     began = frame.began_as or frame.agent
@@ -465,7 +445,7 @@ def _open_frame(draft: Draft, row: CallRow, event: SubAgentStarted) -> str:
     return frame.id
 
 
-def mark(draft: Draft, event: AgentCancelled) -> None:
+def mark(draft: Draft, event: events.AgentCancelled) -> None:
     """Give the reason to a nested call and to all nested calls below it."""
     if not isinstance(draft.call(event.call_id).state, Nested):
         raise illegal_transition(f"call {event.call_id} has no agent", event)
@@ -582,9 +562,7 @@ def with_event_data(  # noqa: PLR0911, PLR0912, C901 - one return for each kind 
 
 
 def _with_patch(row: CallRow, patch: str) -> CallRow:
-    from continuations.core.rows import frame_state  # noqa: PLC0415 - few tools write a state
-
-    return replace(row, patch=frame_state.with_patch(row.patch or "", patch))
+    return replace(row, patch=frames.with_state_patch(row.patch or "", patch))
 
 
 def _without_approval(row: CallRow) -> CallRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.changes import threads
 from continuations.core.changes.events import (
@@ -25,12 +25,10 @@ from continuations.core.changes.events import (
 )
 from continuations.core.changes.transitions import illegal_transition
 from continuations.core.rows.event_matching import with_event
-from continuations.core.rows.grants import has_ended
+from continuations.core.rows.grants import KeptGrant, has_ended
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
-
     from continuations.core.changes.events import ModelDelayed
     from continuations.core.rows.draft import Draft
     from continuations.core.usage import Usage
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
         | TurnStopping
         | TurnInterrupted
     )
-    from continuations.core.rows.grants import KeptGrant
     from continuations.core.rows.run import RunRow
 
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations.core.changes import events
 from continuations.core.changes.call_cancellation import (
     open_calls_below,
     with_cancelled_call,
-)
-from continuations.core.changes.events import (
-    RunStopped,
-    SuspensionEnded,
-    TurnInterrupted,
-    TurnStopping,
 )
 from continuations.core.changes.reducer import advance
 from continuations.core.changes.threads import is_by_same
 from continuations.core.rows.calls import Unknown
 from continuations.core.rows.run import Failure
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from continuations.core.operator_request import OperatorRequest
-    from continuations.core.rows.state import RunState
 
 _INTERRUPTED = "The user sent another message."
 STOPPED = "the turn was stopped. Send another message to go on."
@@ -67,20 +61,20 @@ def with_turn_ended(
     is_over = state.run.rests or state.frames[ROOT_FRAME_ID].open_call_ids
     if stops and not is_over:
         failure = Failure(code="stopped", message=reason)
-        state = advance(state, RunStopped(failure=failure))
+        state = advance(state, events.RunStopped(failure=failure))
     return state
 
 
 def _marked(state: RunState, request: OperatorRequest, reason: str) -> RunState:
     """Return the thread in which the turn ends; its root agent asks no model."""
     if request.action == "stop":
-        return advance(state, TurnStopping(reason=reason))
-    state = advance(state, TurnInterrupted(number=request.message_number))
+        return advance(state, events.TurnStopping(reason=reason))
+    state = advance(state, events.TurnInterrupted(number=request.message_number))
     wait = state.suspending.get(ROOT_FRAME_ID)
     if wait is None or not (wait.rules.may_wake or wait.rules.judges_text):
         return state
     # The model's limit, its reply, or the judged text belongs to the turn that ends.
-    return advance(state, SuspensionEnded(wait_id=wait.id))
+    return advance(state, events.SuspensionEnded(wait_id=wait.id))
 
 
 def _has_unknown_outcome(state: RunState, call_id: str) -> bool:

@@ -20,7 +20,7 @@ from continuations.core.changes.events import (
     TurnStopping,
 )
 from continuations.core.changes.transitions import illegal_transition
-from continuations.core.rows.run import kept_requesters
+from continuations.core.rows.run import Failure, RunRow, kept_requesters
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.value_class import replace
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from continuations.core.changes.events import UserMessageAdded
     from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.run import Failure, RunRow
 
     ThreadEvent: TypeAlias = (
         UserMessageAdded | ThreadClosed | TurnStopping | TurnInterrupted

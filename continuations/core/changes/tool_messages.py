@@ -1,20 +1,40 @@
-"""Texts that the model reads about calls that did not simply return.
+"""Messages that the engine writes: the ends of calls, instructions, repeated requests.
 
 Each kind of end begins with another word, so that a model cannot mistake a refusal for
 a success.
+
+Programs read how a call ended as a code, and never the texts. The row of a call that
+ended goes away after its turn. The metadata of its tool message keeps the code, unless
+the call simply returned.
+
+The engine adds other messages, too. Each turn of a thread has the instructions of the
+code that began it. The first ones are the first message of the root frame. If a later
+turn has others, they are a system message of their own before the message that begins
+the turn. A model gets only the last ones, in front of the conversation. So a turn keeps
+its instructions wherever it is resumed, also after a fork or a rewind.
+
+A model is asked again after a final reply that cannot be used. The request is a user
+message in the transcript, and the frame counts the requests. So a crash does not start
+the count again. A message of a user does.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from continuations.core import jsontext
-from continuations.core.changes.call_ends import with_end
 from continuations.core.changes.call_events import CallInvalid
-from continuations.core.changes.output_retries import is_empty_reply
-from continuations.core.messages import tool_message
-from continuations.core.rows import denials
+from continuations.core.changes.transitions import illegal_transition
+from continuations.core.messages import (
+    FROZEN_INSTRUCTIONS,
+    OF_INSTRUCTIONS,
+    Message,
+    is_instructions,
+    system_message,
+    tool_message,
+    user_message,
+)
+from continuations.core.rows import frames
 from continuations.core.rows.calls import (
     CLOSED_STATES,
     CallRow,
@@ -27,15 +47,72 @@ from continuations.core.rows.calls import (
     Started,
     Unknown,
 )
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from continuations.core.changes.events import ModelReplied
-    from continuations.core.messages import Message
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.draft import Draft
-    from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.frames import FrameRow, MessageLog
+
+
+# `invalid`: the call failed before it began. `error`: it failed later. `not_executed`:
+# its outcome was unknown, and it did not happen.
+CallEnd = Literal[
+    "returned",
+    "answered",
+    "denied",
+    "expired",
+    "cancelled",
+    "not_executed",
+    "invalid",
+    "error",
+]
+CALL_ENDS: tuple[CallEnd, ...] = get_args(CallEnd)
+FAILED_ENDS = frozenset({"invalid", "error"})
+# The ends of calls that began, and whose tool or agent may have run to its end.
+BEGUN_ENDS = frozenset({"returned", "error"})
+_END = "end"
+_HANDOFF = "handoff"
+
+
+def end_of(row: CallRow) -> CallEnd:
+    """Return how a closed call ended."""
+    state = row.state
+    assert isinstance(state, CLOSED_STATES)  # noqa: S101 - for the type checkers
+    has_begun = bool(row.attempts or row.stage)
+    if isinstance(state, Returned):
+        # Only an answer to an approval ends a call that was never started.
+        return "returned" if has_begun else "answered"
+    if isinstance(state, Refused):
+        return cast("CallEnd", state.code)
+    return "error" if has_begun else "invalid"
+
+
+def with_end(message: Message, row: CallRow) -> Message:
+    """Return the tool message of a closed call, which says how the call ended."""
+    end = end_of(row)
+    if isinstance(row.state, Returned) and row.state.handoff is not None:
+        facts = {_HANDOFF: row.state.handoff.agent}
+        return message.with_metadata(jsontext.canonical(facts))
+    if end == "returned":
+        return message
+    return message.with_metadata(jsontext.canonical({_END: end}))
+
+
+def agent_after(message: Message) -> str | None:
+    """Return the agent that a tool message gives the conversation to, or `None`."""
+    facts = message.metadata if message.role == "tool" else None
+    return None if facts is None else facts.get(_HANDOFF)
+
+
+def end_in(message: Message) -> CallEnd:
+    """Return how the call of a tool message ended."""
+    facts = message.metadata
+    return "returned" if facts is None else facts.get(_END, "returned")
+
 
 # Finish reasons of chat completions that mean an incomplete reply.
 INCOMPLETE_REPLY_TEXTS = {
@@ -131,11 +208,11 @@ def tool_message_text(row: CallRow, denial_count: int = 0) -> str:
             f"executed. The answer:\n{content}"
         )
     if denial_count > 1:
-        content += denials.repeat_text(denial_count)
+        content += frames.denial_text(denial_count)
     ran = row.attempts + row.stage > 0 and not isinstance(row.state, Refused)
     if row.original_arguments is None or not ran:
         return content
-    from continuations.core.rows.sorted_rows import shown_arguments  # noqa: PLC0415 - few calls are edited
+    from continuations.core.rows.state import shown_arguments  # noqa: PLC0415 - few calls are edited
 
     # An edit keeps the secret values, and a result is shown to approvers.
     kept = ' "[secret]" stands for a value of yours that was kept.' * bool(row.secrets)
@@ -232,12 +309,114 @@ def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
     """Append the results of a turn; return the frame with the state after the turn."""
     draft.append(
         frame.id,
-        *(result_message(row, denials.count_of(frame.denials, row)) for row in rows),
+        *(result_message(row, frames.denial_count(frame.denials, row)) for row in rows),
     )
     for row in rows:
         if row.patch is not None:
-            from continuations.core.rows import frame_state  # noqa: PLC0415 - few tools write a state
-
-            state = frame_state.after_turn(frame.state_json, rows)
+            state = frames.state_after_turn(frame.state_json, rows)
             return replace(frame, state_json=state)
     return frame
+
+
+def is_frozen(log: MessageLog) -> bool:
+    """Return whether a thread keeps its first instructions for all turns."""
+    first = log.messages[0] if log.messages else None
+    return first is not None and first.metadata_json == FROZEN_INSTRUCTIONS
+
+
+def frozen_log(log: MessageLog) -> MessageLog:
+    """Return the first log of a thread, whose instructions stay for all turns."""
+    frozen = system_message(_present(log)).with_metadata(FROZEN_INSTRUCTIONS)
+    return replace(log, messages=(frozen,))
+
+
+def new_instructions(log: MessageLog, instructions: str) -> Message | None:
+    """Return the message of other instructions for a turn, `None` for the same ones."""
+    if instructions == _present(log):
+        return None
+    return system_message(instructions).with_metadata(OF_INSTRUCTIONS)
+
+
+def sent_messages(log: MessageLog) -> tuple[Message, ...]:
+    """Return the messages of a frame that its model gets, the instructions first."""
+    place, messages = log.transcript_check.instructions, log.messages
+    if not place or (place == 1 and messages[0].content):
+        return messages
+    return _with_one(messages, place - 1)
+
+
+def without_older_instructions(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages without the instructions that others have replaced."""
+    places = [i for i, each in enumerate(messages) if is_instructions(each)]
+    return _with_one(messages, places[-1]) if places else messages
+
+
+def _with_one(messages: Sequence[Message], place: int) -> tuple[Message, ...]:
+    """Return messages whose only instructions are those at a place, at the front."""
+    chosen = messages[place]
+    first = 1 if _is_first_instructions(messages[0]) else 0
+    rest = [each for each in messages[first:] if not is_instructions(each)]
+    return (chosen, *rest) if chosen.content else tuple(rest)
+
+
+def _present(log: MessageLog) -> str:
+    """Return the instructions of the last turn."""
+    place = log.transcript_check.instructions
+    if place:
+        return log.messages[place - 1].content
+    first = log.messages[0] if log.messages else None
+    if first is None or not _is_first_instructions(first):
+        return ""
+    return first.content
+
+
+def _is_first_instructions(message: Message) -> bool:
+    """Return whether the first message of a thread has its first instructions."""
+    return message.role == "system" and message.metadata_json is None
+
+
+_PREFIX = "Your last reply cannot be used. "
+_SUFFIX = "\nReply again, with the whole output."
+EMPTY_REPLY = "The reply is empty: it has no text and no tool call."
+
+
+def retry_message(problem: str) -> Message:
+    """Return the user message that says why the last reply cannot be used."""
+    return user_message(f"{_PREFIX}{problem}{_SUFFIX}")
+
+
+def retry_reason(message: Message) -> str:
+    """Return the problem that a request to reply again names."""
+    return message.content.removeprefix(_PREFIX).removesuffix(_SUFFIX)
+
+
+def is_retry_request(message: Message) -> bool:
+    """Return whether a message asks the model to reply again."""
+    return message.role == "user" and message.content.startswith(_PREFIX)
+
+
+def check_reply(frame: FrameRow, event: ModelReplied) -> None:
+    """Raise `IllegalTransition` if a frame cannot take a reply."""
+    if frame.open_call_ids:
+        raise illegal_transition(f"frame {frame.id} has open calls", event)
+    if event.message.role != "assistant":
+        raise illegal_transition(f"the reply has the role {event.message.role}", event)
+    if frame.parent_call_id is not None and not event.is_final:
+        raise illegal_transition("only the root frame reads messages", event)
+
+
+def counted_turn(
+    frame: FrameRow, *, retries: bool, continues: Message | None
+) -> FrameRow:
+    """Return the frame after a reply, perhaps one that asks for another turn."""
+    if retries:
+        return replace(frame, retries=frame.retries + 1)
+    return frame if continues is None else replace(frame, continues=frame.continues + 1)
+
+
+def is_empty_reply(message: Message) -> bool:
+    """Return whether a reply has neither a tool call nor anything to read or hear."""
+    if message.tool_call_ids or message.content:
+        return False
+    data = message.data
+    return not data.get("content") and not data.get("audio")

@@ -6,14 +6,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.changes.events import WorkflowDue, WorkflowStepped
 from continuations.core.changes.transitions import illegal_transition
-from continuations.core.rows.calls import (
-    CLOSED_STATES,
-    CallRow,
-    Errored,
-    Nested,
-    Proposed,
-    Returned,
-)
+from continuations.core.rows import calls
 from continuations.core.rows.workflow_history import (
     CANCELLED_BY_WORKFLOW,
     CommandsEntry,
@@ -30,7 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.workflow_history import Entry
 
-End = tuple[str, Returned | Errored]
+End = tuple[str, calls.Returned | calls.Errored]
 
 
 def apply(draft: Draft, event: WorkflowStepped | WorkflowDue) -> End | None:
@@ -71,13 +64,13 @@ def _with_entry(
         ]
         draft.append(frame.id, message_of(CommandsEntry(tuple(requests))))
         for request in requests:
-            row = CallRow(
+            row = calls.CallRow(
                 id=request.tool_call_id,
                 frame_id=frame.id,
                 tool=request.tool,
                 tool_call_id=request.tool_call_id,
                 raw_arguments=request.arguments,
-                state=Proposed(),
+                state=calls.Proposed(),
             )
             draft.put_call(row)
         ids = tuple(request.tool_call_id for request in requests)
@@ -87,7 +80,7 @@ def _with_entry(
     if not isinstance(entry, OutcomeEntry):
         return frame
     row = draft.call(entry.call_id)
-    if row.frame_id != frame.id or not isinstance(row.state, CLOSED_STATES):
+    if row.frame_id != frame.id or not isinstance(row.state, calls.CLOSED_STATES):
         raise illegal_transition(f"call {row.id} has no outcome", event)
     draft.drop_call(row.id)
     open_ids = tuple(each for each in frame.open_call_ids if each != row.id)
@@ -101,14 +94,14 @@ def _mark_calls(draft: Draft, event: WorkflowStepped, new: list[str]) -> None:
             draft.put_call(replace(draft.call(call_id), tasks=tasks))
     for call_id in (*event.cancelled, *(new[place] for place in event.cancelled_new)):
         row = draft.call(call_id)
-        if row.cancelled is None and not isinstance(row.state, CLOSED_STATES):
+        if row.cancelled is None and not isinstance(row.state, calls.CLOSED_STATES):
             _mark(draft, row)
 
 
-def _mark(draft: Draft, row: CallRow) -> None:
+def _mark(draft: Draft, row: calls.CallRow) -> None:
     """Mark a call as cancelled, and the agents below it."""
     draft.put_call(replace(row, cancelled=CANCELLED_BY_WORKFLOW))
-    if not isinstance(row.state, Nested):
+    if not isinstance(row.state, calls.Nested):
         return
     frames = [draft.frame(row.state.frame_id)]
     for frame in frames:  # grows while it is read
@@ -117,7 +110,7 @@ def _mark(draft: Draft, row: CallRow) -> None:
                 draft.drop_wait(wait.id)
         for call_id in frame.open_call_ids:
             call = draft.call(call_id)
-            if isinstance(call.state, Nested):
+            if isinstance(call.state, calls.Nested):
                 reason = call.cancelled or CANCELLED_BY_WORKFLOW
                 draft.put_call(replace(call, cancelled=reason))
                 frames.append(draft.frame(call.state.frame_id))
@@ -137,9 +130,9 @@ def call_closed(draft: Draft, frame: FrameRow, cancelled: str | None) -> End | N
     Return the frame's id and end if the workflow was cancelled and nothing runs in it.
     """
     rows = [draft.call(each) for each in frame.open_call_ids]
-    is_idle = all(isinstance(row.state, CLOSED_STATES) for row in rows)
+    is_idle = all(isinstance(row.state, calls.CLOSED_STATES) for row in rows)
     if cancelled is not None:
-        return (frame.id, Errored("cancelled", cancelled)) if is_idle else None
+        return (frame.id, calls.Errored("cancelled", cancelled)) if is_idle else None
     if frame.step == "waits" or (frame.step == "ends" and is_idle):
         draft.put_frame(replace(frame, step="due"))
     return None
@@ -158,7 +151,7 @@ def record_outcomes(draft: Draft, frame: FrameRow) -> None:
         draft.append(frame.id, message_of(outcome_of(draft.call(call_id), at)))
 
 
-def with_end_time(row: CallRow, event: CallEvent) -> CallRow:
+def with_end_time(row: calls.CallRow, event: CallEvent) -> calls.CallRow:
     """Return the row of a call of a workflow with the time of its decision."""
     decision = getattr(event, "decision", None)
     at = decision.at if decision is not None else getattr(event, "at", None)

@@ -9,18 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import jsontext
-from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.run import ENDED_STATUSES, RunStatus
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.rows.waits import Wait, withheld
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.changes.call_ends import CallEnd
+    from continuations.core.changes.tool_messages import CallEnd
     from continuations.core.rows.decisions import Decision, DecisionKind
-    from continuations.core.rows.run import RunStatus
-    from continuations.core.rows.state import RunState
 
 _ID_CHARS = 32
 

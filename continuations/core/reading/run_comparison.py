@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.reading.run_past import (
-    CallDifference,
-    Change,
-    FrameDifference,
-    MessageDifference,
-    RunDifference,
-    StateDifference,
-    WaitDifference,
-)
-from continuations.core.rows.calls import STATE_NAMES
-from continuations.core.rows.sorted_rows import by_depth, shown_arguments
-from continuations.core.rows.state import frame_path
+from continuations.core.reading import run_past
+from continuations.core.rows.calls import STATE_NAMES, CallRow
+from continuations.core.rows.state import by_depth, frame_path, shown_arguments
 from continuations.core.rows.waits import Wait, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from continuations.core.messages import Message
-    from continuations.core.rows.calls import CallRow
     from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
 
@@ -31,7 +21,7 @@ _NO_STATE = "{}"
 
 def difference(
     before: RunState, after: RunState, *, numbers: tuple[int, int]
-) -> RunDifference:
+) -> run_past.RunDifference:
     """Return the differences between two states of one run.
 
     The decisions of the waits are missing: the states do not have them.
@@ -41,7 +31,7 @@ def difference(
         after: The state of the second version.
         numbers: The numbers of the two versions.
     """
-    return RunDifference(
+    return run_past.RunDifference(
         run_id=after.run.id,
         before=numbers[0],
         after=numbers[1],
@@ -61,13 +51,13 @@ def _all_frames(before: RunState, after: RunState) -> list[FrameRow]:
     return by_depth({**before.frames, **after.frames}.values())
 
 
-def _frames(before: RunState, after: RunState) -> Iterator[FrameDifference]:
+def _frames(before: RunState, after: RunState) -> Iterator[run_past.FrameDifference]:
     for row in _all_frames(before, after):
         if row.id in before.frames and row.id in after.frames:
             continue
         added = row.id in after.frames
         path = frame_path(after if added else before, row.id)
-        yield FrameDifference(
+        yield run_past.FrameDifference(
             change="added" if added else "removed",
             frame=row.id,
             path=path,
@@ -75,20 +65,22 @@ def _frames(before: RunState, after: RunState) -> Iterator[FrameDifference]:
         )
 
 
-def _messages(before: RunState, after: RunState) -> Iterator[MessageDifference]:
+def _messages(
+    before: RunState, after: RunState
+) -> Iterator[run_past.MessageDifference]:
     for row in _all_frames(before, after):
         old = [each.text for each in _log(before, row.id)]
         new = [each.text for each in _log(after, row.id)]
         same = 0
         while same < min(len(old), len(new)) and old[same] == new[same]:
             same += 1
-        sides: tuple[tuple[Change, RunState, list[str]], ...] = (
+        sides: tuple[tuple[run_past.Change, RunState, list[str]], ...] = (
             ("removed", before, old),
             ("added", after, new),
         )
         for change, state, texts in sides:
             for position in range(same, len(texts)):
-                yield MessageDifference(
+                yield run_past.MessageDifference(
                     change=change,
                     frame=row.id,
                     path=frame_path(state, row.id),
@@ -102,17 +94,17 @@ def _log(state: RunState, frame_id: str) -> tuple[Message, ...]:
     return () if log is None else log.messages
 
 
-def _calls(before: RunState, after: RunState) -> Iterator[CallDifference]:
+def _calls(before: RunState, after: RunState) -> Iterator[run_past.CallDifference]:
     rows = {**before.calls, **after.calls}
     for row in sorted(rows.values(), key=lambda each: int(each.id[1:])):
         old, new = before.calls.get(row.id), after.calls.get(row.id)
         if old is not None and new is not None and _looks_equal(old, new):
             continue
-        change: Change = "changed"
+        change: run_past.Change = "changed"
         if old is None or new is None:
             change = "added" if old is None else "removed"
         state = before if new is None else after
-        yield CallDifference(
+        yield run_past.CallDifference(
             change=change,
             call=row.id,
             frame=row.frame_id,
@@ -137,25 +129,25 @@ def _arguments(row: CallRow | None) -> str | None:
     return None if row is None else shown_arguments(row)
 
 
-def _waits(before: RunState, after: RunState) -> Iterator[WaitDifference]:
-    sides: tuple[tuple[Change, RunState, RunState], ...] = (
+def _waits(before: RunState, after: RunState) -> Iterator[run_past.WaitDifference]:
+    sides: tuple[tuple[run_past.Change, RunState, RunState], ...] = (
         ("removed", before, after),
         ("added", after, before),
     )
     for change, state, other in sides:
         for wait in sorted(state.waits.values(), key=Wait.sort_key):
             if wait.id not in other.waits:
-                yield WaitDifference(change=change, wait=withheld(wait))
+                yield run_past.WaitDifference(change=change, wait=withheld(wait))
 
 
-def _states(before: RunState, after: RunState) -> Iterator[StateDifference]:
+def _states(before: RunState, after: RunState) -> Iterator[run_past.StateDifference]:
     for row in _all_frames(before, after):
         old, new = before.frames.get(row.id), after.frames.get(row.id)
         old_state = (old and old.state_json) or _NO_STATE
         new_state = (new and new.state_json) or _NO_STATE
         if old_state != new_state:
             state = before if new is None else after
-            yield StateDifference(
+            yield run_past.StateDifference(
                 frame=row.id,
                 path=frame_path(state, row.id),
                 before_json=old_state,

@@ -1,4 +1,4 @@
-"""The past of a run: its versions, and the differences between two of them."""
+"""The past of a run: its versions, their events, and the differences between two."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
     from continuations.core.reading.run_stream import StreamEvent
     from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.run import RunStatus
+    from continuations.core.rows.run import RunRow, RunStatus
+    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.core.usage import Usage
+
 
 Change: TypeAlias = Literal["added", "changed", "removed"]
 CHANGES: frozenset[str] = frozenset({"added", "changed", "removed"})
@@ -45,7 +47,7 @@ class RunVersion:
     @property
     def words(self) -> tuple[str, ...]:
         """The changes, as one line of text for each event."""
-        from continuations.core.reading.event_words import event_words  # noqa: PLC0415 - only for people
+        from continuations.core.reading.run_stream import event_words  # noqa: PLC0415 - only for people
 
         return tuple(
             f"{'/'.join(event.path) or 'run'}: {event_words(event)}"
@@ -289,3 +291,52 @@ class RunDifference:
     calls: tuple[CallDifference, ...]
     waits: tuple[WaitDifference, ...]
     states: tuple[StateDifference, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionEvents:
+    """One version of a run.
+
+    Attributes:
+        number: Number of the version.
+        at: When the version was written.
+        run: The row of the run, with the claim of its worker.
+        events: The events of this version, in their order.
+    """
+
+    number: int
+    at: datetime
+    run: RunRow
+    events: tuple[StreamEvent, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionWindow:
+    """Consecutive versions of a run, at least one.
+
+    Attributes:
+        before: The state before the first of them, `None` if it is the run's first.
+        versions: The versions, the oldest first.
+        state: The state of the last of them.
+        newest_number: Number of the newest version of the run.
+    """
+
+    before: RunState | None
+    versions: tuple[VersionEvents, ...]
+    state: RunState
+    newest_number: int
+
+    @property
+    def is_newest(self) -> bool:
+        """Whether the last version is the newest one of the run."""
+        return self.versions[-1].number == self.newest_number
+
+    @property
+    def first_number(self) -> int:
+        """Number of the first version."""
+        return self.versions[0].number
+
+    @property
+    def last_number(self) -> int:
+        """Number of the last version."""
+        return self.versions[-1].number

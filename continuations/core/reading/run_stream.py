@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core import jsontext
+from continuations.core.visible_text import escape_invisible, shorten
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.core.changes.call_ends import CallEnd
+    from continuations.core.changes.tool_messages import CallEnd
+    from continuations.core.messages import Message
     from continuations.core.rows.decisions import DecisionKind
-    from continuations.core.rows.run import Failure, RunStatus
+    from continuations.core.rows.run import Failure, GuardrailStage, RunStatus
     from continuations.core.rows.waits import Wait
-    from continuations.core.trips import GuardrailStage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,3 +366,109 @@ EVENT_TYPES: tuple[type[StreamEvent], ...] = (
     ReplyGiven,
     RunEnded,
 )
+
+
+_MAX_TEXT_CHARS = 200
+
+
+def event_words(event: StreamEvent) -> str:  # noqa: PLR0911, PLR0912, C901 - one return for each type
+    """Return what an event says, on one line.
+
+    Args:
+        event: The event.
+
+    Returns:
+        The words, in which invisible characters are escaped.
+    """
+    match event:
+        case RunRepaired():
+            return "repaired; what follows describes the run anew"
+        case RunRewound():
+            return f"rewound to version {event.version}; what follows describes it"
+        case Attempt():
+            return f"worker {event.worker}, attempt {event.number}"
+        case FrameStarted():
+            return "agent begins"
+        case FrameEnded():
+            return "agent ends" + _after_colon(event.output)
+        case MessageAdded():
+            return message_words(event.message_json)
+        case StateChanged():
+            return "state" + _after_colon(event.changes_json)
+        case Compacted():
+            counts = f"{event.tokens_before} to {event.tokens_after} tokens"
+            return f"history shortened, from {counts}"
+        case Handoff():
+            text = f"{event.previous} hands over to {event.agent}"
+            return _one_line(text) + unread_words(event)
+        case CallsLeftOpen():
+            return f"function ends before {', '.join(event.calls)}"
+        case CallProposed():
+            tasks = "".join(f" in {each}" for each in event.tasks[-1:])
+            return _one_line(f"call{tasks}") + _after_colon(event.arguments_json)
+        case CallStarted():
+            return "call starts"
+        case CallEnded():
+            return "call ends" + _after_colon(event.result)
+        case WaitOpened():
+            return f"waits for {escape_invisible(event.wait.id)}"
+        case WaitDecided():
+            by = f" by {event.by}" if event.by else ""
+            return _one_line(f"{event.kind or 'wait over'}{by}")
+        case GuardrailTripped():
+            said = f"{event.guardrail} ({event.stage}): {event.reason}"
+            return _one_line(f"guardrail {said}")
+        case ReplyGiven():
+            text = f"reply to message {event.message_number}"
+            return text + _after_colon(_end_text(event.output, event.failure))
+        case RunEnded():
+            return event.status + _after_colon(_end_text(event.output, event.failure))
+
+
+def unread_words(event: Handoff) -> str:
+    """Return what the next agent does not read, after its name.
+
+    Args:
+        event: The handoff.
+
+    Returns:
+        The words; empty for nothing.
+    """
+    if not event.dropped:
+        return ""
+    noun = "message" if event.dropped == 1 else "messages"
+    return f", without {event.dropped} earlier {noun}"
+
+
+def _end_text(output: str | None, failure: Failure | None) -> str | None:
+    return output if failure is None else f"{failure.code}: {failure.message}"
+
+
+def message_words(message_json: str) -> str:
+    """Return the role and the beginning of a message, on one line.
+
+    Args:
+        message_json: The message as JSON text.
+
+    Returns:
+        The words.
+    """
+    from continuations.core.messages import Message  # noqa: PLC0415 - only messages need it
+
+    message: Message = Message.from_json(message_json)
+    # A workflow that waits by itself has calls of `.ask` and so on.
+    calls = ", ".join(each.tool.removeprefix(".") for each in message.tool_calls)
+    text = message.content or (f"(calls {calls})" if calls else "")
+    if message.has_attachments:
+        from continuations.core.attachment_parts import labelled_text  # noqa: PLC0415 - rarely needed
+
+        text = labelled_text(message.role, message.data.get("content"))
+    return f"{message.role}{_after_colon(text)}"
+
+
+def _after_colon(text: str | None) -> str:
+    return f": {_one_line(text)}" if text else ""
+
+
+def _one_line(text: str) -> str:
+    return escape_invisible(shorten(text, _MAX_TEXT_CHARS))

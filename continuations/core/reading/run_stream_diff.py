@@ -12,25 +12,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from continuations.core import jsontext
 from continuations.core.changes import history, tool_messages
-from continuations.core.changes.call_ends import BEGUN_ENDS, agent_after, end_in, end_of
 from continuations.core.reading import run_stream
-from continuations.core.rows import frame_state
+from continuations.core.rows import frames
 from continuations.core.rows.calls import CLOSED_STATES, CallRow, Unknown
 from continuations.core.rows.draft import trips_between
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.sorted_rows import by_depth, by_frame, shown_arguments
-from continuations.core.rows.waits import withheld
+from continuations.core.rows.state import RunState, by_depth, by_frame, shown_arguments
+from continuations.core.rows.waits import Wait, withheld
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from continuations.core.changes.call_ends import CallEnd
     from continuations.core.messages import Message
-    from continuations.core.reading.run_stream import StreamEvent
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
 
 
 E = TypeVar("E", bound="run_stream.BaseEvent")
@@ -40,7 +35,7 @@ class _Result(NamedTuple):
     """The text that the model reads about a call that ended, and how it ended."""
 
     text: str | None
-    end: CallEnd | None
+    end: tool_messages.CallEnd | None
 
 
 _NO_RESULT = _Result(None, None)
@@ -48,7 +43,7 @@ _NO_RESULT = _Result(None, None)
 
 def events_between(
     before: RunState | None, after: RunState, *, version: int, at: datetime
-) -> list[StreamEvent]:
+) -> list[run_stream.StreamEvent]:
     """Return the events of one version, in an order in which they can have happened.
 
     Args:
@@ -78,7 +73,7 @@ class _VersionDiff:
         self._after = after
         self._version = version
         self._at = at
-        self._events: list[StreamEvent] = []
+        self._events: list[run_stream.StreamEvent] = []
         self._old_calls: Mapping[str, CallRow] = before.calls if before else {}
         self._old_frames: Mapping[str, FrameRow] = before.frames if before else {}
         self._old_waits: Mapping[str, Wait] = before.waits if before else {}
@@ -93,7 +88,7 @@ class _VersionDiff:
         }
         self._paths: dict[str, tuple[str, ...]] = {}
 
-    def events(self) -> list[StreamEvent]:
+    def events(self) -> list[run_stream.StreamEvent]:
         """Return the events."""
         if self._rewound_to:
             self._add(run_stream.RunRewound, version=self._rewound_to)
@@ -244,7 +239,7 @@ class _VersionDiff:
             return _NO_RESULT
         for message in self._added_messages(old.frame_id):
             if message.answered_call_id == old.tool_call_id:
-                return _Result(message.content, end_in(message))
+                return _Result(message.content, tool_messages.end_in(message))
         return _NO_RESULT
 
     def _added_messages(self, frame_id: str) -> tuple[Message, ...]:
@@ -282,11 +277,11 @@ class _VersionDiff:
                 if agent == row.agent:
                     self._add_changes(row.id, begin, handoffs)
                 path = self._path(row.id, self._after, agent)
-            agent = agent_after(message) or agent
+            agent = tool_messages.agent_after(message) or agent
             answered = message.answered_call_id
             if answered is not None:
                 call_row = by_tool_call_id.get(answered)
-                result = _Result(message.content, end_in(message))
+                result = _Result(message.content, tool_messages.end_in(message))
                 if call_row is not None:
                     self._end_call(call_row, path, result)
                 elif answered in asked:
@@ -394,7 +389,7 @@ class _VersionDiff:
             self._add_start(row, path)
             self._add_unstored_frame(row, path, result)
         elif row.id not in self._after.calls and not row.attempts + row.stage:
-            began = result.end in BEGUN_ENDS
+            began = result.end in tool_messages.BEGUN_ENDS
             if began and sub_agent_name(self._after, row) is not None:
                 self._add_start(row, path)
                 self._add_unstored_frame(row, path, result)
@@ -444,7 +439,7 @@ class _VersionDiff:
 
 def _result_of_row(row: CallRow) -> _Result:
     if isinstance(row.state, CLOSED_STATES):
-        return _Result(tool_messages.tool_message_text(row), end_of(row))
+        return _Result(tool_messages.tool_message_text(row), tool_messages.end_of(row))
     return _NO_RESULT
 
 
@@ -456,7 +451,7 @@ def other_changes(
     old_row = before.frames.get(row.id) if before else None
     old_state = "" if old_row is None else old_row.state_json
     if row.state_json != old_state:
-        changed = frame_state.changed_fields(old_state, row.state_json)
+        changed = frames.changed_state_fields(old_state, row.state_json)
         changes.append((run_stream.StateChanged, {"changes_json": changed}))
     old_log = before.logs.get(row.id) if before else None
     compacted = history.fields_of_event(old_log, after.logs[row.id], row)

@@ -16,30 +16,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations.core import jsontext
-from continuations.core.messages import WITHHELD, shown_message
-from continuations.core.reading import run_stream
-from continuations.core.reading.live_events import (
-    CallProgress,
-    ReasoningDelta,
-    TextDelta,
-)
-from continuations.core.rows.calls import CLOSED_STATES
+from continuations.core.messages import WITHHELD, Detail, shown_message
+from continuations.core.reading import live_events, run_stream
+from continuations.core.rows.calls import CLOSED_STATES, CallRow
 from continuations.core.rows.frames import MessageLog
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.messages import Detail
-    from continuations.core.reading.live_events import RunEvent
     from continuations.core.reading.run_past import (
         RewindPlan,
         Rewound,
         RunDifference,
         RunVersion,
+        VersionWindow,
     )
-    from continuations.core.reading.version_window import VersionWindow
-    from continuations.core.rows.calls import CallRow
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
 
@@ -56,7 +48,7 @@ _WORDS_OF_ENDS: Mapping[str, str] = {
 }
 
 # The field of each event with a text of a model or tool. A message has its own rule.
-_TEXTS_OF_EVENTS: Mapping[type[RunEvent], str | None] = {
+_TEXTS_OF_EVENTS: Mapping[type[live_events.RunEvent], str | None] = {
     run_stream.RunRepaired: None,
     run_stream.RunRewound: None,
     run_stream.Attempt: None,
@@ -77,12 +69,12 @@ _TEXTS_OF_EVENTS: Mapping[type[RunEvent], str | None] = {
     run_stream.GuardrailTripped: None,
     run_stream.ReplyGiven: "output",
     run_stream.RunEnded: "output",
-    TextDelta: "text",
-    ReasoningDelta: "text",
-    CallProgress: "value_json",
+    live_events.TextDelta: "text",
+    live_events.ReasoningDelta: "text",
+    live_events.CallProgress: "value_json",
 }
 
-E = TypeVar("E", bound="RunEvent")
+E = TypeVar("E", bound="live_events.RunEvent")
 P = TypeVar("P", bound="RewindPlan | Rewound")
 
 
@@ -91,7 +83,7 @@ def shown_text(text: str | None, detail: Detail) -> str | None:
     return WITHHELD if detail == "states" and text is not None else text
 
 
-def _shown_result(event: RunEvent) -> str:
+def _shown_result(event: live_events.RunEvent) -> str:
     """Return how the call of an event ended, without the text of its result."""
     end = None
     if isinstance(event, run_stream.CallEnded | run_stream.FrameEnded):
@@ -105,7 +97,7 @@ def shown_event(event: E, detail: Detail) -> E:
     return replace(event, **changes) if changes else event
 
 
-def _changes(event: RunEvent, detail: Detail) -> dict[str, str]:
+def _changes(event: live_events.RunEvent, detail: Detail) -> dict[str, str]:
     # An event that the table lacks is an error, and never shown.
     name = _TEXTS_OF_EVENTS[type(event)]
     if isinstance(event, run_stream.MessageAdded):

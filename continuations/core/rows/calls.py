@@ -113,7 +113,7 @@ class Errored:
 class Refused:
     """The call does not run, or got no answer.
 
-    `code` is `denied`, `expired`, `cancelled` or `not_executed` (see `call_ends`).
+    `code` is `denied`, `expired`, `cancelled` or `not_executed` (see `CallEnd`).
     """
 
     code: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from continuations.core.rows.frames import MessageLog
+from continuations.core.rows.frames import FrameRow, MessageLog
 from continuations.core.rows.state import RunState
 from continuations.value_class import dataclass
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from continuations.core.messages import Message
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.waits import Wait
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from continuations.core.rows.frames import MessageLog
-from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.frames import FrameRow, MessageLog
+from continuations.core.rows.run import ENDED_STATUSES, RunRow, Trip
 from continuations.core.rows.state import RunState, asks_model, is_runnable
 from continuations.errors import IllegalTransition
 from continuations.value_class import replace
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
     from continuations.core.messages import Message
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.run import RunRow
     from continuations.core.rows.waits import Wait
-    from continuations.core.trips import Trip
 
 
 Row = TypeVar("Row")

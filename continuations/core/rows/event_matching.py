@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
 
     from continuations.core.rows.waits import Wait
 

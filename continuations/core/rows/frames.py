@@ -1,20 +1,41 @@
-"""Frames: one activation of an agent, with its messages and open calls."""
+"""Frames: one activation of an agent, with its messages, open calls and state.
+
+The state is one JSON object. Tools change it with patches: JSON objects whose fields
+replace fields of the state. A patch stays in the row of its call until the turn ends.
+Then the patches of the calls that returned are applied in the order in which the model
+asked for the calls.
+
+A frame also counts how often its model repeats a call that is denied. A person, a rule,
+a guardrail or a deadline denies a call, the model reads the denial, and may make the
+same call again. The count is stored, so that it does not depend on what messages say,
+and a suspension or a crash does not start it again.
+"""
 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from continuations.core.transcript import NOTHING_CHECKED
+from continuations.core import jsontext
+from continuations.core.rows.calls import (
+    CLOSED_STATES,
+    CallRow,
+    Errored,
+    Proposed,
+    Ready,
+    Refused,
+    Returned,
+)
+from continuations.core.transcript import NOTHING_CHECKED, TranscriptCheck
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from continuations.core.messages import Message
+    from continuations.core.rows.run import Trip
     from continuations.core.rows.workflow_history import Entry
-    from continuations.core.transcript import TranscriptCheck
-    from continuations.core.trips import Trip
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,3 +258,151 @@ def final_reply(frame: FrameRow, log: MessageLog) -> Message | None:
     if last is None or last.role != "assistant" or last.tool_call_ids:
         return None
     return last
+
+
+def with_state_patch(state_json: str, patch_json: str | None) -> str:
+    """Return a state, or a patch, whose fields a later patch has replaced."""
+    if patch_json in (None, "{}"):
+        return state_json
+    return jsontext.canonical({**state_fields(state_json), **state_fields(patch_json)})
+
+
+def state_after_turn(state_json: str, rows: Iterable[CallRow]) -> str:
+    """Return the state after a turn with these calls, in the model's order."""
+    for row in rows:
+        if row.patch is not None and isinstance(row.state, Returned):
+            state_json = with_state_patch(state_json, row.patch)
+    return state_json
+
+
+def state_seen_by(call: CallRow, frame: FrameRow, calls: Mapping[str, CallRow]) -> str:
+    """Return the state that the tool of a call reads.
+
+    A call that writes reads what the calls before it wrote: they have ended. Another
+    call reads the state of the beginning of its turn, whatever runs at the same time.
+    """
+    if call.patch is None:
+        return frame.state_json
+    before = state_after_turn(frame.state_json, _calls_before(call, frame, calls))
+    return with_state_patch(before, call.patch)
+
+
+def is_held_back(call: CallRow, frame: FrameRow, calls: Mapping[str, CallRow]) -> bool:
+    """Return whether a call must not begin yet, because an earlier one may write."""
+    return isinstance(call.state, Ready) and any(
+        (row.patch is not None or isinstance(row.state, Proposed))
+        and not isinstance(row.state, CLOSED_STATES)
+        for row in _calls_before(call, frame, calls)
+    )
+
+
+def _calls_before(
+    call: CallRow, frame: FrameRow, calls: Mapping[str, CallRow]
+) -> Iterable[CallRow]:
+    number = frame.open_call_ids.index(call.id)
+    return [calls[call_id] for call_id in frame.open_call_ids[:number]]
+
+
+def state_fields(state_json: str) -> dict[str, Any]:
+    """Return the fields of a state, or of a patch, as a new dict."""
+    parsed: dict[str, Any] = jsontext.parse(state_json or "{}")
+    return parsed
+
+
+def changed_state_fields(before_json: str, after_json: str) -> str:
+    """Return the fields of the later state that the earlier one does not have."""
+    before = state_fields(before_json)
+    changed = {
+        name: value
+        for name, value in state_fields(after_json).items()
+        if name not in before
+        or jsontext.canonical(before[name]) != jsontext.canonical(value)
+    }
+    return jsontext.canonical(changed)
+
+
+# The code of a frame that ended because its model repeated a denied call.
+DENIALS_CODE = "max_denials"
+# The code of a failure, or of the end of a call, because a guardrail tripped.
+TRIPPED_CODE = "guardrail"
+# Older denials are forgotten, so the row of a frame stays small.
+_MAX_COUNTED = 32
+_DIGEST_LENGTH = 32  # 128 bits
+# `denied` is also the end of a call whose deadline denied it. `not_executed`: a person
+# said so of an unknown outcome, and the call will not be repeated.
+_REFUSAL_CODES = frozenset({"denied", "expired", "not_executed"})
+
+
+def denials_after_turn(
+    counts: tuple[DenialCount, ...], rows: Sequence[CallRow]
+) -> tuple[DenialCount, ...]:
+    """Return the counts after a turn whose calls are closed, the newest denial last.
+
+    Identical calls of one turn count once: the model had not read the denial. The count
+    of a call that returned a result begins again.
+    """
+    denied = {_call_digest(row): row.tool for row in rows if _is_denied(row)}
+    if not denied and not counts:
+        return ()
+    returned = {_call_digest(row) for row in rows if isinstance(row.state, Returned)}
+    before = {each.digest: each.count for each in counts}
+    kept = [
+        each
+        for each in counts
+        if each.digest not in denied and each.digest not in returned
+    ]
+    new = [
+        DenialCount(tool, digest, before.get(digest, 0) + 1)
+        for digest, tool in denied.items()
+    ]
+    return (*kept, *new)[-_MAX_COUNTED:]
+
+
+def denial_count(counts: tuple[DenialCount, ...], row: CallRow) -> int:
+    """Return in how many turns a closed call was denied, 0 if it is not denied now."""
+    if not counts or not _is_denied(row):
+        return 0
+    digest = _call_digest(row)
+    return next((each.count for each in counts if each.digest == digest), 0)
+
+
+def denied_too_often(
+    counts: tuple[DenialCount, ...], limit: int | None
+) -> DenialCount | None:
+    """Return a call that was denied as often as the limit allows, or `None`."""
+    if limit is None:
+        return None
+    return next((each for each in counts if each.count >= limit), None)
+
+
+def denial_text(count: int) -> str:
+    """Return what the model reads about a denial of a call that was denied before."""
+    return (
+        f" The same call was denied in {count} turns. Do not repeat it: your task may "
+        "end."
+    )
+
+
+def denials_end_text(agent: str, denied: DenialCount) -> str:
+    """Return the reason for a frame that ends."""
+    return (
+        f"{denied.tool} was denied in {denied.count} turns of agent {agent}, with the "
+        "same arguments each time. Change the instructions or the policy of the tool, "
+        "or raise max_denials."
+    )
+
+
+def _is_denied(row: CallRow) -> bool:
+    match row.state:
+        case Refused(code=code):
+            return code in _REFUSAL_CODES
+        case Errored(code=code):
+            # A sub-agent that repeated a denied call has not learned more.
+            return code in (DENIALS_CODE, TRIPPED_CODE)
+        case _:
+            return False
+
+
+def _call_digest(row: CallRow) -> str:
+    asked = row.original_arguments or row.arguments or row.raw_arguments
+    return jsontext.digest(row.tool, asked)[:_DIGEST_LENGTH]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.rows.decisions import UNNAMED_LINK_HOLDER
+from continuations.core.rows.decisions import UNNAMED_LINK_HOLDER, VerdictKind
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from continuations.core.rows.decisions import VerdictKind
     from continuations.core.rows.run import RunRow
 
 # An approver with this prefix is a group, and every other one is a person.

@@ -13,17 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from continuations.core.rows.deadline_actions import Escalate
-from continuations.core.rows.decisions import Decision
+from continuations.core.rows.decisions import Decision, VerdictKind
 from continuations.core.rows.quorum import Objection, Quorum, Vote
-from continuations.core.rows.waits import withheld
+from continuations.core.rows.waits import Wait, withheld
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from continuations.core.rows.decisions import VerdictKind
-    from continuations.core.rows.waits import Wait
 
 SlotKind = Literal["vote", "extend", "escalate", "expire"]
 SLOT_KINDS: frozenset[str] = frozenset(get_args(SlotKind))

@@ -18,17 +18,16 @@ from continuations.core.rows.calls import (
     Unknown,
     Waiting,
 )
-from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.waits import known_wait_ulid
+from continuations.core.rows.run import ENDED_STATUSES, RunRow
+from continuations.core.rows.waits import Wait, known_wait_ulid
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.frames import FrameRow, MessageLog
-    from continuations.core.rows.run import RunRow
-    from continuations.core.rows.waits import Wait
+
 
 ROOT_FRAME_ID = "f1"
 
@@ -194,3 +193,25 @@ def _may_be_answered_early(state: RunState, call: CallRow) -> bool:
     # After a loss of versions, an answer may belong to a stage that was lost.
     is_unknown = isinstance(call.state, Unknown) and not state.run.history_lost
     return is_unknown or isinstance(call.state, Started)
+
+
+def shown_arguments(row: CallRow) -> str | None:
+    """Return the arguments of a call with secret values masked."""
+    if row.arguments is None or not row.secrets:
+        return row.arguments
+    from continuations.core.words.secret_arguments import masked_json  # noqa: PLC0415 - few tools have secrets
+
+    return masked_json(row.arguments, row.secrets)
+
+
+def by_frame(rows: Iterable[CallRow]) -> dict[str, list[CallRow]]:
+    """Return calls by the ids of their frames."""
+    found: dict[str, list[CallRow]] = {}
+    for row in rows:
+        found.setdefault(row.frame_id, []).append(row)
+    return found
+
+
+def by_depth(rows: Iterable[FrameRow]) -> list[FrameRow]:
+    """Return frames, the highest first."""
+    return sorted(rows, key=lambda row: (row.depth, int(row.id[1:])))

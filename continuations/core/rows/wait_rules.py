@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
-from continuations.core.rows.decisions import Answer, Fail
+from continuations.core.rows.decisions import Answer, Fail, VerdictKind
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.rows.decisions import VerdictKind
 
 WaitKind = Literal[
     "approval",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.rows import deadline_actions
-from continuations.core.rows.decisions import Answer, Deny, Fail
+from continuations.core.rows.decisions import Answer, Decision, Deny, Fail
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
 from continuations.value_class import dataclass, replace
@@ -17,13 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.deadline_actions import DeadlineAction
-    from continuations.core.rows.decisions import Decision
     from continuations.core.rows.quorum import Quorum, Vote
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.wait_rules import SubjectKind, WaitKind, WaitRules
-    from continuations.core.words.call_display import CallDisplay
-    from continuations.core.words.evidence import Finding
+    from continuations.core.words.call_display import CallDisplay, Finding
 
 
 # The schema of a plain text, the most frequent answer: it needs no validator.
@@ -264,7 +261,7 @@ class Wait:
         return self.rules.is_extendable and self.deadline is not None
 
     @property
-    def on_deadline(self) -> DeadlineAction | None:
+    def on_deadline(self) -> deadline_actions.DeadlineAction | None:
         """The consequence of the deadline; `None`: the rule of kind and policy."""
         from continuations.core.rows import deadline_actions  # noqa: PLC0415 - rarely needed
 

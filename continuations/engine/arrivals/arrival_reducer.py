@@ -6,23 +6,13 @@ resumed.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
-from continuations.core.changes.call_events import (
-    AnswerReceived,
-    Approved,
-    CallInvalid,
-    CallParked,
-    Denied,
-    Expired,
-    OutcomeUnknown,
-    RepeatAllowed,
-    Unverified,
-)
+from continuations.core.changes import call_events
 from continuations.core.changes.events import (
     EventTaken,
     FrameAbandoned,
@@ -31,10 +21,9 @@ from continuations.core.changes.events import (
 )
 from continuations.core.changes.reducer import advance
 from continuations.core.rows import waits
-from continuations.core.rows.calls import Parked, Proposed, Ready, Started
-from continuations.core.rows.decisions import Answer, Deny
+from continuations.core.rows.calls import CallRow, Parked, Proposed, Ready, Started
+from continuations.core.rows.decisions import Answer, Decision, Deny
 from continuations.core.rows.run import ENDED_STATUSES, Failure
-from continuations.core.rows.waits import Wait
 from continuations.core.words.secret_arguments import (
     SecretLost,
     masked_json,
@@ -48,27 +37,22 @@ from continuations.engine.call_waits import (
     new_wait,
 )
 from continuations.engine.calls.admission import Admission, examined_under
-from continuations.engine.calls.grant_coverage import given_grants
 from continuations.engine.calls.parked_calls import ParkedCalls, answered
-from continuations.engine.workflow.flows_of_worker import has_workflows
+from continuations.engine.calls.rule_approvals import given_grants
+from continuations.engine.workflow.flows_of_worker import FlowsOfWorker, has_workflows
 from continuations.ledger.arrivals import early_answers
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.changes.call_events import CallEvent
     from continuations.core.changes.events import Event
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Decision
     from continuations.core.rows.state import RunState
     from continuations.engine.events.event_feeds import EventFeed
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
     from continuations.engine.work_observers import WatchedSession
-    from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 
 
 _NO_DECISIONS: Mapping[str, Decision] = MappingProxyType({})
@@ -107,7 +91,7 @@ class ArrivalReducer:
                 listener.know(decisions)
         stop: Failure | None = None
         decided = [wait for wait in state.waits.values() if wait.id in decisions]
-        for wait in sorted(decided, key=Wait.sort_key):
+        for wait in sorted(decided, key=waits.Wait.sort_key):
             decision = decisions[wait.id]
             if decision.event is not None:
                 state = advance(state, EventTaken(decision.event))
@@ -116,7 +100,7 @@ class ArrivalReducer:
                 state = without_signal(state, decision.signal)
             for event in events:
                 state = advance(state, event)
-                if isinstance(event, AnswerReceived):
+                if isinstance(event, call_events.AnswerReceived):
                     state = self._with_doubtful_answer(state, event.call_id)
             stop = stop or _failure_from_decision(wait, decision)
         if stop is not None:
@@ -124,7 +108,7 @@ class ArrivalReducer:
         return self._without_missing_frames(state)
 
     def _decision_events(
-        self, state: RunState, wait: Wait, decision: Decision
+        self, state: RunState, wait: waits.Wait, decision: Decision
     ) -> Iterable[Event]:
         if wait.subject != "call":
             return (_end_of_suspension(wait, decision),)
@@ -144,7 +128,7 @@ class ArrivalReducer:
             case "expire":
                 return (_expiry_event(state, call, wait, decision),)
             case _:
-                return (Denied(call_id=call.id, decision=decision),)
+                return (call_events.Denied(call_id=call.id, decision=decision),)
 
     def _with_doubtful_answer(self, state: RunState, call_id: str) -> RunState:
         """Return the run in which a person is asked before `on_answer` runs again.
@@ -168,14 +152,14 @@ class ArrivalReducer:
                 "after the version that is continued."
             ),
         )
-        state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
+        state = advance(state, call_events.OutcomeUnknown(call_id=call.id, wait=wait))
         if call.answer_used_in == state.run.id:
             return state
         # `verify` would ask for the new key, which the other side does not know.
-        return advance(state, Unverified(call_id=call.id))
+        return advance(state, call_events.Unverified(call_id=call.id))
 
     def _approval_events(
-        self, state: RunState, call: CallRow, wait: Wait, decision: Decision
+        self, state: RunState, call: CallRow, wait: waits.Wait, decision: Decision
     ) -> Iterable[Event]:
         until = _approval_valid_until(wait, decision)
         note = self.why_reopened(state, wait, decision)
@@ -191,7 +175,7 @@ class ArrivalReducer:
         executed = arguments or wait.arguments_json
         contract = approved_contract_digest(tool)
         digest = approval_digest(state, call, executed, contract)
-        approved = Approved(
+        approved = call_events.Approved(
             call_id=call.id,
             digest=digest,
             until=until,
@@ -207,7 +191,7 @@ class ArrivalReducer:
     def why_reopened(
         self,
         state: RunState,
-        wait: Wait,
+        wait: waits.Wait,
         decision: Decision,
         *,
         form_is_known: bool = True,
@@ -267,7 +251,9 @@ class ArrivalReducer:
                 state = advance(state, ended)
         return state
 
-    def _event_without_agent(self, state: RunState, call: CallRow) -> CallEvent | None:
+    def _event_without_agent(
+        self, state: RunState, call: CallRow
+    ) -> call_events.CallEvent | None:
         match call.state:
             case Proposed():
                 removed = True
@@ -277,7 +263,7 @@ class ArrivalReducer:
                 return None
         if removed:
             text = "ERROR: the call was not executed: its agent was removed."
-            return CallInvalid(call_id=call.id, code="agent", content=text)
+            return call_events.CallInvalid(call_id=call.id, code="agent", content=text)
         note = self.stack_binding.missing_tool_note(state, call)
         return Admission(self.stack_binding, self.ports).ask_again(state, call, note)
 
@@ -302,7 +288,7 @@ class ArrivalReducer:
             if call.repeatable and agent is not None:
                 if call.approved_digest is None:
                     self.stack_binding.unchanged_tool(state, call)
-                state = advance(state, RepeatAllowed(call_id=call.id))
+                state = advance(state, call_events.RepeatAllowed(call_id=call.id))
                 continue
             now = self.ports.clock.now()
             wait = new_wait(
@@ -314,20 +300,22 @@ class ArrivalReducer:
                 ulid=self.ports.ids.new_ulid(now),
                 note="The process that ran this call died before it recorded a result.",
             )
-            state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
+            state = advance(
+                state, call_events.OutcomeUnknown(call_id=call.id, wait=wait)
+            )
         return state
 
     def _park_answered(
         self, state: RunState, call: CallRow, wait_id: str
-    ) -> CallParked:
+    ) -> call_events.CallParked:
         tool = self.stack_binding.tool(state, call)
         wait = early_answers.early_wait(state, call, wait_id)
         if tool is not None:
             wait = replace(wait, continues=tool.continues, cancels=tool.cancels)
-        return CallParked(call_id=call.id, wait=wait)
+        return call_events.CallParked(call_id=call.id, wait=wait)
 
 
-def _end_of_suspension(wait: Wait, decision: Decision) -> Event:
+def _end_of_suspension(wait: waits.Wait, decision: Decision) -> Event:
     if not wait.rules.judges_text:
         # The expiry that a worker records has no door.
         woken = wait.rules.may_wake and decision.door is not None
@@ -338,8 +326,8 @@ def _end_of_suspension(wait: Wait, decision: Decision) -> Event:
 
 
 def _expiry_event(
-    state: RunState, call: CallRow, wait: Wait, decision: Decision
-) -> CallEvent:
+    state: RunState, call: CallRow, wait: waits.Wait, decision: Decision
+) -> call_events.CallEvent:
     """Return what the deadline of an approval does; it never lets the call run."""
     action = wait.on_deadline_json and waits.consequence_of_deadline(wait)
     match action:
@@ -347,9 +335,9 @@ def _expiry_event(
             return answered(state, call, value, decision)
         case Deny(reason=reason):
             denied = replace(decision, kind="deny", reason=reason)
-            return Denied(call_id=call.id, decision=denied)
+            return call_events.Denied(call_id=call.id, decision=denied)
         case _:
-            return Expired(call_id=call.id, decision=decision)
+            return call_events.Expired(call_id=call.id, decision=decision)
 
 
 _NOT_AGAIN_NOTE = " So the call cannot be repeated as it was. Deny it, or answer it."
@@ -380,7 +368,7 @@ def _why_arguments_do_not_fit(
     )
 
 
-def _why_edit_is_forbidden(wait: Wait, decision: Decision) -> str | None:
+def _why_edit_is_forbidden(wait: waits.Wait, decision: Decision) -> str | None:
     """Return why an edit must not run, or `None`."""
     if decision.arguments is None or wait.editable_json is None:
         return None
@@ -390,7 +378,7 @@ def _why_edit_is_forbidden(wait: Wait, decision: Decision) -> str | None:
     return name and f"The edited arguments were not used: {name} cannot be edited."
 
 
-def _with_secrets(wait: Wait, decision: Decision) -> Decision:
+def _with_secrets(wait: waits.Wait, decision: Decision) -> Decision:
     """Return a decision whose edit has the secret values that it keeps.
 
     `decide` refuses an edit that loses one, so a mask that is left fits no tool.
@@ -404,7 +392,7 @@ def _with_secrets(wait: Wait, decision: Decision) -> Decision:
     return replace(decision, arguments=edited)
 
 
-def _approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:
+def _approval_valid_until(wait: waits.Wait, decision: Decision) -> datetime | None:
     """Return the time until which an approved call may begin, `None` for no limit."""
     if wait.valid_for is None:
         return None
@@ -424,7 +412,7 @@ def _stopped(state: RunState, failure: Failure) -> RunState:
     return advance(state, RunStopped(failure=failure))
 
 
-def _failure_from_decision(wait: Wait, decision: Decision) -> Failure | None:
+def _failure_from_decision(wait: waits.Wait, decision: Decision) -> Failure | None:
     if decision.kind == "deny" and wait.denial_stops:
         reason = f": {decision.reason}" if decision.reason else ""
         return Failure(code="denied", message=f"{wait.tool} was denied{reason}")

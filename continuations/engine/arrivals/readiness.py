@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Literal
 
 from continuations.core.changes.operator_waits import with_operator_requests
 from continuations.core.changes.plan import plan
-from continuations.core.rows.calls import Parked, Ready, Started, open_wait_id
+from continuations.core.rows.calls import CallRow, Parked, Ready, Started, open_wait_id
 from continuations.core.rows.decisions import Decision
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.signal_matching import awaited_signals, waits_for
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.engine.arrivals.signal_delivery import with_signals
-from continuations.engine.calls.grant_coverage import with_revocations
 from continuations.engine.calls.parked_calls import answered_tool, gets_answer
+from continuations.engine.calls.rule_approvals import with_revocations
 from continuations.engine.deadlines import late_waits
 from continuations.engine.inbox_messages import (
     with_confirmed_reply,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.changes.events import TurnBeginning
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
     from continuations.engine.run_options import RunOptions

@@ -24,7 +24,7 @@ from continuations.core.changes.call_events import (
     OutcomeUnknown,
     Reopened,
 )
-from continuations.core.rows.calls import Started, Unknown
+from continuations.core.rows.calls import CallRow, Started, Unknown
 from continuations.core.rows.decisions import Approve, Deny
 from continuations.engine.call_waits import (
     approval_digest,
@@ -34,12 +34,7 @@ from continuations.engine.call_waits import (
     strict_contract_digest,
     with_form,
 )
-from continuations.engine.calls.grant_coverage import ENDED_NOTE, has_lost_its_grant
-from continuations.engine.calls.rule_approvals import (
-    RuleApprovals,
-    asks_person,
-    examined_call,
-)
+from continuations.engine.calls import rule_approvals
 from continuations.engine.code_changes import old_contract
 from continuations.wire.fields import readable_time
 
@@ -47,7 +42,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.rows.calls import CallRow
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Ports
@@ -86,7 +80,9 @@ class Admission:
     ports: Ports
     examined_ids: set[str] = field(default_factory=set[str])
     rechecks: bool = True
-    rules: RuleApprovals = field(default_factory=RuleApprovals)
+    rules: rule_approvals.RuleApprovals = field(
+        default_factory=rule_approvals.RuleApprovals
+    )
 
     async def hold(
         self, state: RunState, call: CallRow
@@ -104,8 +100,8 @@ class Admission:
             if isinstance(denied, Denied):
                 return denied
             return self.ask_again(state, call, denied)
-        if has_lost_its_grant(state, call):
-            return self.ask_again(state, call, ENDED_NOTE)
+        if rule_approvals.has_lost_its_grant(state, call):
+            return self.ask_again(state, call, rule_approvals.ENDED_NOTE)
         if call.approved_digest is not None:
             note = self.why_void(
                 state,
@@ -136,7 +132,7 @@ class Admission:
         if was_asked or call.stage or isinstance(call.state, Started):
             return False
         verdict = await tool.needs_approval(call.arguments or "{}")
-        return verdict if asks_person(verdict) else False
+        return verdict if rule_approvals.asks_person(verdict) else False
 
     async def _recheck(self, state: RunState, call: CallRow) -> str | None:
         """Return why the policy's check does not let an approved call begin now."""
@@ -290,5 +286,5 @@ def _why_form_is_void(tool: ToolProtocol, form: str | None) -> str | None:
 
 def examined_under(tool: ToolProtocol, call: CallRow, wait: Wait) -> ApprovalRequested:
     """Return the event that binds a call to the present contract of its tool."""
-    examined = examined_call(call.id, tool, wait.arguments_json)
+    examined = rule_approvals.examined_call(call.id, tool, wait.arguments_json)
     return ApprovalRequested(wait=wait, **examined)

@@ -12,12 +12,15 @@ from continuations.core.changes.call_events import (
     CallInvalid,
 )
 from continuations.core.changes.plan import CheckCall
-from continuations.core.rows.calls import Proposed, Ready
-from continuations.core.rows.decisions import Deny
+from continuations.core.rows.calls import CallRow, Proposed, Ready
+from continuations.core.rows.decisions import Approve, Deny
 from continuations.engine import call_failures
 from continuations.engine.call_waits import new_wait
-from continuations.engine.calls.grant_coverage import with_grants_of_old_names
-from continuations.engine.calls.rule_approvals import ExaminedCall, examined_call
+from continuations.engine.calls.rule_approvals import (
+    ExaminedCall,
+    examined_call,
+    with_grants_of_old_names,
+)
 from continuations.engine.turns.model_turn import enabled_tools, is_enabled
 from continuations.errors import ModelError
 from continuations.value_class import dataclass, replace
@@ -25,10 +28,8 @@ from continuations.value_class import dataclass, replace
 if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.changes.events import Event
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Approve
+    from continuations.core.rows.run import Trip
     from continuations.core.rows.state import RunState
-    from continuations.core.trips import Trip
     from continuations.engine.calls.admission import Admission
     from continuations.engine.calls.rule_approvals import RuleApprovals
     from continuations.engine.guards.guarded_calls import GuardedCall
@@ -235,7 +236,7 @@ class CallExaminer:
 
 
 def _noted(trip: Trip, note: str | None) -> str:
-    from continuations.core.trips import approval_note  # noqa: PLC0415 - rarely needed
+    from continuations.core.rows.run import approval_note  # noqa: PLC0415 - rarely needed
 
     return " ".join(filter(None, (approval_note(trip), note)))
 

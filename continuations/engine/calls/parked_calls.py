@@ -7,20 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
-from continuations.core.changes.call_events import (
-    Answered,
-    AnswerReceived,
-    CallParked,
-    CallRaised,
-    Denied,
-    Expired,
-    Reopened,
-)
+from continuations.core.changes import call_events
 from continuations.core.rows import waits
-from continuations.core.rows.calls import open_wait_id
-from continuations.core.rows.decisions import Answer, Deny, Fail
-from continuations.core.rows.state import frame_path
-from continuations.core.rows.waits import next_known_wait_ulid
+from continuations.core.rows.calls import CallRow, open_wait_id
+from continuations.core.rows.decisions import Answer, Decision, Deny, Fail
+from continuations.core.rows.state import RunState, frame_path
 from continuations.engine.call_waits import (
     parked_wait,
     renewed_wait,
@@ -36,11 +27,6 @@ if TYPE_CHECKING:
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
-    from continuations.core.changes.call_events import CallEvent
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
 
@@ -59,11 +45,11 @@ def park(
     ulid: str,
     agent: AgentProtocol | None,
     patch: str | None = None,
-) -> CallParked | CallRaised:
+) -> call_events.CallParked | call_events.CallRaised:
     """Return the event of a tool that ran and returned a wait."""
     if call.stage >= MAX_STAGES:
         text = f"ERROR: the tool has waited {MAX_STAGES:,} times. Its effects remain."
-        return CallRaised(call_id=call.id, code="result", content=text)
+        return call_events.CallRaised(call_id=call.id, code="result", content=text)
     try:
         memo = _memo_text(asked)
         wait = parked_wait(state, call, tool, asked, now=now, ulid=ulid, agent=agent)
@@ -79,8 +65,8 @@ def park(
             call.id,
             error,
         )
-        return CallRaised(call_id=call.id, code="result", content=text)
-    return CallParked(call_id=call.id, wait=wait, patch=patch, memo=memo)
+        return call_events.CallRaised(call_id=call.id, code="result", content=text)
+    return call_events.CallParked(call_id=call.id, wait=wait, patch=patch, memo=memo)
 
 
 def _memo_text(asked: ToolWait[Any]) -> str | None:
@@ -100,8 +86,8 @@ class ParkedCalls:
     ports: Ports
 
     def event(
-        self, state: RunState, call: CallRow, wait: Wait, decision: Decision
-    ) -> CallEvent:
+        self, state: RunState, call: CallRow, wait: waits.Wait, decision: Decision
+    ) -> call_events.CallEvent:
         """Return the event of a decision.
 
         Raises `AgentChanged` if a function of the tool must get the answer, and this
@@ -110,14 +96,14 @@ class ParkedCalls:
         problem = _problem_with_sent_data(state, wait, decision)
         if problem is not None:
             renewed = self._renewed(state, call, wait, problem, keeps_times=True)
-            return Reopened(call_id=call.id, wait=renewed)
+            return call_events.Reopened(call_id=call.id, wait=renewed)
         match waits.consequence(wait, decision):
             case Answer(value=value):
                 return self._answer_event(state, call, wait, value, decision)
             case Fail(error=error):
                 is_late = decision.kind == "expire" and wait.on_deadline_json is None
                 of_code = bool(state.frames[call.frame_id].step)
-                return CallRaised(
+                return call_events.CallRaised(
                     call_id=call.id,
                     code="expired" if is_late and of_code else "failed",
                     content=f"ERROR: {error}",
@@ -125,18 +111,18 @@ class ParkedCalls:
                 )
             case Deny(reason=reason):
                 denied = replace(decision, kind="deny", reason=reason)
-                return Denied(call_id=call.id, decision=denied)
+                return call_events.Denied(call_id=call.id, decision=denied)
             case None:
-                return Expired(call_id=call.id, decision=decision)
+                return call_events.Expired(call_id=call.id, decision=decision)
 
     def _answer_event(
         self,
         state: RunState,
         call: CallRow,
-        wait: Wait,
+        wait: waits.Wait,
         value: Any,
         decision: Decision,
-    ) -> CallEvent:
+    ) -> call_events.CallEvent:
         if not wait.continues:
             return answered(state, call, value, decision)
         answer_json = jsontext.canonical(value)
@@ -147,23 +133,23 @@ class ParkedCalls:
         except ArgumentsInvalid as error:
             note = f"The tool rejected the answer: {error}"
             renewed = self._renewed(state, call, wait, note, keeps_times=was_sent)
-            return Reopened(call_id=call.id, wait=renewed)
-        return AnswerReceived(call_id=call.id, answer=answer_json)
+            return call_events.Reopened(call_id=call.id, wait=renewed)
+        return call_events.AnswerReceived(call_id=call.id, answer=answer_json)
 
     def _renewed(
         self,
         state: RunState,
         call: CallRow,
-        wait: Wait,
+        wait: waits.Wait,
         note: str,
         *,
         keeps_times: bool = False,
-    ) -> Wait:
+    ) -> waits.Wait:
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
         if wait.rules.has_known_id:
             last = layout.parse_wait_id(wait.id).ulid
-            ulid = next_known_wait_ulid(state.run, last)
+            ulid = waits.next_known_wait_ulid(state.run, last)
         renewed = renewed_wait(wait, now, ulid, note)
         if keeps_times:
             # It also looks back as far as the wait before.
@@ -177,7 +163,7 @@ class ParkedCalls:
 
 def answered(
     state: RunState, call: CallRow, value: Any, decision: Decision
-) -> Answered:
+) -> call_events.Answered:
     """Return the event of an answer that is the result of its call.
 
     A model reads a text as it is, and the code of a workflow gets the value.
@@ -185,7 +171,9 @@ def answered(
     is_json = bool(state.frames[call.frame_id].step)
     is_text = isinstance(value, str) and not is_json
     text = value if is_text else jsontext.canonical(value)
-    return Answered(call_id=call.id, content=text, is_json=is_json, at=decision.at)
+    return call_events.Answered(
+        call_id=call.id, content=text, is_json=is_json, at=decision.at
+    )
 
 
 def answered_tool(
@@ -222,7 +210,7 @@ def _sender_of(decision: Decision) -> str | None:
 
 
 def _problem_with_sent_data(
-    state: RunState, wait: Wait, decision: Decision
+    state: RunState, wait: waits.Wait, decision: Decision
 ) -> str | None:
     """Return why a signal or event does not end its wait, or `None`."""
     sender, number = _sender_of(decision), decision.signal

@@ -19,9 +19,9 @@ from continuations.core.reading.live_events import (
     TextDelta,
 )
 from continuations.core.reading.run_stream_diff import events_between
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.state import RunState, frame_path
 from continuations.engine.event_reading import Cursor, read_events, with_deciders
-from continuations.ledger.versions import Versions
+from continuations.ledger.versions import LoadedVersion, Versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,11 +31,9 @@ if TYPE_CHECKING:
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
     from continuations.engine.ports import EventSink, Ports
     from continuations.ledger.claims import Clock
     from continuations.ledger.objects import Objects
-    from continuations.ledger.versions import LoadedVersion
 
 
 _log = logging.getLogger("continuations")

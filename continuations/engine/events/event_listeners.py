@@ -10,13 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
-from continuations.core.reading.live_events import LIVE_EVENT_TYPES
+from continuations.core.reading.live_events import LIVE_EVENT_TYPES, RunEvent
 from continuations.engine.ports import EventSinks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Sequence
 
-    from continuations.core.reading.live_events import RunEvent
     from continuations.engine.event_reading import Cursor
     from continuations.engine.ports import EventSink, OnEvent
     from continuations.engine.run_options import RunOptions

@@ -5,30 +5,22 @@ from __future__ import annotations
 from asyncio import gather
 from typing import TYPE_CHECKING
 
+from continuations.core.reading import run_past
 from continuations.core.reading.run_comparison import difference
-from continuations.core.reading.run_past import (
-    RunDifference,
-    RunVersion,
-    WaitDifference,
-)
 from continuations.core.reading.run_stream_diff import events_between
-from continuations.core.reading.version_window import VersionEvents, VersionWindow
 from continuations.core.rows.waits import Wait, withheld
 from continuations.engine.event_reading import with_deciders
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.index.run_overview import ObjectsReadAhead, read_if_possible
-from continuations.ledger.objects import gather_all
-from continuations.ledger.version_walk import VersionWalk
+from continuations.ledger.objects import Objects, gather_all
+from continuations.ledger.version_walk import VersionWalk, WalkStep
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
-
-    from continuations.ledger.objects import Objects
-    from continuations.ledger.version_walk import WalkStep
 
 
 def check_version(value: object, name: str) -> int:
@@ -41,7 +33,7 @@ def check_version(value: object, name: str) -> int:
 
 async def read_history(
     objects: Objects, run_id: str, after: int
-) -> AsyncIterator[list[RunVersion]]:
+) -> AsyncIterator[list[run_past.RunVersion]]:
     """Iterate over the versions of a run in lists of one, the oldest first.
 
     Each version costs one read, and each decision one more. A version that a repair
@@ -75,12 +67,12 @@ async def read_history(
             yield [await _version_of(objects, step)]
 
 
-async def _version_of(objects: Objects, step: WalkStep) -> RunVersion:
+async def _version_of(objects: Objects, step: WalkStep) -> run_past.RunVersion:
     state = step.after
     events = events_between(step.before, state, version=step.number, at=step.at)
     claim = state.run.claim or (step.before and step.before.run.claim)
     waits = sorted(map(withheld, state.waits.values()), key=Wait.sort_key)
-    return RunVersion(
+    return run_past.RunVersion(
         number=step.number,
         at=step.at,
         status=state.run.status,
@@ -92,7 +84,7 @@ async def _version_of(objects: Objects, step: WalkStep) -> RunVersion:
 
 async def read_difference(
     objects: Objects, run_id: str, before: int, after: int
-) -> RunDifference:
+) -> run_past.RunDifference:
     """Return the differences between two versions, with the decisions of ended waits.
 
     Raises:
@@ -110,7 +102,9 @@ async def read_difference(
     return replace(found, waits=tuple(waits))
 
 
-async def _with_decision(objects: Objects, found: WaitDifference) -> WaitDifference:
+async def _with_decision(
+    objects: Objects, found: run_past.WaitDifference
+) -> run_past.WaitDifference:
     if found.change == "added" or not found.wait.rules.has_object:
         return found
     return replace(found, decision=await read_decision(objects, found.wait.id))
@@ -127,7 +121,7 @@ async def read_window(
     *,
     version: int | None = None,
     limit: int = MAX_VERSIONS,
-) -> VersionWindow:
+) -> run_past.VersionWindow:
     """Return the last versions of a run, or those that end with a version.
 
     Costs a listing, a read for each version, at most log2(versions) + 1 reads for the
@@ -156,7 +150,7 @@ async def read_window(
     walk = VersionWalk(objects, run_id)
     await walk.go_to(first - 1)
     before = walk.state
-    steps: list[VersionEvents] = []
+    steps: list[run_past.VersionEvents] = []
     while walk.number < last or not steps:
         step = await walk.next_step(exists=True)
         if step is None:
@@ -164,7 +158,7 @@ async def read_window(
         found = events_between(step.before, step.after, version=step.number, at=step.at)
         events = tuple(await with_deciders(objects, found, {}))
         steps.append(
-            VersionEvents(
+            run_past.VersionEvents(
                 number=step.number, at=step.at, run=step.after.run, events=events
             )
         )
@@ -172,7 +166,7 @@ async def read_window(
     if state is None:
         raise versions.run_not_found_error()
     # Meanwhile a repair may have led the walk to later versions.
-    return VersionWindow(
+    return run_past.VersionWindow(
         before=before,
         versions=tuple(steps),
         state=state,

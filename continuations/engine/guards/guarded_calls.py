@@ -15,25 +15,16 @@ from continuations.authoring.hooks import (
 )
 from continuations.core import jsontext
 from continuations.core.changes.call_events import CallInvalid, CallRaised, CallReturned
-from continuations.core.rows.denials import TRIPPED_CODE
-from continuations.core.rows.run import Failure
-from continuations.core.rows.state import frame_path
-from continuations.core.trips import failure_text, new_trip
+from continuations.core.rows.frames import TRIPPED_CODE
+from continuations.core.rows.run import Failure, Trip, failure_text, new_trip
+from continuations.core.rows.state import RunState, frame_path
 from continuations.core.words.secret_arguments import masked_json
-from continuations.engine import call_failures
-from continuations.engine.hook_calls import (
-    GuardrailQuestion,
-    HookProblem,
-    call_hook,
-)
+from continuations.engine import call_failures, hook_calls
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
-    from continuations.core.trips import Trip
-    from continuations.engine.hook_calls import GuardrailAgents
 
 # The code of a call that a hook held back.
 HOOK_CODE = "hook"
@@ -61,7 +52,7 @@ class GuardedCall:
     agent: AgentProtocol
     context: Any
     # Asks the guardrails that are agents; `None` if all are functions.
-    agents: GuardrailAgents | None = None
+    agents: hook_calls.GuardrailAgents | None = None
     # Whether a person answered the guardrails that ask.
     is_answered: bool = False
     # Paths of the arguments that no agent must read.
@@ -74,7 +65,7 @@ class GuardedCall:
         hooks = self.agent.hooks
         if hooks is not None and hooks.before_tool is not None:
             try:
-                change: ChangeArguments | None = await call_hook(
+                change: ChangeArguments | None = await hook_calls.call_hook(
                     hooks.before_tool,
                     self._info(arguments),
                     (ChangeArguments,),
@@ -82,7 +73,7 @@ class GuardedCall:
                 )
                 if change is not None:
                     arguments = _changed_arguments(tool, change)
-            except HookProblem as problem:
+            except hook_calls.HookProblem as problem:
                 reason = f"the hook before_tool {problem}."
                 return call_failures.rejection(self.call, HOOK_CODE, reason)
         return await self.guarded(arguments)
@@ -92,7 +83,7 @@ class GuardedCall:
         guardrails = self.agent.guardrails
         if guardrails is None or not guardrails.tools:
             return CheckedCall(arguments=arguments)
-        question = GuardrailQuestion(
+        question = hook_calls.GuardrailQuestion(
             info=self._info(arguments),
             text=partial(self._text, arguments),
             agents=self.agents,
@@ -101,7 +92,7 @@ class GuardedCall:
         )
         try:
             found = await question.first_trip(guardrails.of_stage("tool"))
-        except HookProblem as problem:
+        except hook_calls.HookProblem as problem:
             reason = f"the guardrail {problem.guardrail} {problem}."
             return call_failures.rejection(self.call, HOOK_CODE, reason)
         if found is None:
@@ -150,11 +141,11 @@ class GuardedCall:
             context=self.context,
         )
         try:
-            change: ChangeResult | None = await call_hook(
+            change: ChangeResult | None = await hook_calls.call_hook(
                 hooks.after_tool, info, (ChangeResult,), who=self._who("after_tool")
             )
             text = event.content if change is None else _checked_text(change.text)
-        except HookProblem as problem:
+        except hook_calls.HookProblem as problem:
             text = (
                 f"ERROR: the tool ran, and its result is withheld: the hook after_tool "
                 f"{problem}. Its effects remain."
@@ -194,10 +185,10 @@ def _changed_arguments(tool: ToolProtocol, change: ChangeArguments) -> str:
         difference = tool.find_edit_difference(edited)
     except (ArgumentsInvalid, TypeError, ValueError, jsontext.NotJson) as error:
         msg = "returned arguments that do not fit the tool"
-        raise HookProblem(msg) from error
+        raise hook_calls.HookProblem(msg) from error
     if difference is not None:
         msg = f"returned arguments, and the tool would change {difference}"
-        raise HookProblem(msg)
+        raise hook_calls.HookProblem(msg)
     return arguments
 
 
@@ -205,4 +196,4 @@ def _checked_text(text: object) -> str:
     if isinstance(text, str):
         return text
     msg = f"returned ChangeResult with {type(text).__name__} instead of a text"
-    raise HookProblem(msg)
+    raise hook_calls.HookProblem(msg)

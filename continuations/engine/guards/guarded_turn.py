@@ -15,7 +15,6 @@ from continuations.authoring.hooks import (
     TurnInfo,
 )
 from continuations.core import jsontext
-from continuations.core.changes.call_ends import agent_after
 from continuations.core.changes.events import InputHeld, TurnRefused
 from continuations.core.changes.history import last_request
 from continuations.core.changes.judged_texts import (
@@ -23,27 +22,24 @@ from continuations.core.changes.judged_texts import (
     WITHHELD_REPLY,
     input_digest,
 )
-from continuations.core.changes.tool_messages import is_incomplete
-from continuations.core.changes.turn_instructions import sent_messages
+from continuations.core.changes.tool_messages import (
+    agent_after,
+    is_incomplete,
+    sent_messages,
+)
 from continuations.core.messages import (
     MalformedMessage,
     Message,
     is_instructions,
     user_message,
 )
-from continuations.core.reading.refused_replies import with_refused
-from continuations.core.rows.denials import TRIPPED_CODE
-from continuations.core.rows.state import frame_path
-from continuations.core.trips import failure_text, new_trip
+from continuations.core.reading.views import with_refused
+from continuations.core.rows.frames import TRIPPED_CODE, FrameRow
+from continuations.core.rows.run import GuardrailStage, Trip, failure_text, new_trip
+from continuations.core.rows.state import RunState, frame_path
 from continuations.core.usage import Usage
+from continuations.engine import hook_calls
 from continuations.engine.guards.text_waits import new_text_wait
-from continuations.engine.hook_calls import (
-    GuardrailAgents,
-    GuardrailQuestion,
-    HookProblem,
-    call_hook,
-    turn_error,
-)
 from continuations.engine.model_delays import may_be_first
 from continuations.engine.stack.state_checks import typed_state
 from continuations.errors import InvalidInput, ModelError
@@ -56,10 +52,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.changes.events import ModelDelayed, ModelReplied
     from continuations.core.model_protocol import ModelRequest
-    from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
-    from continuations.core.trips import GuardrailStage, Trip
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
@@ -92,7 +85,7 @@ class GuardedTurn:
         self._agent = agent
         self._run_options = run_options
         self._ports = ports
-        self._agents = GuardrailAgents(
+        self._agents = hook_calls.GuardrailAgents(
             state.run.id,
             model_registry,
             run_options,
@@ -148,7 +141,7 @@ class GuardedTurn:
         messages = self._state.logs[self._frame.id].messages
         info = self._turn_info(new_input(self._frame, messages) or "")
         try:
-            change: ChangeRequest | None = await call_hook(
+            change: ChangeRequest | None = await hook_calls.call_hook(
                 hooks.before_model,
                 info,
                 (ChangeRequest,),
@@ -162,7 +155,7 @@ class GuardedTurn:
             if messages[len(messages) - len(added) :] != added:
                 self.added = added
             settings = changed_settings(change)
-        except HookProblem as problem:
+        except hook_calls.HookProblem as problem:
             raise self._error("before_model", problem) from problem
         return replace(
             request,
@@ -222,14 +215,14 @@ class GuardedTurn:
             return event
         info = self._reply_info(event)
         try:
-            change: ReplyChange | None = await call_hook(
+            change: ReplyChange | None = await hook_calls.call_hook(
                 hooks.after_model,
                 info,
                 (ChangeReply, RefuseReply, Continue),
                 who=self._who("after_model"),
             )
             check_reply_change(change, info)
-        except HookProblem as problem:
+        except hook_calls.HookProblem as problem:
             raise self._error("after_model", problem) from problem
         match change:
             case ChangeReply(text=text):
@@ -313,7 +306,7 @@ class GuardedTurn:
         guardrails = self._agent.guardrails
         if guardrails is None:
             return None
-        question = GuardrailQuestion(
+        question = hook_calls.GuardrailQuestion(
             info=info,
             text=lambda: text,
             agents=self._agents,
@@ -322,7 +315,7 @@ class GuardedTurn:
         )
         try:
             found = await question.first_trip(guardrails.of_stage(stage))
-        except HookProblem as problem:
+        except hook_calls.HookProblem as problem:
             raise self._error(f"guardrail {problem.guardrail}", problem) from problem
         if found is None:
             return None
@@ -338,9 +331,9 @@ class GuardedTurn:
 
     # Errors -------------------------------------------------------------------
 
-    def _error(self, hook: str, problem: HookProblem) -> ModelError:
+    def _error(self, hook: str, problem: hook_calls.HookProblem) -> ModelError:
         run_id = self._state.run.id
-        return turn_error(hook, self._agent.name, run_id, problem)
+        return hook_calls.turn_error(hook, self._agent.name, run_id, problem)
 
     def _who(self, name: str) -> str:
         return f"run {self._state.run.id}: {name} of agent {self._agent.name}"
@@ -397,7 +390,7 @@ def added_messages(
     """Return the messages of a `ChangeRequest`; raises `HookProblem`."""
     if type(items) not in (list, tuple):
         msg = "returned ChangeRequest with messages that are no list"
-        raise HookProblem(msg)
+        raise hook_calls.HookProblem(msg)
     added: list[Message] = []
     for item in items:
         try:
@@ -408,13 +401,13 @@ def added_messages(
             )
         except (MalformedMessage, jsontext.NotJson, TypeError, ValueError) as error:
             msg = "returned a message that is no chat message"
-            raise HookProblem(msg) from error
+            raise hook_calls.HookProblem(msg) from error
         if made.role not in _ADDED_ROLES:
             msg = (
                 f"returned a message with the role {made.role}, and only user, system "
                 "and developer messages can be added"
             )
-            raise HookProblem(msg)
+            raise hook_calls.HookProblem(msg)
         added.append(made.with_metadata(OF_HOOK))
     return tuple(added)
 
@@ -425,7 +418,7 @@ def changed_settings(change: ChangeRequest) -> dict[str, Any]:
         return dict(copy_settings("", change.settings))
     except InvalidInput as error:
         msg = f"returned invalid settings ({str(error).removeprefix('agent : ')})"
-        raise HookProblem(msg) from error
+        raise hook_calls.HookProblem(msg) from error
 
 
 def check_reply_change(change: ReplyChange | None, info: ReplyInfo) -> None:
@@ -433,10 +426,10 @@ def check_reply_change(change: ReplyChange | None, info: ReplyInfo) -> None:
     text: object = getattr(change, "text", getattr(change, "reason", ""))
     if not isinstance(text, str):
         msg = f"returned {type(change).__name__} without a text"
-        raise HookProblem(msg)
+        raise hook_calls.HookProblem(msg)
     if isinstance(change, Continue) and not info.is_final:
         msg = "returned Continue for a reply with calls"
-        raise HookProblem(msg)
+        raise hook_calls.HookProblem(msg)
 
 
 def with_text(message: Message, text: str) -> Message:

@@ -11,19 +11,17 @@ from continuations.core.changes.judged_texts import (
     WITHHELD_REPLY,
     with_digest,
 )
-from continuations.core.rows.decisions import Deny
+from continuations.core.rows.decisions import Decision, Deny
+from continuations.core.rows.run import Trip, text_note
 from continuations.core.rows.waits import Wait, consequence_of_deadline
-from continuations.core.trips import text_note
 from continuations.ledger import layout
 from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
     from continuations.authoring.approval import ApprovalPolicy
-    from continuations.core.rows.decisions import Decision
     from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
-    from continuations.core.trips import Trip
     from continuations.engine.ports import Ports
 
 

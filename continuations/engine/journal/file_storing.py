@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from continuations.core.attachment_parts import MAX_RUN_BYTES
+from continuations.core.attachment_parts import MAX_RUN_BYTES, Attachment
 from continuations.core.changes.call_events import CallRaised, CallReturned
 from continuations.core.rows.attachments import (
     attachments_of,
@@ -13,12 +13,8 @@ from continuations.core.rows.attachments import (
     check_total,
     content_of,
 )
-from continuations.engine.journal.journal import retry_while_claimed
-from continuations.errors import (
-    AttachmentsTooLarge,
-    Corrupt,
-    InvalidInput,
-)
+from continuations.engine.journal.journal import StoreJournal, retry_while_claimed
+from continuations.errors import AttachmentsTooLarge, Corrupt, InvalidInput
 from continuations.ledger.repair.run_files import RunFiles
 from continuations.value_class import dataclass, replace
 
@@ -26,13 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from continuations.core.attachment_parts import Attachment
     from continuations.core.model_protocol import ModelRequest
     from continuations.core.rows.attachments import Content, ResultWithFiles
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
-    from continuations.engine.journal.journal import StoreJournal
     from continuations.engine.ports import Ports
     from continuations.ledger.claims import Clock
     from continuations.ledger.objects import Objects

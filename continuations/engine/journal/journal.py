@@ -6,20 +6,13 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from continuations.core.operator_request import tells_of_cancellation
+from continuations import errors
+from continuations.core.operator_request import OperatorRequest, tells_of_cancellation
 from continuations.core.rows.event_matching import opened_and_closed
-from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.run import ENDED_STATUSES, RunRow
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.engine.journal.run_ending import RunEnder
 from continuations.engine.side_task import with_side_task
-from continuations.errors import (
-    ClockOff,
-    Inconclusive,
-    RunErased,
-    StaleRun,
-    StoreError,
-    StoreUnavailable,
-)
 from continuations.ledger import claims, layout, markers
 from continuations.ledger.arrivals.arrival_logs import MESSAGES, REQUESTS
 from continuations.ledger.arrivals.arrivals import (
@@ -31,7 +24,7 @@ from continuations.ledger.arrivals.arrivals import (
 from continuations.ledger.claims import ClockReading, Lease
 from continuations.ledger.index import run_index
 from continuations.ledger.index.run_overview import read_progress
-from continuations.ledger.objects import gather_all
+from continuations.ledger.objects import Objects, gather_all
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import replace
 
@@ -39,15 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
-    from continuations.core.operator_request import OperatorRequest
-    from continuations.core.rows.run import RunRow
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.engine.journal.notice_sending import VersionNotices
     from continuations.engine.ports import Ports
     from continuations.engine.work_observers import WatchedSession
-    from continuations.ledger.layout import Marker
-    from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion, Versions
     from continuations.wire.arrivals import InboxMessage
 
@@ -170,7 +158,7 @@ class StoreJournal:
                 sent_at, asked = await with_side_task(
                     self._append(claimed), self._read_requests(state)
                 )
-        except StaleRun:
+        except errors.StaleRun:
             await self._delete_own_markers()
             raise
         self._check_clock(sent_at)
@@ -188,13 +176,13 @@ class StoreJournal:
         await self.ensure_guarded()
         try:
             await self._append(claims.released(state))
-        except StaleRun:
+        except errors.StaleRun:
             await self._delete_own_markers()
             raise
         try:
             await self._index_if_new(state)
             await self._check_not_erased()
-        except StoreError as error:
+        except errors.StoreError as error:
             # The version is stored. All markers stay, so a sweep does the rest.
             _log.warning("run %s: its index was not checked: %s", self.run_id, error)
             self.must_index = True
@@ -222,7 +210,7 @@ class StoreJournal:
                     marker_keys=self._guarding_markers,
                     may_be_stored=may_be_stored,
                 )
-            except Inconclusive:
+            except errors.Inconclusive:
                 may_be_stored = True
                 raise
 
@@ -235,7 +223,7 @@ class StoreJournal:
                 await self._index_waits(opened, closed)
         try:
             self.loaded = await self._retry_while_claimed(append)
-        except StaleRun:
+        except errors.StaleRun:
             if opened:
                 await self._index_waits((), opened)
             raise
@@ -345,10 +333,10 @@ class StoreJournal:
         self._guarding_markers = (later.key,)
 
     @property
-    def _loaded_release_marker(self) -> Marker | None:
+    def _loaded_release_marker(self) -> layout.Marker | None:
         return next(map(layout.parse_marker, self.release_markers), None)
 
-    def _new_release_marker(self) -> Marker:
+    def _new_release_marker(self) -> layout.Marker:
         ulid = self._ports.ids.new_ulid(self._ports.clock.now())
         return markers.for_release(self.run_id, self.version_number + 1, ulid)
 
@@ -361,7 +349,7 @@ class StoreJournal:
         store_time = await markers.create_with_time(self._objects, marker)
         try:
             self._check_time(now, store_time)
-        except ClockOff:
+        except errors.ClockOff:
             await self._objects.delete(marker.key)
             raise
         self.guard_key = marker.key
@@ -382,7 +370,7 @@ class StoreJournal:
             f"{self._lease_seconds:g}. {self._slow_claims} times in a row, half of the "
             "claim was over when it was taken. Nothing ran. Use a longer lease."
         )
-        raise StoreUnavailable(msg, run_id=self.run_id)
+        raise errors.StoreUnavailable(msg, run_id=self.run_id)
 
     def _check_clock(self, sent_at: datetime) -> None:
         self._check_time(sent_at, self.loaded.store_time if self.loaded else None)
@@ -433,7 +421,7 @@ class StoreJournal:
         assert self.loaded is not None  # noqa: S101 - it was just committed
         try:
             await run_index.withdraw_if_over(self._objects, self.loaded)
-        except RunErased:
+        except errors.RunErased:
             self._lease = None
             await self._delete_own_markers()
             raise
@@ -458,7 +446,7 @@ async def read_if_possible(objects: Objects, run: RunRow) -> Arrivals:
     """
     try:
         return await read_requests(objects, run)
-    except StoreError as error:
+    except errors.StoreError as error:
         _log.warning("run %s: requests to it were not read: %s", run.id, error)
         return NO_ARRIVALS
 
@@ -512,7 +500,7 @@ async def retry_while_claimed(
     while True:
         try:
             return await attempt()
-        except (StoreUnavailable, Inconclusive) as error:
+        except (errors.StoreUnavailable, errors.Inconclusive) as error:
             if lease is None or lease.seconds_left <= pause:
                 raise
             if pause == _FIRST_PAUSE and loaded is not None:

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING
 
 from continuations.core.reading.run_past import BegunCall
 from continuations.core.reading.run_stream_diff import sub_agent_name
-from continuations.core.rows.calls import Nested, Started
-from continuations.core.rows.sorted_rows import shown_arguments
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.calls import CallRow, Nested, Started
+from continuations.core.rows.state import RunState, frame_path, shown_arguments
 from continuations.ledger.version_walk import VersionWalk
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
     from continuations.ledger.objects import Objects
 
 

@@ -11,32 +11,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
-from continuations.core.reading.notices import (
-    ChildNotice,
-    DecisionNotice,
-    RunNotice,
-    ended_waits,
-    notices_between,
-)
+from continuations.core.reading import notices
 from continuations.core.rows.decisions import Decision
 from continuations.errors import ContinuationsError
 from continuations.ledger import markers
 from continuations.ledger.arrivals.recorded_decisions import read_decision
-from continuations.ledger.objects import gather_all
+from continuations.ledger.objects import Objects, gather_all
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from continuations.core.reading.notices import Notice
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.layout import Marker
     from continuations.ledger.loaded_version import LoadedVersion
-    from continuations.ledger.objects import Objects
 
 _log = logging.getLogger("continuations")
 # How long `decide` waits for its notice, in seconds. Then the notice goes on alone.
@@ -64,8 +56,8 @@ class VersionNotices:
     ended: list[tuple[Wait, datetime]] = field(
         default_factory=list["tuple[Wait, datetime]"]
     )
-    others: list[ChildNotice | RunNotice] = field(
-        default_factory=list[ChildNotice | RunNotice]
+    others: list[notices.ChildNotice | notices.RunNotice] = field(
+        default_factory=list[notices.ChildNotice | notices.RunNotice]
     )
     of_dead_worker: LoadedVersion | None = None
 
@@ -76,8 +68,8 @@ class VersionNotices:
         """
         state, number, at = version.state, version.number, version.at
         try:
-            self.others += notices_between(before, state, version=number, at=at)
-            self.ended += [(wait, at) for wait in ended_waits(before, state)]
+            self.others += notices.notices_between(before, state, version=number, at=at)
+            self.ended += [(wait, at) for wait in notices.ended_waits(before, state)]
         except Exception:  # noqa: BLE001 - a notice costs nothing but itself
             text = "run %s: the notices of version %s are not sent"
             _log.exception(text, state.run.id, number)
@@ -98,9 +90,9 @@ async def send_notices(
         known: Decisions by wait id.
     """
 
-    async def decision_notice(wait: Wait, at: datetime) -> Notice:
+    async def decision_notice(wait: Wait, at: datetime) -> notices.Notice:
         decision = known.get(wait.id) or await read_decision(objects, wait.id)
-        return DecisionNotice.of(wait, decision, at)
+        return notices.DecisionNotice.of(wait, decision, at)
 
     if found.of_dead_worker is not None:
         earlier = await read_notices(objects, found.of_dead_worker)
@@ -113,11 +105,11 @@ async def send_notices(
         _log.warning("notices of waits that ended were not sent: %s", error)
     slots = asyncio.Semaphore(_PARALLEL_NOTICES)
 
-    async def send(notice: Notice) -> None:
+    async def send(notice: notices.Notice) -> None:
         async with slots:
             await _send(ports, notice)
 
-    for kind in (DecisionNotice, ChildNotice, RunNotice):
+    for kind in (notices.DecisionNotice, notices.ChildNotice, notices.RunNotice):
         chosen = (each for each in (*decided, *found.others) if type(each) is kind)
         await asyncio.gather(*map(send, chosen))
 
@@ -169,14 +161,14 @@ async def send_decision(ports: Ports, wait: Wait, result: Decision | Vote) -> No
         return
     if result.wait_id != wait.id or not wait.rules.asks_person:
         return
-    notice = DecisionNotice.of(wait, result, result.at)
+    notice = notices.DecisionNotice.of(wait, result, result.at)
     task = asyncio.create_task(_send(ports, notice))
     _sending.add(task)
     task.add_done_callback(_sending.discard)
     await asyncio.wait({task}, timeout=_DECIDE_SECONDS)
 
 
-async def _send(ports: Ports, notice: Notice) -> None:
+async def _send(ports: Ports, notice: notices.Notice) -> None:
     """Hand on a notice that `on_notice` has not taken; log what is raised.
 
     While another task still hands the same notice on, it is handed on twice: that task

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from continuations.authoring import callables
 from continuations.core.rows.event_matching import waits_for_events
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.waits import withheld
+from continuations.core.rows.waits import Wait, withheld
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
 from continuations.ledger import layout, markers
@@ -17,7 +17,7 @@ from continuations.ledger.arrivals.arrivals import Arrivals, read_arrivals
 from continuations.ledger.arrivals.recorded_decisions import list_decided_wait_ids
 from continuations.ledger.index import run_index, waits
 from continuations.ledger.index.run_overview import read_overview
-from continuations.ledger.objects import gather_all, gather_outcomes
+from continuations.ledger.objects import Objects, gather_all, gather_outcomes
 from continuations.ledger.store_clock import StoreClock
 from continuations.value_class import dataclass
 
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
     from continuations.engine.journal.journal import StoreJournal
     from continuations.engine.ports import Notify, Ports
-    from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
 
 _log = logging.getLogger("continuations")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core.changes.events import RunStopped
 from continuations.core.changes.operator_waits import CANCELLED, cancel_reasons
 from continuations.core.changes.reducer import advance
-from continuations.core.rows.decisions import OPERATOR
+from continuations.core.rows.decisions import OPERATOR, Door
 from continuations.core.rows.run import ENDED_STATUSES, Failure
 from continuations.engine.journal.job_cancellation import NO_RESULT, jobs_to_cancel
 from continuations.ledger.decisions.decisions import close_wait
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from continuations.core.operator_request import OperatorRequest
-    from continuations.core.rows.decisions import Door
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.engine.journal.job_cancellation import JobCanceller

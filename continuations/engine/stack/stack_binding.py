@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.authoring.registry import missing_tool_text
-from continuations.core.rows.calls import Parked
-from continuations.core.rows.state import ROOT_FRAME_ID, frame_path
+from continuations.authoring.registry import AgentRegistry, Renames, missing_tool_text
+from continuations.core.rows.calls import CallRow, Parked
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState, frame_path
 from continuations.core.rows.waits import Wait
 from continuations.engine.code_changes import find_code_changes
 from continuations.errors import AgentChanged, FormatError
@@ -16,13 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping
 
     from continuations.authoring.manifest import ManifestChange
-    from continuations.authoring.registry import AgentRegistry, Renames
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.operator_request import OperatorRequest
-    from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
 
 
 class StackBinding:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.authoring import callables
 from continuations.authoring.errors import StateInvalid
-from continuations.core.rows.state import frame_path
-from continuations.engine.error_reports import describe_error
+from continuations.core.rows.state import RunState, frame_path
+from continuations.engine.call_failures import describe_error
 from continuations.engine.hook_calls import turn_error
 from continuations.engine.start.new_run import problem_of, with_instructions
 from continuations.errors import AgentChanged, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeAlias
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol
-    from continuations.core.rows.state import RunState
 
     FindAgent: TypeAlias = Callable[[RunState, str], AgentProtocol | None]
     from continuations.authoring.tool.tool_protocol import AgentProtocol

@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import jsontext
 from continuations.core.attachment_parts import is_reference
-from continuations.core.rows.attachments import (
-    check_total,
-    is_content,
-    text_part,
-)
+from continuations.core.rows.attachments import check_total, is_content, text_part
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.agent.agent import every_agent
-from continuations.core.prices import check_amount, check_currency
+from continuations.core.prices import Prices, check_amount, check_currency
 from continuations.errors import InvalidInput, PriceUnknown
 
 if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import AgentProtocol
-    from continuations.core.prices import Prices
     from continuations.core.rows.run import Budget
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from continuations.authoring import callables
@@ -24,7 +24,6 @@ from continuations.ledger import layout
 from continuations.ledger.index.run_overview import has_thread_id
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from continuations.core.changes.turn_instructions import frozen_log
+from continuations.core.changes.tool_messages import frozen_log
 from continuations.core.identity import MAX_NAME_BYTES, Identity, checked_person
 from continuations.core.model_protocol import check_settings
 from continuations.core.rows.run import is_label
-from continuations.core.rows.state import ROOT_FRAME_ID
-from continuations.core.trace_context import check_trace_context
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.trace_context import TraceContext, check_trace_context
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.rows.state import RunState
-    from continuations.core.trace_context import TraceContext
 
 MAX_LABELS = 16
 MAX_TITLE_CHARS = 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from continuations.engine.events.event_listeners import EventBuffer
 from continuations.engine.sync import portal
@@ -14,7 +14,6 @@ from continuations.errors import ContinuationsError, InvalidInput
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
     from types import TracebackType
-    from typing import Self
 
     from continuations.core.reading.live_events import RunEvent
     from continuations.engine.event_reading import Cursor

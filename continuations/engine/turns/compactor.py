@@ -7,25 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 from continuations.authoring.tool.call_gate import current_gate
+from continuations.core.changes import tool_messages
 from continuations.core.changes.events import HistoryCompacted, SummaryFailed
 from continuations.core.changes.history import HistorySplit, split_history
-from continuations.core.changes.output_retries import is_empty_reply
-from continuations.core.changes.tool_messages import INCOMPLETE_REPLY_TEXTS
-from continuations.core.changes.turn_instructions import (
-    sent_messages,
-    without_older_instructions,
-)
 from continuations.core.messages import is_instructions, system_message, user_message
 from continuations.core.model_protocol import ModelReply, ModelRequest, merged_settings
-from continuations.core.rows.frames import HistoryRecord
-from continuations.core.rows.run import Failure
+from continuations.core.rows.frames import FrameRow, HistoryRecord
+from continuations.core.rows.run import Failure, RunRow
 from continuations.core.usage import Usage
 from continuations.core.words.summaries import (
     estimate_tokens,
     shorten_message,
     shorten_middle,
 )
-from continuations.engine.error_reports import describe_error
+from continuations.engine.call_failures import describe_error
 from continuations.engine.model_delays import ModelDelays, ModelGaveUp
 from continuations.errors import CompactionFailed, ModelError
 from continuations.value_class import dataclass
@@ -37,8 +32,6 @@ if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.changes.events import ModelDelayed
     from continuations.core.messages import Message
-    from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
@@ -159,7 +152,7 @@ async def _rendered(
         return ()
     from continuations.engine.stack.state_checks import with_rendered  # noqa: PLC0415 - few agents have them
 
-    messages = sent_messages(state.logs[frame.id])
+    messages = tool_messages.sent_messages(state.logs[frame.id])
     sent = await with_rendered(messages, agent, frame, state.run.id)
     return sent[: len(sent) - len(messages)]
 
@@ -190,7 +183,7 @@ class _Attempt:
     def count(self, messages: Sequence[Message]) -> int:
         """Return the tokens of messages, as the application counts or estimated."""
         function = self.compaction.count_tokens
-        messages = without_older_instructions(messages)
+        messages = tool_messages.without_older_instructions(messages)
         if function is None or not messages:
             return estimate_tokens(messages)
         counted: object = None
@@ -385,10 +378,10 @@ class Summarizer:
         if not isinstance(reply, ModelReply):
             reason = "its model replies later, and no summary waits for that"
             raise NoSummary(reason, reply.usage)
-        if reply.finish_reason in INCOMPLETE_REPLY_TEXTS:
+        if reply.finish_reason in tool_messages.INCOMPLETE_REPLY_TEXTS:
             reason = f"its model stopped with {reply.finish_reason}"
             raise NoSummary(reason, reply.usage)
-        if reply.message.tool_call_ids or is_empty_reply(reply.message):
+        if reply.message.tool_call_ids or tool_messages.is_empty_reply(reply.message):
             raise NoSummary("its model replied without a text", reply.usage)
         return _checked(reply.message.content, reply.usage), reply.usage
 

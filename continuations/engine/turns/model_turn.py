@@ -10,20 +10,11 @@ from continuations.authoring import callables
 from continuations.authoring.errors import EnabledInvalid, OutputInvalid
 from continuations.authoring.tool.call_gate import current_gate
 from continuations.authoring.tool.tool_options import OfferInfo
-from continuations.core.changes import output_retries
-from continuations.core.changes.call_ends import end_in
+from continuations.core import model_protocol
+from continuations.core.changes import tool_messages
 from continuations.core.changes.events import ModelReplied
-from continuations.core.changes.output_retries import is_retry_request
-from continuations.core.changes.turn_instructions import sent_messages
-from continuations.core.model_protocol import (
-    LostReply,
-    ModelRequest,
-    PendingReply,
-    ToolSpec,
-    merged_settings,
-)
-from continuations.core.rows.state import frame_path
-from continuations.engine.error_reports import describe_error
+from continuations.core.rows.state import RunState, frame_path
+from continuations.engine.call_failures import describe_error
 from continuations.engine.model_delays import ModelDelays, may_be_first
 from continuations.errors import ModelError, TranscriptInvalid
 from continuations.value_class import dataclass
@@ -34,9 +25,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.core.changes.events import InputHeld, ModelDelayed, TurnRefused
     from continuations.core.messages import Message
-    from continuations.core.model_protocol import DeltaListener
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
     from continuations.core.usage import Usage
     from continuations.engine.events.event_feeds import EventFeed
     from continuations.engine.guards.guarded_turn import GuardedTurn
@@ -104,7 +93,7 @@ class ModelTurn:
 
     def _listener(
         self, state: RunState, frame: FrameRow, fence: int
-    ) -> DeltaListener | None:
+    ) -> model_protocol.DeltaListener | None:
         return None if self.feed is None else self.feed.turn(state, frame, fence)
 
     async def _ask(
@@ -117,7 +106,7 @@ class ModelTurn:
     ) -> ModelReplied | ModelDelayed | TurnRefused | InputHeld:
         has_attachments = _check_transcript(state, frame)
         tools = await enabled_tools(agent, self.run_options.context, state, frame)
-        request = ModelRequest(
+        request = model_protocol.ModelRequest(
             messages=await _messages(agent, frame, state),
             tools=tuple(_spec(tool) for tool in tools),
             output_schema=agent.output_schema,
@@ -148,10 +137,10 @@ class ModelTurn:
             may_request=lambda: gate.is_open,
             may_be_first=lambda: may_be_first(state, frame),
         )
-        if isinstance(reply, PendingReply):
+        if isinstance(reply, model_protocol.PendingReply):
             delayed = delays.until_reply(state, frame, reply)
             return delayed if guarded is None else guarded.delayed(delayed)
-        if isinstance(reply, LostReply):
+        if isinstance(reply, model_protocol.LostReply):
             return delays.after_loss(state, frame, reply)
         problem = _output_problem(agent, reply.message)
         event = ModelReplied(
@@ -172,7 +161,7 @@ async def _messages(
     agent: AgentProtocol, frame: FrameRow, state: RunState
 ) -> tuple[Message, ...]:
     """Return the messages of a request; raises `HookFailed`."""
-    messages = sent_messages(state.logs[frame.id])
+    messages = tool_messages.sent_messages(state.logs[frame.id])
     if not agent.renders_state or frame.pending_reply is not None:
         return messages
     from continuations.engine.stack.state_checks import with_rendered  # noqa: PLC0415 - few agents have them
@@ -230,8 +219,8 @@ async def is_enabled(
         return False
 
 
-def _spec(tool: ToolProtocol) -> ToolSpec:
-    return ToolSpec(
+def _spec(tool: ToolProtocol) -> model_protocol.ToolSpec:
+    return model_protocol.ToolSpec(
         name=tool.name, description=tool.description, parameters=tool.parameters
     )
 
@@ -249,7 +238,7 @@ def _settings(
     """
     settings = agent.settings
     if settings_of_run is not None:
-        settings = merged_settings(settings, settings_of_run)
+        settings = model_protocol.merged_settings(settings, settings_of_run)
     choice = settings.get("tool_choice")
     is_forced_again = bool(
         agent.reset_tool_choice and frame.limited_turns and choice not in _FREE_CHOICES
@@ -273,8 +262,8 @@ def _output_problem(agent: AgentProtocol, message: Message) -> str | None:
     """Return why a final reply cannot be the output of an agent, or `None`."""
     if message.tool_call_ids:
         return None
-    if output_retries.is_empty_reply(message):
-        return output_retries.EMPTY_REPLY
+    if tool_messages.is_empty_reply(message):
+        return tool_messages.EMPTY_REPLY
     if agent.output_type is None:
         return None
     try:
@@ -313,14 +302,14 @@ def returned_results(messages: Sequence[Message]) -> dict[str, str]:
     results: dict[str, str] = {}
     round_results: dict[str, Message] = {}
     for message in reversed(messages):
-        if message.role == "user" and not is_retry_request(message):
+        if message.role == "user" and not tool_messages.is_retry_request(message):
             break
         if message.role == "tool":
             round_results[message.answered_call_id or ""] = message
         elif message.role == "assistant" and round_results:
             for request in reversed(message.tool_calls):
                 result = round_results.get(request.tool_call_id)
-                if result is not None and end_in(result) == "returned":
+                if result is not None and tool_messages.end_in(result) == "returned":
                     results.setdefault(request.tool, result.content)
             round_results = {}
     return results

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.authoring import callables
-from continuations.authoring.errors import (
-    ResultNotSerializable,
-)
+from continuations.authoring.errors import ResultNotSerializable
 from continuations.authoring.tool.base_tool import BaseTool, is_handoff
 from continuations.authoring.tool.call_gate import CallNotBegun, current_gate
 from continuations.authoring.tool_waits import ToolWait
@@ -26,12 +24,12 @@ from continuations.core.changes.call_events import (
     SubAgentStarted,
     Unverified,
 )
-from continuations.core.changes.events import CheckPaid
-from continuations.core.changes.plan import AskModel, CheckCall, VerifyOutcome
+from continuations.core.changes.events import CheckPaid, Event
+from continuations.core.changes.plan import AskModel, CheckCall, Launched, VerifyOutcome
 from continuations.core.changes.tool_messages import SECOND_HANDOFF
 from continuations.core.messages import user_message
-from continuations.core.rows.calls import Handoff, Unknown, handoff_of
-from continuations.core.rows.decisions import Answer, Approve, Decision, Deny
+from continuations.core.rows.calls import CallRow, Handoff, Unknown, handoff_of
+from continuations.core.rows.decisions import Answer, Approve, Decision, Deny, Verdict
 from continuations.core.usage import Usage
 from continuations.engine import call_failures
 from continuations.engine.call_waits import approval_digest, approved_contract_digest
@@ -42,10 +40,7 @@ from continuations.engine.calls.call_examination import (
     CallExaminer,
     is_possible,
 )
-from continuations.engine.calls.rule_approvals import (
-    RuleApprovals,
-    asks_person,
-)
+from continuations.engine.calls.rule_approvals import RuleApprovals, asks_person
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.start.new_run import stored_instructions, with_instructions
 from continuations.engine.tool_contexts import context_of_call
@@ -60,11 +55,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.context import ToolContext
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.core.changes.events import Event
-    from continuations.core.changes.plan import Launched
     from continuations.core.rows.attachments import ResultWithFiles
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Verdict
     from continuations.core.rows.state import RunState
     from continuations.engine.events.event_feeds import EventFeed
     from continuations.engine.journal.file_storing import AttachedFiles

@@ -15,28 +15,12 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from continuations import errors
 from continuations.authoring.tool.call_gate import CallGate, CallNotBegun
+from continuations.core.changes import call_events, events
 from continuations.core.changes.call_cancellation import (
     open_calls_below,
     with_cancelled_call,
-)
-from continuations.core.changes.call_events import (
-    ApprovalRequested,
-    CallAccepted,
-    CallInvalid,
-    CallRaised,
-    CallReturned,
-    CallStarted,
-    Denied,
-    HandedOver,
-    RepeatAllowed,
-    SubAgentStarted,
-)
-from continuations.core.changes.events import (
-    FrameWatched,
-    ModelReplied,
-    SuspensionEnded,
-    WorkflowStepped,
 )
 from continuations.core.changes.operator_waits import with_operator_requests
 from continuations.core.changes.plan import (
@@ -53,7 +37,7 @@ from continuations.core.changes.plan import (
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.calls import Started, Unknown
 from continuations.core.rows.run import ENDED_STATUSES, Failure, budget_failure
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.engine import side_task
 from continuations.engine.calls.call_examination import is_possible
 from continuations.engine.inbox_messages import (
@@ -62,13 +46,6 @@ from continuations.engine.inbox_messages import (
 )
 from continuations.engine.model_delays import ModelGaveUp, refused_turn
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
-from continuations.errors import (
-    ContinuationsError,
-    FormatError,
-    IllegalTransition,
-    ModelError,
-    StoreError,
-)
 from continuations.ledger.arrivals.arrivals import (
     NO_ARRIVALS,
     Arrivals,
@@ -78,12 +55,9 @@ from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator
-    from typing import Any
 
-    from continuations.core.changes.events import Event
     from continuations.core.changes.plan import Action, Launched
     from continuations.core.operator_request import OperatorRequest
-    from continuations.core.rows.state import RunState
     from continuations.engine.ports import Journal
     from continuations.engine.worker.performer import Performer
     from continuations.wire.arrivals import CancelRequest, InboxMessage
@@ -91,13 +65,13 @@ if TYPE_CHECKING:
 
 # Events that a later process can compute again from the state.
 _DERIVED_EVENTS = (
-    CallAccepted,
-    ApprovalRequested,
-    CallInvalid,
-    SubAgentStarted,
-    HandedOver,
-    FrameWatched,
-    SuspensionEnded,
+    call_events.CallAccepted,
+    call_events.ApprovalRequested,
+    call_events.CallInvalid,
+    call_events.SubAgentStarted,
+    call_events.HandedOver,
+    events.FrameWatched,
+    events.SuspensionEnded,
 )
 # The actions that are applied at once; all others are launched.
 _LOCAL_ACTIONS = (ExamineCall, RecordStart, StepWorkflow, CancelCall)
@@ -135,8 +109,8 @@ class RunLoop:
         self.state = state
         self.late_arrivals = Arrivals()
         self.cancel_request: CancelRequest | None = None
-        self.model_error: ModelError | None = None
-        self.look_error: FormatError | StoreError | None = None
+        self.model_error: errors.ModelError | None = None
+        self.look_error: errors.FormatError | errors.StoreError | None = None
         self.failure: Failure | None = None
         self.call_interrupted = False
         self._performer = performer
@@ -148,7 +122,7 @@ class RunLoop:
         self._paused = False
         self._awaits_mark = False
         # It is applied at the end: a process that takes over before that asks again.
-        self._last_refusal: CallInvalid | Denied | None = None
+        self._last_refusal: call_events.CallInvalid | call_events.Denied | None = None
         # The events that must be saved are numbered: the last one, and the last one
         # that a commit saved. Number 1 is the state at the beginning, because the first
         # commit takes the claim, before any action.
@@ -158,7 +132,7 @@ class RunLoop:
         self._progress = self._progress_saved = 0
         # An action is launched when the event with this number is saved.
         self._event_to_await: dict[Action, int] = {}
-        self._held_handoffs: dict[Action, Event] = {}
+        self._held_handoffs: dict[Action, events.Event] = {}
         self._actions = ActionTasks()
         self._operator = OperatorEffects(self._actions, journal)
         self._commit_task: asyncio.Task[Arrivals] | None = None
@@ -177,7 +151,7 @@ class RunLoop:
         except asyncio.CancelledError:
             await self._actions.finish(self.state, self._commit_task)
             # An error of the store or a lost claim shows again at the release.
-            with suppress(ContinuationsError):
+            with suppress(errors.ContinuationsError):
                 self._collect_results()
             raise
         finally:
@@ -190,7 +164,7 @@ class RunLoop:
     def ending_state(self) -> RunState:
         """`state` with the refusal because of which the run must end, if any."""
         if self._last_refusal is not None:
-            with suppress(IllegalTransition):  # the call was cancelled meanwhile
+            with suppress(errors.IllegalTransition):  # the call was cancelled meanwhile
                 return advance(self.state, self._last_refusal)
         return self.state
 
@@ -241,7 +215,7 @@ class RunLoop:
         while applied_any:
             applied_any = False
             for action in plan(self.state):
-                event: Event | None = None
+                event: events.Event | None = None
                 if isinstance(action, ExamineCall) and self._last_refusal is None:
                     event = await self._performer.examine(self.state, action.call_id)
                 elif isinstance(action, RecordStart) and self._may_record_starts:
@@ -261,7 +235,7 @@ class RunLoop:
             self._last_event_to_save += 1
             self._progress += 1
 
-    async def _start_event(self, action: RecordStart) -> Event | None:
+    async def _start_event(self, action: RecordStart) -> events.Event | None:
         """Return the event of a ready call, or `None` if it must wait.
 
         A handoff that drops messages waits until a version has all of them.
@@ -270,7 +244,7 @@ class RunLoop:
         if event is None:
             event = await self._performer.start_event(self.state, action.call_id)
         if (
-            isinstance(event, HandedOver)
+            isinstance(event, call_events.HandedOver)
             and event.handoff.dropped
             and self._last_event_to_save > self._last_event_saved
         ):
@@ -294,7 +268,7 @@ class RunLoop:
         event = self._performer.step(before, frame_id)
         self._apply(event)
         self._performer.drives.applied(before, self.state, frame_id)
-        assert isinstance(event, WorkflowStepped)  # noqa: S101 - for the type checkers
+        assert isinstance(event, events.WorkflowStepped)  # noqa: S101 - for the type checkers
         # A call whose start is recorded, and whose tool was not called, begins no more.
         # The same holds for the calls of the agents below.
         cancelled = [each for each in event.cancelled if each in self.state.calls]
@@ -336,7 +310,7 @@ class RunLoop:
         now = self._performer.ports.clock.now()
         for wait in list(self.state.waits.values()):
             if not wait.rules.suspends and wait.deadline and wait.deadline <= now:
-                self._apply(SuspensionEnded(wait_id=wait.id))
+                self._apply(events.SuspensionEnded(wait_id=wait.id))
 
     def _seconds_to_alarm(self) -> float | None:
         deadlines = [
@@ -367,7 +341,7 @@ class RunLoop:
             return
         try:
             late = await self._journal.read_messages(numbers)
-        except (FormatError, StoreError) as error:
+        except (errors.FormatError, errors.StoreError) as error:
             if not self._commit_count:
                 raise
             self.look_error = error
@@ -429,7 +403,7 @@ class RunLoop:
             self._actions.launch(action, self._perform(action))
         return blocked
 
-    async def _perform(self, action: Launched) -> Event:
+    async def _perform(self, action: Launched) -> events.Event:
         """Perform an action; raises `CallNotBegun` if it comes too late for the claim.
 
         The claim is checked again here, in the task of the action, or for a tool at
@@ -451,7 +425,7 @@ class RunLoop:
         finally:
             # A thread that starts later must find the gate closed.
             gate.close()
-        if isinstance(event, ModelReplied) and self._would_finish(event):
+        if isinstance(event, events.ModelReplied) and self._would_finish(event):
             return await self._look_before_end(event)
         return event
 
@@ -463,7 +437,7 @@ class RunLoop:
         self._looked = True
         try:
             next_one = await self._journal.read_next_message(self.state)
-        except (FormatError, StoreError):
+        except (errors.FormatError, errors.StoreError):
             return  # the look before the end shows it again
         if next_one is not None and is_for_present_reply(self.state, next_one):
             late = Arrivals(inbox_messages=(next_one,))
@@ -471,7 +445,7 @@ class RunLoop:
             self._looked = False  # another one may follow
             raise CallNotBegun
 
-    async def _look_before_end(self, reply: ModelReplied) -> ModelReplied:
+    async def _look_before_end(self, reply: events.ModelReplied) -> events.ModelReplied:
         """Return the last reply, which is not final if something arrived for the run.
 
         The reply is paid for. So it is also kept, and not final, if the look fails or
@@ -481,7 +455,7 @@ class RunLoop:
         pending = replace(reply, is_final=False)
         try:
             late = await self._journal.read_late_arrivals(self.state)
-        except (FormatError, StoreError) as error:
+        except (errors.FormatError, errors.StoreError) as error:
             self.look_error = error
             return pending
         except asyncio.CancelledError:
@@ -489,10 +463,10 @@ class RunLoop:
         self.late_arrivals = self.late_arrivals.followed_by(late)
         return pending if something_comes_first(state, reply, late) else reply
 
-    def _ends_paused_run(self, reply: ModelReplied) -> bool:
+    def _ends_paused_run(self, reply: events.ModelReplied) -> bool:
         return self.state.is_suspended and self._would_finish(reply)
 
-    def _would_finish(self, reply: ModelReplied) -> bool:
+    def _would_finish(self, reply: events.ModelReplied) -> bool:
         if reply.message.tool_call_ids or reply.error_code != "output":
             return False
         run = advance(self.state, reply).run  # a bad reply must not be confirmed later
@@ -534,7 +508,7 @@ class RunLoop:
             except CallNotBegun:
                 # It is launched again after the claim is renewed.
                 self._actions.gates.pop(action, None)
-            except ModelError as error:
+            except errors.ModelError as error:
                 if isinstance(error, ModelGaveUp):
                     self.failure = error.failure
                 else:
@@ -555,24 +529,28 @@ class RunLoop:
                 late = Arrivals(operator_requests=asked.operator_requests)
                 self.late_arrivals = self.late_arrivals.followed_by(late)
 
-    def _apply(self, event: Event) -> None:
-        if isinstance(event, CallInvalid | Denied) and event.failure is not None:
+    def _apply(self, event: events.Event) -> None:
+        if (
+            isinstance(event, call_events.CallInvalid | call_events.Denied)
+            and event.failure is not None
+        ):
             self.failure, self._last_refusal = event.failure, event
             return
-        if isinstance(event, ModelReplied) and self._ends_paused_run(event):
+        if isinstance(event, events.ModelReplied) and self._ends_paused_run(event):
             # Its last reply is confirmed after `unpause`.
             event = replace(event, is_final=False)
         derived = isinstance(event, _DERIVED_EVENTS)
         derived = derived and not getattr(event, "trip", None)  # for its event
-        if isinstance(event, WorkflowStepped):
+        if isinstance(event, events.WorkflowStepped):
             derived = not (event.cancelled or event.cancelled_new)
         may_be_lost = derived or (
-            isinstance(event, CallReturned | CallRaised)
+            isinstance(event, call_events.CallReturned | call_events.CallRaised)
             and self.state.calls[event.call_id].repeatable
         )
         # A further attempt of a call is at the same point of the run.
-        repeats = isinstance(event, RepeatAllowed) or (
-            isinstance(event, CallStarted) and self.state.calls[event.call_id].attempts
+        repeats = isinstance(event, call_events.RepeatAllowed) or (
+            isinstance(event, call_events.CallStarted)
+            and self.state.calls[event.call_id].attempts
         )
         self.state = advance(self.state, event)
         if not may_be_lost:
@@ -581,7 +559,9 @@ class RunLoop:
             self._progress += 1
 
 
-def something_comes_first(state: RunState, reply: ModelReplied, late: Arrivals) -> bool:
+def something_comes_first(
+    state: RunState, reply: events.ModelReplied, late: Arrivals
+) -> bool:
     """Return whether a message, a pause, a stop or a cancellation comes first."""
     # Messages are read in their order, so only the first one counts.
     following = late.inbox_messages[:1]
@@ -591,7 +571,7 @@ def something_comes_first(state: RunState, reply: ModelReplied, late: Arrivals) 
     return is_held or (reads and _may_ask_again(state, reply))
 
 
-def _may_ask_again(state: RunState, reply: ModelReplied) -> bool:
+def _may_ask_again(state: RunState, reply: events.ModelReplied) -> bool:
     """Return whether the limits of the run allow another turn after a reply."""
     frame, run = state.frames[reply.frame_id], state.run
     usage = run.limited_usage + reply.usage
@@ -667,7 +647,9 @@ def _ends_turn(state: RunState, request: OperatorRequest) -> bool:
 
 def _with_starts_taken_back(state: RunState, call_ids: Iterable[str]) -> RunState:
     for call_id in sorted(call_ids):
-        state = advance(state, RepeatAllowed(call_id=call_id, never_began=True))
+        state = advance(
+            state, call_events.RepeatAllowed(call_id=call_id, never_began=True)
+        )
     return state
 
 
@@ -693,7 +675,7 @@ class ActionTasks:
     """
 
     def __init__(self) -> None:
-        self._tasks: dict[Action, asyncio.Task[Event]] = {}
+        self._tasks: dict[Action, asyncio.Task[events.Event]] = {}
         self.gates: dict[Action, CallGate] = {}
 
     def __contains__(self, action: Action) -> bool:
@@ -706,15 +688,15 @@ class ActionTasks:
         return iter(tuple(self._tasks))
 
     @property
-    def tasks(self) -> Iterable[asyncio.Task[Event]]:
+    def tasks(self) -> Iterable[asyncio.Task[events.Event]]:
         """The tasks of all actions."""
         return self._tasks.values()
 
-    def launch(self, action: Action, work: Coroutine[Any, Any, Event]) -> None:
+    def launch(self, action: Action, work: Coroutine[Any, Any, events.Event]) -> None:
         """Begin a task for an action."""
         self._tasks[action] = asyncio.create_task(work)
 
-    def pop_done(self) -> Iterator[tuple[Action, asyncio.Task[Event]]]:
+    def pop_done(self) -> Iterator[tuple[Action, asyncio.Task[events.Event]]]:
         """Remove and return the actions that are done, with their tasks."""
         for action, task in list(self._tasks.items()):
             if task.done():
@@ -738,7 +720,9 @@ class ActionTasks:
             return state
         for call in list(state.calls.values()):
             if isinstance(call.state, Started) and not self.has_begun(RunTool(call.id)):
-                state = advance(state, RepeatAllowed(call_id=call.id, never_began=True))
+                state = advance(
+                    state, call_events.RepeatAllowed(call_id=call.id, never_began=True)
+                )
         return state
 
     async def drop(self, actions: Iterable[Action]) -> None:

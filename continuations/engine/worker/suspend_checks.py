@@ -7,27 +7,24 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
-from continuations.authoring.suspend_conditions import AgentProgress
+from continuations.authoring.suspend_conditions import AgentProgress, SuspendCondition
 from continuations.core.changes.events import (
     FrameAbandoned,
     FrameWatched,
     SuspensionBegan,
 )
 from continuations.core.changes.operator_waits import operator_wait
-from continuations.core.rows import denials
-from continuations.core.rows.frames import ConditionCount
-from continuations.core.rows.state import frame_path
+from continuations.core.rows import frames
+from continuations.core.rows.frames import ConditionCount, DenialCount, FrameRow
+from continuations.core.rows.state import RunState, frame_path
 from continuations.engine.inbox_messages import with_inbox_messages
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from continuations.authoring.suspend_conditions import SuspendCondition
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.changes.events import Event
-    from continuations.core.rows.frames import DenialCount, FrameRow
-    from continuations.core.rows.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
     from continuations.wire.arrivals import InboxMessage
@@ -58,7 +55,7 @@ class SuspendChecks:
         if frame.denials:
             # A message starts the count again.
             told = with_inbox_messages(state, unread).frames[frame_id]
-            denied = denials.reached(told.denials, agent.max_denials)
+            denied = frames.denied_too_often(told.denials, agent.max_denials)
             if denied is not None:
                 return (_end_after_denials(frame, denied),)
         if not agent.suspend_conditions:
@@ -106,8 +103,8 @@ class SuspendChecks:
 
 
 def _end_after_denials(frame: FrameRow, denied: DenialCount) -> FrameAbandoned:
-    text = denials.end_text(frame.agent, denied)
-    return FrameAbandoned(frame_id=frame.id, code=denials.DENIALS_CODE, content=text)
+    text = frames.denials_end_text(frame.agent, denied)
+    return FrameAbandoned(frame_id=frame.id, code=frames.DENIALS_CODE, content=text)
 
 
 def _progress(

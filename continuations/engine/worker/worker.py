@@ -10,12 +10,13 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from continuations import errors
 from continuations.authoring import callables
-from continuations.core.changes import turn_instructions
+from continuations.core.changes import tool_messages
 from continuations.core.changes.events import TurnBeginning
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.signal_matching import awaited_signals
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.engine import deadlines
 from continuations.engine.arrivals import readiness, signal_delivery
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
@@ -26,7 +27,7 @@ from continuations.engine.journal.job_cancellation import JobCanceller
 from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.journal.publishing import Publisher
 from continuations.engine.journal.run_ending import RunEnder
-from continuations.engine.outcomes import Suspended, outcome_of
+from continuations.engine.outcomes import Outcome, Suspended, outcome_of
 from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.side_task import finish_if_cancelled, with_side_task
 from continuations.engine.stack.stack_binding import StackBinding
@@ -35,25 +36,12 @@ from continuations.engine.work_observers import ObservedEnd
 from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
 from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
-from continuations.errors import (
-    AgentChanged,
-    ClockOff,
-    ContinuationsError,
-    InvalidInput,
-    RunErased,
-    RunExists,
-    RunNotFound,
-    StaleRun,
-    StoreError,
-    ToolsUnavailable,
-)
 from continuations.ledger import claims, markers
 from continuations.ledger.arrivals import recorded_decisions
 from continuations.ledger.arrivals.arrivals import Arrivals, read_arrivals
-from continuations.ledger.claims import ClockReading
 from continuations.ledger.index.run_overview import read_ahead, read_overview
 from continuations.ledger.store_clock import StoreClock
-from continuations.ledger.versions import Versions
+from continuations.ledger.versions import LoadedVersion, Versions
 from continuations.value_class import replace
 from continuations.wire.continuation import Continuation
 
@@ -65,15 +53,12 @@ if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.rows.attachments import Content
     from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.engine.events.event_feeds import RunFeed
     from continuations.engine.model_registry import ModelRegistry
-    from continuations.engine.outcomes import Outcome
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.objects import Objects
-    from continuations.ledger.versions import LoadedVersion
     from continuations.wire.arrivals import InboxMessage
 
 
@@ -149,7 +134,7 @@ class Worker:
         """Create the run, or resume it if it began with the same input."""
         try:
             outcome = await self.start(state)
-        except StaleRun:
+        except errors.StaleRun:
             await self.check_same_input(state)
             return await self.resume()
         if isinstance(outcome, Suspended) and outcome.paused:
@@ -178,7 +163,7 @@ class Worker:
         await files.add(contents)
         try:
             outcome = await self.start(state)
-        except StaleRun:
+        except errors.StaleRun:
             if await self._is_another_run(state):
                 await files.delete()
             await objects.delete(guard.key)
@@ -190,7 +175,7 @@ class Worker:
         """Return whether another process created the run under this id."""
         try:
             newest = await self.versions.load_newest()
-        except (RunErased, RunNotFound):
+        except (errors.RunErased, errors.RunNotFound):
             return True
         return newest.state.run.run_nonce != state.run.run_nonce
 
@@ -199,7 +184,7 @@ class Worker:
         clock = self.ports.clock
         sent_at = clock.now()
         overview = await read_overview(self.objects, self.run_id)
-        clock_reading = ClockReading(
+        clock_reading = claims.ClockReading(
             sent_at, overview.store_time, clock.now(), self.objects.time_resolution
         )
         if overview.newest_number == 0:
@@ -243,14 +228,14 @@ class Worker:
                 f"run_id {self.run_id!r} is taken: that run has another input or "
                 "agent, and was not changed. Use another run_id, or resume that run."
             )
-            raise RunExists(msg, run_id=self.run_id)
+            raise errors.RunExists(msg, run_id=self.run_id)
 
     async def _work(
         self,
         loaded: LoadedVersion | None,
         state: RunState,
         arrived: Arrivals,
-        clock_reading: ClockReading | None = None,
+        clock_reading: claims.ClockReading | None = None,
     ) -> Outcome:
         """Work on the run and log what was done."""
         began, first = self.ports.clock.elapsed(), loaded.number if loaded else 0
@@ -268,7 +253,7 @@ class Worker:
         except BaseException as error:
             result = type(error).__name__
             end = ObservedEnd(result=result, error=error)
-            if isinstance(error, AgentChanged) and loaded is not None:
+            if isinstance(error, errors.AgentChanged) and loaded is not None:
                 await self._note_missing_code(error, loaded.number)
             raise
         finally:
@@ -282,7 +267,9 @@ class Worker:
             )
         return outcome
 
-    async def _note_missing_code(self, error: AgentChanged, loaded: int = 0) -> None:
+    async def _note_missing_code(
+        self, error: errors.AgentChanged, loaded: int = 0
+    ) -> None:
         """Store what this process lacks, for people who look at the run."""
         newest = max(loaded, self._journal.version_number if self._journal else 0)
         noted = self.objects.noted_missing_code
@@ -314,7 +301,7 @@ class Worker:
             return None
         try:
             self.agent_registry = await self.agent_registry.listed(state.run.agent)
-        except ToolsUnavailable as error:
+        except errors.ToolsUnavailable as error:
             jobs = any(wait.cancels for wait in state.waits.values())
             if arrived.cancel_request is not None and not jobs:
                 return None
@@ -326,7 +313,7 @@ class Worker:
                 or deadlines.late_waits(waits, now)
             ):
                 msg = f"run {self.run_id} did not continue: {error}"
-                raise ToolsUnavailable(msg, run_id=self.run_id) from error
+                raise errors.ToolsUnavailable(msg, run_id=self.run_id) from error
             return self._outcome(loaded)
         self._flows = FlowsOfWorker(StackBinding(self.agent_registry), self.ports)
         return None
@@ -336,7 +323,7 @@ class Worker:
         loaded: LoadedVersion | None,
         state: RunState,
         arrived: Arrivals,
-        clock_reading: ClockReading | None,
+        clock_reading: claims.ClockReading | None,
     ) -> Outcome:
         outcome: Callable[[], Outcome] | None = None
         while True:
@@ -350,7 +337,7 @@ class Worker:
             clock_reading = None  # it belongs to the first listing only
             try:
                 state = await self._apply_arrivals(state, arrived, journal)
-            except AgentChanged as error:
+            except errors.AgentChanged as error:
                 if outcome is None:
                     raise
                 # It worked on the run before, and wrote nothing since.
@@ -465,7 +452,7 @@ class Worker:
         loop = RunLoop(state, performer, journal, arrived, self.run_options)
         try:
             await loop.run()
-        except (ClockOff, RunErased, StaleRun, StoreError):
+        except (errors.ClockOff, errors.RunErased, errors.StaleRun, errors.StoreError):
             raise
         except BaseException as error:
             # A bug or Ctrl-C: no worker died, so the claim should not stay. But an
@@ -480,7 +467,7 @@ class Worker:
                     arrived.followed_by(loop.arrivals_taken_in),
                     retry_now=now,
                 )
-                with suppress(ContinuationsError):
+                with suppress(errors.ContinuationsError):
                     await asyncio.shield(release)
             raise
         arrived = arrived.followed_by(loop.arrivals_taken_in)
@@ -527,7 +514,7 @@ class Worker:
     def _make_journal(
         self,
         loaded: LoadedVersion | None,
-        clock_reading: ClockReading | None,
+        clock_reading: claims.ClockReading | None,
         arrived: Arrivals,
     ) -> StoreJournal:
         return StoreJournal(
@@ -572,10 +559,10 @@ async def turn_beginning(
     log = state.logs[ROOT_FRAME_ID]
     # A function was called with the first message when the thread was made.
     is_made = not isinstance(agent.instructions, str) and message.number == 1
-    if turn_instructions.is_frozen(log) or (is_made and log.messages):
+    if tool_messages.is_frozen(log) or (is_made and log.messages):
         return TurnBeginning(max_turns=agent.max_turns)
     text = await _instructions(state, agent, message, context)
-    changed = turn_instructions.new_message(log, text)
+    changed = tool_messages.new_instructions(log, text)
     return TurnBeginning(max_turns=agent.max_turns, instructions=changed)
 
 
@@ -594,7 +581,7 @@ async def _instructions(
             "stays. Correct the function, or pass the context= that it needs, then "
             "resume the run."
         )
-        raise InvalidInput(msg, run_id=run_id) from error
+        raise errors.InvalidInput(msg, run_id=run_id) from error
 
 
 def log_work(

@@ -12,7 +12,7 @@ from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start import new_run
 from continuations.engine.work_observers import WatchedSession
 from continuations.engine.worker.worker import Worker
-from continuations.engine.worker_options import check_context
+from continuations.engine.worker_options import WorkerOptions, check_context
 from continuations.errors import InvalidInput
 from continuations.value_class import replace
 
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from continuations.engine.past.forking import Forker
     from continuations.engine.past.rewinding import Rewinder
     from continuations.engine.ports import Ports
-    from continuations.engine.start.new_run import Input, UserText
     from continuations.engine.start.run_description import RunDescription
-    from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.arrivals.wait_slots import GroupsOf
     from continuations.ledger.objects import Objects
 
@@ -58,7 +56,7 @@ class WorkerFactory:
 
     async def initial_state(
         self,
-        agent_input: Input,
+        agent_input: new_run.Input,
         *,
         run_id: str | None,
         agent: str | None,
@@ -90,7 +88,7 @@ class WorkerFactory:
         key: str,
         *,
         run_id: str,
-        text: UserText,
+        text: new_run.UserText,
         budget: Budget | None,
         context: Any,
         description: RunDescription,

@@ -10,8 +10,8 @@ from continuations.authoring.workflow.drive import FlowDrive, HistoryDiffers
 from continuations.core.changes.call_events import CallInvalid, CallParked, CallRaised
 from continuations.core.changes.events import WorkflowDue, WorkflowStepped
 from continuations.core.changes.reducer import advance
-from continuations.core.rows.calls import CLOSED_STATES
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.calls import CLOSED_STATES, CallRow
+from continuations.core.rows.state import RunState, frame_path
 from continuations.core.rows.waits import Wait, frame_digest
 from continuations.core.rows.workflow_history import (
     InvalidEntry,
@@ -30,9 +30,7 @@ from continuations.wire.fields import to_milliseconds
 if TYPE_CHECKING:
     from continuations.authoring.workflow.workflow import Workflow
     from continuations.core.changes.call_events import CallEvent
-    from continuations.core.rows.calls import CallRow
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
 

@@ -10,12 +10,7 @@ from a2a.server.routes import (
     create_jsonrpc_routes,
     create_rest_routes,
 )
-from a2a.types import (
-    AgentCapabilities,
-    AgentCard,
-    AgentInterface,
-    AgentSkill,
-)
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
 from a2a.utils.constants import (
     AGENT_CARD_WELL_KNOWN_PATH,
     PROTOCOL_VERSION_1_0,
@@ -28,15 +23,10 @@ from starlette.routing import Route
 from continuations.errors import InvalidInput
 from continuations.interop.a2a.push import Push
 from continuations.interop.a2a.run_handler import RunHandler
-from continuations.serve.dispatch import InlineDispatcher
-from continuations.serve.http.verified import IDENTITY, Verified
-from continuations.serve.option_checks import (
-    check_async_runner,
-    check_callable,
-    check_dispatcher,
-    check_type,
-)
-from continuations.serve.rights import Rights
+from continuations.serve import option_checks
+from continuations.serve.dispatch import Dispatcher, InlineDispatcher
+from continuations.serve.http.asgi import IDENTITY, Verified
+from continuations.serve.rights import Can, Rights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,11 +36,7 @@ if TYPE_CHECKING:
     from starlette.types import Lifespan
 
     from continuations import AsyncRunner
-    from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.api import Verifier
-    from continuations.serve.rights import Can
-
-__all__ = ["app", "card"]
 
 _PUBLIC = (AGENT_CARD_WELL_KNOWN_PATH,)
 # Clients ask again after five minutes, with the ETag that the routes send.
@@ -81,8 +67,8 @@ def card(
     Raises:
         InvalidInput: The runner has no such agent, or an option is invalid.
     """
-    check_async_runner(runner)
-    check_type("url", url, str, "a URL")
+    option_checks.check_async_runner(runner)
+    option_checks.check_type("url", url, str, "a URL")
     if not url.startswith(("https://", "http://")):
         msg = f"url must begin with https:// or http://, got {url!r:.100}. Pass the URL"
         raise InvalidInput(f"{msg} under which clients reach the application.")
@@ -155,13 +141,13 @@ def app(  # noqa: PLR0913 - one parameter for each option
     Raises:
         InvalidInput: An option is invalid, or the runner has no such agent.
     """
-    check_async_runner(runner)
-    check_type("card", card, AgentCard, "an AgentCard of a2a-sdk")
-    check_callable("verify", verify, "a function that takes a Request")
-    check_type("only_own", only_own, bool, "True or False")
-    check_type("push", push, Push | None, "an a2a.Push, or None")
+    option_checks.check_async_runner(runner)
+    option_checks.check_type("card", card, AgentCard, "an AgentCard of a2a-sdk")
+    option_checks.check_callable("verify", verify, "a function that takes a Request")
+    option_checks.check_type("only_own", only_own, bool, "True or False")
+    option_checks.check_type("push", push, Push | None, "an a2a.Push, or None")
     dispatcher = InlineDispatcher(runner) if dispatcher is None else dispatcher
-    check_dispatcher("dispatcher", dispatcher)
+    option_checks.check_dispatcher("dispatcher", dispatcher)
     handler = RunHandler(
         runner,
         card=_served(card, pushes=push is not None),

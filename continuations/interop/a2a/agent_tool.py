@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
     from continuations import ApprovalPolicy
 
-__all__ = ["Headers", "RemoteAgentError", "a2a_agent"]
-
 Headers: TypeAlias = Callable[
     [ToolContext], "Mapping[str, str] | Awaitable[Mapping[str, str]]"
 ]

@@ -16,26 +16,18 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from a2a.server.tasks import (
-    BasePushNotificationSender,
-    PushNotificationConfigStore,
-)
+from a2a.server.tasks import BasePushNotificationSender, PushNotificationConfigStore
 from a2a.types import TaskPushNotificationConfig, TaskStatus, TaskStatusUpdateEvent
 from a2a.utils.errors import InvalidParamsError
 from a2a.utils.push_url_validator import validate_push_notification_url
 
 from continuations import AsyncRunner
 from continuations.errors import RunErased, RunNotFound
-from continuations.interop.a2a.task_states import (
-    ENDED,
-    TASK_PREFIX,
-    digest_of,
-    read_task,
-)
+from continuations.interop.a2a import task_states
 from continuations.serve import standard_webhooks
-from continuations.serve.notify.notifier import RunNotice
+from continuations.serve.notify.notifier import Notice, RunNotice
 from continuations.serve.option_checks import check_callable
-from continuations_storage.contract import all_keys
+from continuations_storage.contract import Store, all_keys
 from continuations_storage.errors import AlreadyExists, NotFound
 
 if TYPE_CHECKING:
@@ -45,10 +37,6 @@ if TYPE_CHECKING:
     from a2a.server.context import ServerCallContext
 
     from continuations import Wait
-    from continuations.serve.notify.notifier import Notice
-    from continuations_storage.contract import Store
-
-__all__ = ["Push"]
 
 _TIMEOUT_SECONDS = 5.0
 _MAX_CONFIGS = 20
@@ -175,7 +163,7 @@ class Push:
         """
         if not isinstance(notice, RunNotice):
             return
-        is_task = notice.run_id.startswith(TASK_PREFIX)
+        is_task = notice.run_id.startswith(task_states.TASK_PREFIX)
         asks = any(wait.rules.asks_person for wait in notice.waits)
         if is_task and (asks or notice.type == "run.ended"):
             await self.send(notice.run_id)
@@ -193,7 +181,7 @@ class Push:
         except (RunNotFound, RunErased):
             await self.configs.delete_all(task_id)
             return
-        task = await read_task(self._reader, run, can_read=False)
+        task = await task_states.read_task(self._reader, run, can_read=False)
         status = TaskStatus(state=task.status.state, timestamp=task.status.timestamp)
         update = TaskStatusUpdateEvent(
             task_id=task.id, context_id=task.context_id, status=status
@@ -205,7 +193,7 @@ class Push:
                 client, self.configs, push_url_validator=self._check_url
             )
             await sender.send_notification(task_id, update)
-        if run.status in ENDED:
+        if run.status in task_states.ENDED:
             await self.configs.delete_all(task_id)
 
     async def _check_url(self, url: str) -> bool:
@@ -239,7 +227,7 @@ class _Signature(httpx.Auth):
     def auth_flow(
         self, request: httpx.Request
     ) -> Generator[httpx.Request, httpx.Response]:
-        message = f"msg_{digest_of(request.content.decode())}"
+        message = f"msg_{task_states.digest_of(request.content.decode())}"
         at = str(int(time.time()))
         request.headers["webhook-id"] = message
         request.headers["webhook-timestamp"] = at
@@ -251,9 +239,11 @@ class _Signature(httpx.Auth):
 
 
 def _prefix(task_id: str, context: ServerCallContext | None = None) -> str:
-    client = "" if context is None else f"{digest_of(context.user.user_name)}/"
+    client = (
+        "" if context is None else f"{task_states.digest_of(context.user.user_name)}/"
+    )
     return f"a2a/{task_id}/{client}"
 
 
 def _key(task_id: str, context: ServerCallContext, config_id: str) -> str:
-    return f"{_prefix(task_id, context)}{digest_of(config_id)}"
+    return f"{_prefix(task_id, context)}{task_states.digest_of(config_id)}"

@@ -48,7 +48,7 @@ from continuations.errors import (
     RunNotFound,
     StaleRun,
 )
-from continuations.interop.a2a import message_parts
+from continuations.interop.a2a import task_states
 from continuations.interop.a2a.task_states import (
     ENDED,
     INTERRUPTED,
@@ -61,8 +61,8 @@ from continuations.interop.a2a.task_states import (
 )
 from continuations.results import Door
 from continuations.serve.http import problems
-from continuations.serve.http.verified import IDENTITY
-from continuations.serve.rights import name_of
+from continuations.serve.http.asgi import IDENTITY
+from continuations.serve.rights import Act, Rights, name_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterator
@@ -87,9 +87,6 @@ if TYPE_CHECKING:
     from continuations import AsyncRunner, Continuation, Identity, RunSummary
     from continuations.interop.a2a.push import Push
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.rights import Act, Rights
-
-__all__ = ["RunHandler"]
 
 A2A = Door("a2a", "verifier")
 
@@ -331,8 +328,8 @@ class RunHandler(RequestHandler):
 
     def _input(self, message: Message, earlier: list[dict[str, str]]) -> Any:
         if self._runner.root_agent(self._agent).is_workflow:
-            return message_parts.workflow_arguments(message)
-        text = message_parts.agent_text(message)
+            return task_states.workflow_arguments(message)
+        text = task_states.agent_text(message)
         if isinstance(text, str) and earlier:
             return [*earlier, {"role": "user", "content": text}]
         return text
@@ -368,7 +365,7 @@ class RunHandler(RequestHandler):
                 f"contextId is not that of task {run_id}. Send the contextId of the "
                 "task, or none."
             )
-        posted = message_parts.decisions_in(message, run_id, who)
+        posted = task_states.decisions_in(message, run_id, who)
         if posted:
             await self._require("decide", run_id, who)
             shown = {key: each.shown for key, each in posted.items() if each.shown}
@@ -388,7 +385,7 @@ class RunHandler(RequestHandler):
                 f"Task {run_id} has ended. Send a message without taskId."
             )
         await self._require("message", run_id, who)
-        text = message_parts.agent_text(message)
+        text = task_states.agent_text(message)
         # Two clients may choose the same id of a message.
         sent = self._digest(message, who)
         await self._runner.send(run_id, text, by=name_of(who), id=sent)

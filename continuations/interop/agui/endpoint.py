@@ -19,10 +19,10 @@ from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop.agui.conversation import new_messages
 from continuations.interop.agui.turn import Subject, Turn
 from continuations.serve.http import asgi, problems, request_fields
-from continuations.serve.http.api import MAX_BODY_BYTES
+from continuations.serve.http.api import MAX_BODY_BYTES, Verifier
+from continuations.serve.http.asgi import IDENTITY, Verified
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.http.request_response import Request as PlainRequest
-from continuations.serve.http.verified import IDENTITY, Verified
 from continuations.serve.option_checks import check_async_runner, check_callable
 from continuations.serve.rights import Act, Can, Rights
 from continuations.threads import AsyncThread
@@ -30,9 +30,6 @@ from continuations.threads import AsyncThread
 if TYPE_CHECKING:
     from starlette.types import Lifespan, Receive, Scope, Send
 
-    from continuations.serve.http.api import Verifier
-
-__all__ = ["ThreadOf", "app"]
 
 _log = logging.getLogger("continuations")
 # The most waits that one turn answers.

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from ag_ui.core import BaseEvent
 
     from continuations import Continuation, Frame
-    from continuations.events import RunEvent
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 # Greater than the number of the events of a version.
@@ -149,7 +148,7 @@ class Translator:
 
     # Events ---------------------------------------------------------------------
 
-    def translate(self, event: RunEvent) -> Iterator[BaseEvent]:
+    def translate(self, event: events.RunEvent) -> Iterator[BaseEvent]:
         """Return the events of AG-UI for an event of the run."""
         if isinstance(event, events.TextDelta | events.ReasoningDelta):
             if self.reads:

@@ -37,11 +37,11 @@ from continuations.errors import (
     WaitExpired,
     WaitNotFound,
 )
-from continuations.events import LiveEvent
+from continuations.events import LiveEvent, RunEvent
 from continuations.interop.agui import conversation
-from continuations.interop.agui.interrupts import interrupt_of, verdict_of
+from continuations.interop.agui.conversation import interrupt_of, verdict_of
 from continuations.interop.agui.translation import Translator
-from continuations.results import Door
+from continuations.results import Door, Verdict
 from continuations.serve.http import problems
 from continuations.serve.rights import name_of
 
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     )
 
     from continuations import AsyncRunner, Continuation, Identity, Outcome, Wait
-    from continuations.events import RunEvent
-    from continuations.results import Verdict
     from continuations.threads import AsyncThread
 
 _log = logging.getLogger("continuations")

@@ -9,7 +9,7 @@ loaded then: an application that only decides does not load it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -19,7 +19,6 @@ from continuations.errors import InvalidInput
 from continuations.interop import missing_package
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from datetime import timedelta
 
     import httpx2
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 if find_spec("mcp") is None:
     _missing = ImportError("there is no package mcp", name="mcp")
     raise missing_package("mcp", "'mcp>=2.3'", _missing)
-
-__all__ = ["McpTools"]
 
 Texts: TypeAlias = (
     "Mapping[str, str] | Callable[[], Mapping[str, str] | Awaitable[Mapping[str, str]]]"

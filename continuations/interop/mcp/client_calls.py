@@ -58,15 +58,9 @@ from pydantic import ValidationError
 from continuations import Answer, Approve, Deny, ToolContext, sleep
 from continuations.attachments import Audio, File, Image
 from continuations.errors import EffectUnknown, InvalidInput, ToolsUnavailable
-from continuations.interop.mcp.client_connections import (
-    MAX_STATUSES,
-    Connections,
-    NotConnected,
-    TaskCreated,
-    statuses,
-)
-from continuations.interop.mcp.client_questions import ask_person, response
-from continuations.tools import Tool
+from continuations.interop.mcp import client_connections
+from continuations.interop.mcp.forms import ask_person, response
+from continuations.tools import SchemaToolOptions, Tool, ToolWait
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -76,7 +70,6 @@ if TYPE_CHECKING:
     from mcp_types import ContentBlock
     from mcp_types import Tool as ListedTool
 
-    from continuations.tools import SchemaToolOptions, ToolWait
 
 _log = logging.getLogger("continuations")
 T = TypeVar("T")
@@ -136,7 +129,7 @@ class _TaskState(Result):
 
 
 async def listed_tools(
-    connections: Connections,
+    connections: client_connections.Connections,
     server: str,
     *,
     prefix: str,
@@ -149,7 +142,7 @@ async def listed_tools(
     try:
         async with asyncio.timeout(_LIST_SECONDS), connection.session() as session:
             listed = await connection.list_tools(session)
-    except NotConnected as error:
+    except client_connections.NotConnected as error:
         connection.retire()
         msg = (
             f"the tools of {server} could not be listed: {error}. Nothing ran and "
@@ -217,7 +210,9 @@ def _made_tool(
 class RemoteTool:
     """One tool of a server: the function of a `Tool`, and its later stages."""
 
-    def __init__(self, connections: Connections, server: str, name: str) -> None:
+    def __init__(
+        self, connections: client_connections.Connections, server: str, name: str
+    ) -> None:
         self._connections = connections
         self._server = server
         self._name = name
@@ -266,19 +261,19 @@ class RemoteTool:
     # Calls ----------------------------------------------------------------------
 
     async def _call(self, ctx: ToolContext, memo: dict[str, Any]) -> Any:
-        seen = deque[int](maxlen=MAX_STATUSES)
-        token = statuses.set(seen)
+        seen = deque[int](maxlen=client_connections.MAX_STATUSES)
+        token = client_connections.statuses.set(seen)
         try:
             result = await self._called(ctx, memo)
         except MCPError as error:
             raise self._call_error(error, seen) from error
-        except NotConnected as error:
+        except client_connections.NotConnected as error:
             raise McpToolError(str(error)) from error
         except ValidationError as error:
             msg = f"{self._server} sent a result that breaks the protocol"
             raise EffectUnknown(msg) from error
         finally:
-            statuses.reset(token)
+            client_connections.statuses.reset(token)
         return self._outcome(result, memo, ctx)
 
     async def _called(self, ctx: ToolContext, memo: dict[str, Any]) -> Result:
@@ -319,7 +314,7 @@ class RemoteTool:
     def _outcome(self, result: Result, memo: dict[str, Any], ctx: ToolContext) -> Any:
         if isinstance(result, CallToolResult):
             return content_of(result)
-        if isinstance(result, TaskCreated):
+        if isinstance(result, client_connections.TaskCreated):
             task = {"task": result.task_id, "run": ctx.run_id}
             return _pause(task, result.poll_interval_ms)
         if not isinstance(result, InputRequiredResult):
@@ -372,7 +367,7 @@ class RemoteTool:
         except ValidationError as error:
             text = f"{self._server} sent a state of its task that breaks the protocol"
             raise EffectUnknown(text) from error
-        except (TimeoutError, NotConnected):
+        except (TimeoutError, client_connections.NotConnected):
             return _pause(memo)
         return self._task_outcome(state, memo, note)
 

@@ -33,8 +33,6 @@ from continuations import __version__
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-__all__ = ["Connection", "Connections", "NotConnected", "TaskCreated", "statuses"]
-
 TASKS = "io.modelcontextprotocol/tasks"
 _IDLE_SECONDS = 60.0
 _MAX_PAGES = 100

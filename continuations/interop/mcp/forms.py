@@ -5,14 +5,22 @@ for `decision`, one of the verdicts of its kind. A question asks for the fields 
 answer. If an answer has no flat form, the form asks for it as JSON text.
 
 Only `accept` with well-typed content is an answer. Everything else decides nothing.
+
+In the other direction, the question of a server (elicitation) becomes a question to a
+person. The schema of its form becomes the type of the answer, which is checked when the
+answer is given. Only the keywords that MCP names are taken from the server, so no
+reference leads out of the form.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, cast
 
-from continuations import Answer, Approve, Deny
+from mcp_types import ElicitRequest, ElicitRequestURLParams, ElicitResult
+from pydantic import ValidationError, WithJsonSchema
+
+from continuations import Answer, Approve, Deny, ask
 from continuations.serve.wait_texts import title_of
 
 if TYPE_CHECKING:
@@ -21,8 +29,8 @@ if TYPE_CHECKING:
     from continuations import Identity, Wait
     from continuations.results import Verdict
     from continuations.serve.http.links import VerdictKind
+    from continuations.tools import ToolWait
 
-__all__ = ["NotAnAnswer", "as_object", "asks", "flat_object", "form_of", "verdict_of"]
 
 _WORDS = ("title", "description", "default")
 _KEYS_BY_TYPE: Mapping[str, tuple[str, ...]] = {
@@ -283,3 +291,93 @@ def _visible(text: str) -> str:
         char if char.isprintable() or char == "\n" else f"\\u{ord(char):04x}"
         for char in text
     )
+
+
+Json: TypeAlias = "dict[str, Any]"
+_KEYS = ("type", "properties", "required")
+_OPEN = (
+    "{} asks you to open this address in a browser: {}\n{}\nAnswer true when you have "
+    "done so, and false to decline."
+)
+
+
+class QuestionInvalid(ValueError):
+    """A server asked something that no person can be asked."""
+
+
+def ask_person(
+    server: str, request: object, memo: Json, note: str = ""
+) -> ToolWait[Any]:
+    """Return the wait for the answer of a person.
+
+    Args:
+        server: The name of the server.
+        request: The request, as the server sent it.
+        memo: The value that the wait keeps.
+        note: Why the server refused the answer before.
+
+    Returns:
+        The wait.
+
+    Raises:
+        QuestionInvalid: The request is no question, or its form is not flat.
+    """
+    params = _read(request)
+    refused = f"\nIt refused the answer before: {note}" if note else ""
+    if isinstance(params, ElicitRequestURLParams):
+        _check_url(params.url)
+        text = _OPEN.format(server, params.url, params.message)
+        return ask(text + refused, bool, memo=memo)
+    schema = _form(params.requested_schema)
+    answer_type = Annotated[Any, WithJsonSchema(schema)]
+    text = f"{server} asks: {params.message}"
+    return ask(text + refused, answer_type, memo=memo)
+
+
+def response(request: object, answer: Any) -> Json:
+    """Return the response to a request, with the defaults of fields left out."""
+    params = _read(request)
+    if isinstance(params, ElicitRequestURLParams):
+        return {"action": "accept" if answer is True else "decline"}
+    properties = cast("Json", _form(params.requested_schema)["properties"])
+    defaults = {k: v["default"] for k, v in properties.items() if "default" in v}
+    made = ElicitResult(action="accept", content={**defaults, **answer})
+    return made.model_dump(
+        mode="json", by_alias=True, include={"action", "content"}, exclude_none=True
+    )
+
+
+def _read(request: object) -> Any:
+    try:
+        return ElicitRequest.model_validate(request, by_name=False).params
+    except ValidationError:
+        method = (as_object(request) or {}).get("method")
+        msg = (
+            f"the server sent the request {str(method)[:60]!r}, and only a question of "
+            "the protocol can be asked"
+        )
+        raise QuestionInvalid(msg) from None
+
+
+def _check_url(url: str) -> None:
+    if not url.startswith(("https://", "http://")):
+        msg = "the server asked to open an address that is not http or https"
+        raise QuestionInvalid(msg)
+
+
+def _form(asked: Mapping[str, Any]) -> Json:
+    """Return the schema of a flat form; raises `QuestionInvalid`."""
+    from jsonschema_rs import meta  # noqa: PLC0415 - a server asks no question
+
+    schema = {key: asked[key] for key in _KEYS if key in asked}
+    form = flat_object(schema) if meta.is_valid(schema) else None
+    # A list of choices is taken over as it is.
+    if form is None or '"$' in json.dumps(form.properties):
+        msg = "the server asked with a form that is not flat"
+        raise QuestionInvalid(msg)
+    return {
+        "type": "object",
+        "properties": form.properties,
+        "required": [name for name in form.properties if name in form.required],
+        "additionalProperties": False,
+    }

@@ -35,17 +35,10 @@ from starlette.requests import Request
 from continuations import __version__
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop.mcp import tasks
-from continuations.interop.mcp.tasks import (
-    EXTENSION,
-    Client,
-    RunTasks,
-    TaskParams,
-    UpdateParams,
-)
 from continuations.interop.mcp.tool_calls import CallOptions, Calls, random_run_id
 from continuations.results import Door
+from continuations.serve.http.asgi import IDENTITY, Verified
 from continuations.serve.http.links import Signer
-from continuations.serve.http.verified import IDENTITY, Verified
 from continuations.serve.lifespan import worker_loop
 from continuations.serve.option_checks import (
     check_async_runner,
@@ -56,12 +49,7 @@ from continuations.serve.option_checks import (
 from continuations.serve.rights import Can, Rights
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        Callable,
-        Collection,
-        Sequence,
-    )
+    from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 
     from mcp.server.context import ServerRequestContext
     from starlette.applications import Starlette
@@ -71,8 +59,6 @@ if TYPE_CHECKING:
     from continuations.serve.http.api import Verifier
 
     Context: TypeAlias = ServerRequestContext[Any, Any]
-
-__all__ = ["McpServer", "mcp_server"]
 
 _PURPOSE = "signing tasks of MCP"
 # A client may come back with a question after this time; the run waits longer.
@@ -146,7 +132,7 @@ class McpServer:
         self._verify = verify
         self._worker = None if dispatcher else runner
         self._local: str | Identity | None = None
-        self._tasks = RunTasks(
+        self._tasks = tasks.RunTasks(
             runner,
             rights=Rights(can),
             signer=Signer(secret, previous, purpose=_PURPOSE),
@@ -175,10 +161,10 @@ class McpServer:
             get_tool_input_schema=self._calls.schema_of,
             lifespan=self._lifespan,
         )
-        server.extensions[EXTENSION] = {}
-        server.add_request_handler("tasks/get", TaskParams, self._get)
-        server.add_request_handler("tasks/update", UpdateParams, self._update)
-        server.add_request_handler("tasks/cancel", TaskParams, self._cancel)
+        server.extensions[tasks.EXTENSION] = {}
+        server.add_request_handler("tasks/get", tasks.TaskParams, self._get)
+        server.add_request_handler("tasks/update", tasks.UpdateParams, self._update)
+        server.add_request_handler("tasks/cancel", tasks.TaskParams, self._cancel)
         security = RequestStateSecurity(
             # The key of the SDK itself would not outlive this process.
             keys=[
@@ -274,13 +260,13 @@ class McpServer:
         except ContinuationsError as error:
             raise tasks.error_of(error, "tools/call") from None
 
-    async def _get(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
+    async def _get(self, ctx: Context, params: tasks.TaskParams) -> dict[str, Any]:
         return await self._of_task(ctx, params, self._tasks.get)
 
-    async def _update(self, ctx: Context, params: UpdateParams) -> dict[str, Any]:
+    async def _update(self, ctx: Context, params: tasks.UpdateParams) -> dict[str, Any]:
         return await self._of_task(ctx, params, self._tasks.update)
 
-    async def _cancel(self, ctx: Context, params: TaskParams) -> dict[str, Any]:
+    async def _cancel(self, ctx: Context, params: tasks.TaskParams) -> dict[str, Any]:
         return await self._of_task(ctx, params, self._tasks.cancel)
 
     async def _of_task(self, ctx: Context, params: Any, handler: Any) -> dict[str, Any]:
@@ -294,7 +280,7 @@ class McpServer:
             raise tasks.error_of(error, ctx.method) from None
         return answer
 
-    def _client(self, ctx: Context) -> Client:
+    def _client(self, ctx: Context) -> tasks.Client:
         """Return who sends a request, and what the client declared in it."""
         identity, authentication = self._local, None
         request = _http_request(ctx)
@@ -306,11 +292,11 @@ class McpServer:
         declared = ctx.session.client_capabilities
         extensions = declared.extensions if declared else None
         elicitation = declared.elicitation if declared else None
-        return Client(
+        return tasks.Client(
             identity=identity,
             door=Door("mcp", authentication),
             has_tasks=ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-            and EXTENSION in (extensions or {}),
+            and tasks.EXTENSION in (extensions or {}),
             has_forms=elicitation is not None
             and (elicitation.form is not None or elicitation.url is None),
         )

@@ -21,22 +21,12 @@ from mcp_types import (
     TextContent,
 )
 
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    ContinuationsError,
-    DecisionRefused,
-    InvalidId,
-    RunErased,
-    RunNotFound,
-    WaitExpired,
-    WaitNotFound,
-)
+from continuations import errors
 from continuations.interop.mcp import forms
 from continuations.serve.http import problems
 from continuations.serve.http.links import Signer, TokenInvalid
 from continuations.serve.http.request_context import wake_run
-from continuations.serve.rights import may_decide, name_of
+from continuations.serve.rights import Act, Rights, may_decide, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,15 +34,17 @@ if TYPE_CHECKING:
     from continuations import AsyncRunner, Continuation, Identity, Wait
     from continuations.results import Door
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.rights import Act, Rights
-
-__all__ = ["EXTENSION", "Client", "RunTasks"]
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 _NOT_SHOWN = "[not shown]"
 # These failures are of the runtime, and not of what the agent did.
 _RUNTIME_FAILURES = frozenset({"attempts", "model"})
-_CLOSED = (AlreadyDecided, WaitExpired, Cancelled, WaitNotFound)
+_CLOSED = (
+    errors.AlreadyDecided,
+    errors.WaitExpired,
+    errors.Cancelled,
+    errors.WaitNotFound,
+)
 
 
 class Client(NamedTuple):
@@ -168,7 +160,7 @@ class RunTasks:
                 )
             except _CLOSED:
                 continue
-            except (DecisionRefused, forms.NotAnAnswer) as error:
+            except (errors.DecisionRefused, forms.NotAnAnswer) as error:
                 refused.append(f"{wait_id}: {error}")
         if has_decided:
             await wake_run(self._dispatcher, run_id)
@@ -192,7 +184,7 @@ class RunTasks:
         """Return the newest state of a run, or `None` if it is not stored yet."""
         try:
             return await self._runner.look(run_id)
-        except RunNotFound:
+        except errors.RunNotFound:
             return None
 
     async def task(self, client: Client, run: Continuation) -> dict[str, Any]:
@@ -318,7 +310,7 @@ class RunTasks:
     async def _look(self, run_id: str) -> Continuation:
         try:
             return await self._runner.look(run_id)
-        except (RunNotFound, RunErased, InvalidId):
+        except (errors.RunNotFound, errors.RunErased, errors.InvalidId):
             raise unknown_task() from None
 
 
@@ -378,7 +370,7 @@ def error_of(error: Exception, operation: str) -> MCPError:
     Returns:
         The error, whose text is that of the HTTP API.
     """
-    known = isinstance(error, ContinuationsError)
+    known = isinstance(error, errors.ContinuationsError)
     problem = problems.from_error(error, now=datetime.now(UTC), operation=operation)
     is_own = known and problem.type.status < problems.SERVER_ERROR
     code = INVALID_PARAMS if is_own else INTERNAL_ERROR

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     Context = ServerRequestContext[Any, Any]
 
-__all__ = ["CallOptions", "Calls", "random_run_id"]
-
 _log = logging.getLogger("continuations")
 
 

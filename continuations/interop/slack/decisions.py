@@ -9,33 +9,20 @@ from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from continuations import Identity
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    ContinuationsError,
-    DecisionRefused,
-    RunErased,
-    StoreError,
-    WaitExpired,
-)
-from continuations.interop.slack.message_blocks import ENDINGS, ending_text, headline
+from continuations import Identity, errors
 from continuations.interop.slack.modal import review_modal, text_modal
+from continuations.interop.slack.posting import ENDINGS, ending_text, headline
 from continuations.results import Decision, Door
 from continuations.serve.http.decision_bodies import decision_from_fields
 from continuations.serve.http.problems import RequestRefused
 from continuations.serve.http.request_context import wake_run
-from continuations.serve.pages.decision_view import (
-    Decider,
-    decider_of,
-    recorded_view,
-)
+from continuations.serve.pages.decision_view import Decider, decider_of, recorded_view
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from continuations import AsyncRunner, Wait
-    from continuations.interop.slack.inputs import Origin, Submission
+    from continuations.interop.slack.modal import Origin, Submission
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.rights import Rights
 
@@ -52,7 +39,11 @@ _log = logging.getLogger("continuations")
 _DOOR = Door("slack", "slack")
 _CHANGED = "Nothing is recorded: the call is not the one that you saw. Read it again."
 _MAX_HEADLINE = 300
-_ENDED = {"expire": WaitExpired, "cancel": Cancelled, "erase": RunErased}
+_ENDED = {
+    "expire": errors.WaitExpired,
+    "cancel": errors.Cancelled,
+    "erase": errors.RunErased,
+}
 
 
 class Reply(NamedTuple):
@@ -145,7 +136,7 @@ class Decisions:
             return Reply(text_modal("You have no right to view this run."))
         try:
             wait = await self._runner.wait(wait_id)
-        except ContinuationsError as error:
+        except errors.ContinuationsError as error:
             return _not_open(error)
         now = datetime.now(UTC)
         decider = await self._decider(wait, person)
@@ -179,9 +170,9 @@ class Decisions:
             result = await self._runner.decide(
                 wait_id, decision.verdict, shown=decision.shown, door=_DOOR
             )
-        except (RequestRefused, DecisionRefused) as error:
+        except (RequestRefused, errors.DecisionRefused) as error:
             return await self._again(posted, person, error)
-        except ContinuationsError as error:
+        except errors.ContinuationsError as error:
             return _not_open(error)
         said = recorded_view(result, before)
         view = text_modal(said["title"], said["effect"], said["outcome"], said["by"])
@@ -193,7 +184,7 @@ class Decisions:
         """Return the open wait; `None` for a submission that comes twice."""
         try:
             return await self._runner.wait(wait_id)
-        except ContinuationsError:
+        except errors.ContinuationsError:
             return None
 
     async def _again(
@@ -219,9 +210,9 @@ def _stranger(user: str, team: str) -> Reply:
     )
 
 
-def _not_open(error: ContinuationsError) -> Reply:
+def _not_open(error: errors.ContinuationsError) -> Reply:
     """Return the modal for a wait that cannot be decided."""
-    if isinstance(error, AlreadyDecided):
+    if isinstance(error, errors.AlreadyDecided):
         ending = ending_text(error.decision)
         reason = error.decision.reason
         said = ("Already decided.", ending, f"Reason: {reason}" if reason else "")
@@ -230,7 +221,7 @@ def _not_open(error: ContinuationsError) -> Reply:
         if isinstance(error, each):
             view = text_modal(ENDINGS[kind], "Nothing was approved.")
             return Reply(view, ending=ENDINGS[kind])
-    if isinstance(error, StoreError):
+    if isinstance(error, errors.StoreError):
         text = "The store did not answer, so the decision may not be recorded. "
         return Reply(text_modal(f"{text}Click Review again."))
     return Reply(text_modal(str(error)))

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from hashlib import sha256
 from html import unescape
@@ -30,34 +30,32 @@ from slack_sdk.http_retry.builtin_handlers import (
 )
 
 from continuations.errors import InvalidInput
+from continuations.interop.slack import posting
 from continuations.interop.slack.decisions import Decisions, Reply, run_of
-from continuations.interop.slack.inputs import Malformed, Origin, read_submission
-from continuations.interop.slack.message_blocks import (
-    HEADLINE,
-    REVIEW,
-    ended_message,
-    escaped,
+from continuations.interop.slack.modal import (
+    DECIDE,
+    OPEN_PAGE,
+    Malformed,
+    Origin,
+    read_submission,
+    text_modal,
 )
-from continuations.interop.slack.modal import DECIDE, OPEN_PAGE, text_modal
-from continuations.interop.slack.posting import client_of, error_code
 from continuations.serve.option_checks import (
     check_async_runner,
     check_callable,
     check_dispatcher,
     check_type,
 )
-from continuations.serve.rights import Rights
+from continuations.serve.rights import Can, Rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
-    from concurrent.futures import Future
 
     from slack_bolt import Ack, BoltRequest
 
     from continuations import AsyncRunner
     from continuations.interop.slack.decisions import MakeLink, Users
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.rights import Can
 
 T = TypeVar("T")
 _log = logging.getLogger("continuations")
@@ -118,7 +116,7 @@ def handler(  # noqa: PLR0913 - what an application may choose, all by keyword
         check_dispatcher("dispatcher", dispatcher)
     _warn_without(signing_secret)
     retries = [ConnectionErrorRetryHandler(), RateLimitErrorRetryHandler()]
-    web = client_of(token, client, retry_handlers=retries)
+    web = posting.client_of(token, client, retry_handlers=retries)
     decisions = Decisions(runner, users, Rights(can), link, dispatcher)
     app = App(
         name="continuations",
@@ -205,7 +203,7 @@ class _Listeners:
         app.listener_runner.lazy_listener_runner = ThreadLazyListenerRunner(
             logger=app.logger, executor=executor
         )
-        app.action(REVIEW)(ack=self.acknowledge_click, lazy=[self.review])
+        app.action(posting.REVIEW)(ack=self.acknowledge_click, lazy=[self.review])
         app.action(OPEN_PAGE)(self.acknowledge)
         app.view(DECIDE)(ack=self.acknowledge_submission, lazy=[self.decide])
 
@@ -284,7 +282,7 @@ class _Listeners:
             self._client.chat_postEphemeral,
             channel=origin.channel,
             user=_user_of(body)[0],
-            text=escaped(_text_of(view["blocks"][0])),
+            text=posting.escaped(_text_of(view["blocks"][0])),
             blocks=view["blocks"],
         )
 
@@ -292,7 +290,7 @@ class _Listeners:
         if not reply.ending or not origin.channel:
             return
         title = origin.headline or "This call"
-        text, blocks = ended_message(title, run_of(wait_id), reply.ending)
+        text, blocks = posting.ended_message(title, run_of(wait_id), reply.ending)
         update = self._client.chat_update
         _call(update, channel=origin.channel, ts=origin.ts, text=text, blocks=blocks)
 
@@ -303,7 +301,7 @@ def _call(method: Callable[..., object], **arguments: Any) -> bool:
         method(**arguments)
     except (SlackClientError, HTTPException, OSError, ValueError) as error:
         name = getattr(method, "__name__", "")
-        _log.warning("Slack did not accept %s: %s", name, error_code(error))
+        _log.warning("Slack did not accept %s: %s", name, posting.error_code(error))
         return False
     return True
 
@@ -324,7 +322,9 @@ def _origin_of(body: Mapping[str, Any]) -> Origin:
     container: Any = body.get("container") or {}
     message: Any = body.get("message") or {}
     blocks: Any = message.get("blocks") or []
-    first = [_text_of(each) for each in blocks if each.get("block_id") == HEADLINE]
+    first = [
+        _text_of(each) for each in blocks if each.get("block_id") == posting.HEADLINE
+    ]
     return Origin(
         channel=str(container.get("channel_id", "")),
         ts=str(container.get("message_ts", "")),

@@ -21,13 +21,11 @@ from continuations.errors import InvalidInput
 from continuations.ledger import layout
 from continuations.present import requests
 from continuations.serve.http.request_fields import start_options
-from continuations.serve.http.request_response import Request
+from continuations.serve.http.request_response import Request, Response
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from continuations.serve.http.request_response import Response
 
 
 class UnknownEvent(InvalidInput):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, cast
 
 from continuations.engine.runner.async_runner import AsyncRunner
 from continuations.errors import ContinuationsError, InvalidInput
@@ -19,19 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
     from os import PathLike
-    from typing import TypeAlias
 
     from continuations.authoring.agent.agent import Agent
     from continuations.core.prices import Prices
     from continuations.core.rows.decisions import Door
+    from continuations.engine import ports
     from continuations.engine.outcomes import Outcome, SendResult
-    from continuations.engine.ports import (
-        CallbackUrl,
-        Groups,
-        IdGenerator,
-        Notify,
-        OnEvent,
-    )
     from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.start.new_run import Input
     from continuations.engine.sweep.sweeping import SweepResult
@@ -67,12 +60,12 @@ class RunnerOptions(TypedDict, total=False):
     context_type: Any
     prices: Prices | None
     renamed: Mapping[str, str] | None
-    notify: Notify | None
-    callback_url: CallbackUrl | None
-    groups: Groups | None
-    on_event: OnEvent | None
+    notify: ports.Notify | None
+    callback_url: ports.CallbackUrl | None
+    groups: ports.Groups | None
+    on_event: ports.OnEvent | None
     clock: Clock | None
-    ids: IdGenerator | None
+    ids: ports.IdGenerator | None
 
 
 class TimeLeft:

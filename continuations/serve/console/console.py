@@ -21,7 +21,7 @@ import re
 from collections import Counter, OrderedDict
 from contextlib import contextmanager
 from dataclasses import field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -33,9 +33,7 @@ from continuations.ledger.objects import check_folder_exists
 from continuations.present.problems import find_problem_type
 from continuations.present.times import time_view
 from continuations.serve.console import (
-    drift_page,
     error_pages,
-    grants_page,
     inbox_page,
     messages_page,
     past_pages,
@@ -47,31 +45,25 @@ from continuations.serve.console import (
     wait_pages,
 )
 from continuations.serve.console.identities import LocalIdentity
-from continuations.serve.console.live_pages import LIVE_MODES, LivePages
-from continuations.serve.console.page import Page
+from continuations.serve.console.live_pages import LIVE_MODES, LiveMode, LivePages
+from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
-from continuations.serve.http.api import identify
+from continuations.serve.http.api import HttpApi, Verifier, identify
 from continuations.serve.http.request_fields import JSON_TYPE
-from continuations.serve.http.request_response import Response
+from continuations.serve.http.request_response import Request, Response
 from continuations.serve.http.routes import find_route, match_path
 from continuations.serve.option_checks import check_type
 from continuations.serve.pages import environment
 from continuations.serve.pages.environment import Shell
-from continuations.serve.rights import Rights
+from continuations.serve.rights import Act, Can, Rights
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Generator, Mapping
-    from datetime import datetime
 
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
-    from continuations.serve.console.live_pages import LiveMode
-    from continuations.serve.console.page import PageRoute
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.http.api import HttpApi, Verifier
-    from continuations.serve.http.request_response import Request
-    from continuations.serve.rights import Act, Can
 
 # Headers -------------------------------------------------------------------------
 
@@ -362,8 +354,6 @@ PAGES: tuple[PageRoute, ...] = (
     *messages_page.ROUTES,
     *past_pages.ROUTES,
     *threads_page.ROUTES,
-    *drift_page.ROUTES,
-    *grants_page.ROUTES,
     *wait_pages.ROUTES,
     *wait_approvals.ROUTES,
 )

@@ -25,11 +25,11 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 
 from continuations.ledger import layout
-from continuations.serve.console.console import make_console
-from continuations.serve.console.live_pages import EVENTS_PATH
-from continuations.serve.console.live_runs import Changed, Words
+from continuations.serve.console.console import Console, make_console
+from continuations.serve.console.live_pages import EVENTS_PATH, LiveMode
+from continuations.serve.console.live_runs import Changed, RunNews, Words
 from continuations.serve.http import asgi, problems
-from continuations.serve.http.api import HttpApi
+from continuations.serve.http.api import HttpApi, Verifier
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -41,12 +41,8 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
-    from continuations.serve.console.console import Console
     from continuations.serve.console.identities import LocalIdentity
-    from continuations.serve.console.live_pages import LiveMode
-    from continuations.serve.console.live_runs import RunNews
     from continuations.serve.dispatch import Dispatcher
-    from continuations.serve.http.api import Verifier
     from continuations.serve.http.links import Links
     from continuations.serve.http.request_response import Request as PlainRequest
     from continuations.serve.rights import Act, Can

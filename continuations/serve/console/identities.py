@@ -16,7 +16,7 @@ import logging
 import re
 import secrets
 from http.cookies import CookieError, SimpleCookie
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
@@ -33,7 +33,6 @@ from continuations.serve.option_checks import check_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from ipaddress import IPv4Network, IPv6Network
 
     from continuations.serve.http.request_response import Request
 

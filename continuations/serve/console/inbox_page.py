@@ -19,12 +19,12 @@ from continuations.errors import InvalidInput, RunErased, RunNotFound
 from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.index.waits import PEOPLES_KINDS
 from continuations.ledger.objects import Objects
+from continuations.present import wait_view
 from continuations.present.wait_words import DECISION_WORDS, awaiting_models_words
 from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import ListPage
-from continuations.serve.pages import inbox_view
 from continuations.value_class import dataclass, replace
 from continuations.wire.fields import readable_time
 from continuations.wire.report import utc_text
@@ -140,7 +140,7 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, Any]:
     return {
         "title": title,
         "tabs": tabs(chosen.whose),
-        "rows": [inbox_view.inbox_row(row, now) for row in found.rows],
+        "rows": [wait_view.inbox_row(row, now) for row in found.rows],
         "empty": _empty(chosen, bool(rest)) if is_empty else "No more waits.",
         "first_use": first_use,
         "more": None if more is None else f"/inbox{more}",
@@ -178,7 +178,7 @@ async def find_waits(
         rows += [
             row
             for row in listed.waits
-            if inbox_view.matches(row.wait, words)
+            if wait_view.matches(row.wait, words)
             and await page.may("view", row.wait.run_id)
         ]
         cursor = listed.next

@@ -13,8 +13,7 @@ from urllib.parse import urlencode
 
 from continuations.ledger.objects import Objects
 from continuations.serve.console import live_runs
-from continuations.serve.console.live import LiveWaits
-from continuations.serve.console.live_runs import LiveRuns
+from continuations.serve.console.live import LiveWaits, Sees
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
 from continuations.value_class import dataclass
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.engine.runner.async_runner import AsyncRunner
-    from continuations.serve.console.live import Sees
     from continuations.serve.console.run_snapshot import RunSnapshot
 
 LiveMode: TypeAlias = Literal["events", "poll"]
@@ -48,13 +46,13 @@ class LivePages:
     mode: LiveMode
     runner: AsyncRunner
     waits: LiveWaits
-    runs: LiveRuns
+    runs: live_runs.LiveRuns
 
     @classmethod
     def of_runner(cls, runner: AsyncRunner, mode: LiveMode) -> Self:
         """Return the live pages of a runner; with events, they observe its work."""
         waits = LiveWaits(runner)
-        runs = LiveRuns(runner, waits, interval=live_runs.INTERVAL_SECONDS)
+        runs = live_runs.LiveRuns(runner, waits, interval=live_runs.INTERVAL_SECONDS)
         if mode == "events":
             runner.observers.append(runs)
         return cls(mode=mode, runner=runner, waits=waits, runs=runs)

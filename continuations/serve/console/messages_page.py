@@ -6,35 +6,29 @@ import secrets
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from continuations.core import jsontext
-from continuations.core.attachment_parts import (
-    RASTER_TYPES,
-    InvalidReference,
-    is_reference,
-    read_part,
-)
-from continuations.core.changes.call_ends import agent_after
+from continuations.core import attachment_parts, jsontext
+from continuations.core.changes.tool_messages import agent_after
 from continuations.core.rows.calls import Nested
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.sorted_rows import shown_arguments
-from continuations.core.rows.state import ROOT_FRAME_ID
-from continuations.serve.console.page import Page, PageRoute
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState, shown_arguments
+from continuations.serve.console.page import Page, PageRoute, RunAddresses
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
 from continuations.serve.http.file_routes import file_response
-from continuations.serve.pages.run_log import arguments_text, message_text
+from continuations.serve.pages.run_log import (
+    arguments_text,
+    is_workflow,
+    message_text,
+    result_text,
+)
 from continuations.serve.pages.run_view import run_title
-from continuations.serve.pages.workflow_texts import is_workflow, result_text
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.core.attachment_parts import Attachment
     from continuations.core.messages import Message
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
-    from continuations.serve.console.page import RunAddresses
     from continuations.serve.http.request_response import Response
     from continuations.serve.rights import Act
 
@@ -279,20 +273,22 @@ def without_attachments(role: object, content: object) -> object:
     return [part for part in parts if _attachment(role, part) is None]
 
 
-def _attachment(role: object, part: object) -> Attachment | None:
-    if role not in ("user", "tool") or not is_reference(part):
+def _attachment(role: object, part: object) -> attachment_parts.Attachment | None:
+    if role not in ("user", "tool") or not attachment_parts.is_reference(part):
         return None
     try:
-        return read_part(part)
-    except InvalidReference:
+        return attachment_parts.read_part(part)
+    except attachment_parts.InvalidReference:
         return None
 
 
-def _view(attachment: Attachment, here: RunAddresses) -> dict[str, str]:
+def _view(
+    attachment: attachment_parts.Attachment, here: RunAddresses
+) -> dict[str, str]:
     named = {} if attachment.name is None else {"name": attachment.name}
     query = urlencode({**named, "media_type": attachment.media_type})
     image = ""
-    if attachment.media_type in RASTER_TYPES:
+    if attachment.media_type in attachment_parts.RASTER_TYPES:
         image = f"{here.below(f'images/{attachment.digest}')}?{query}"
     return {
         "name": attachment.name or _NAMES[attachment.kind],

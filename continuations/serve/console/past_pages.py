@@ -12,14 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.reading.event_words import message_words
-from continuations.core.reading.run_stream import RunRewound
+from continuations.core.reading.run_stream import RunRewound, message_words
 from continuations.core.reading.withheld_texts import (
     shown_difference,
     shown_rewind,
     shown_version,
 )
-from continuations.core.rows.decisions import Answer, Deny
+from continuations.core.rows.decisions import Answer, Deny, Verdict
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.core.visible_text import shorten
@@ -27,7 +26,7 @@ from continuations.present import wait_words
 from continuations.present.times import moment_text
 from continuations.present.wait_view import argument_views
 from continuations.serve.console.page import Page, PageRoute
-from continuations.serve.console.run_acts_page import RunAct
+from continuations.serve.console.run_acts_page import Fields, RunAct
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
 from continuations.serve.http.run_handlers import fork_by_rights, new_fork_id
@@ -44,18 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from continuations.core.reading.run_past import (
-        BegunCall,
-        CallDifference,
-        RewindPlan,
-        RunDifference,
-        RunVersion,
-        TakenMessage,
-    )
-    from continuations.core.rows.decisions import Verdict
+    from continuations.core.reading import run_past
     from continuations.core.rows.waits import Wait
     from continuations.errors import StaleRun
-    from continuations.serve.console.run_acts_page import Fields
     from continuations.serve.http.request_response import Response
 
 VERSIONS_PER_PAGE = 25
@@ -111,7 +101,7 @@ async def show_versions(page: Page) -> Response:
     )
 
 
-def version_row(version: RunVersion, now: datetime) -> dict[str, object]:
+def version_row(version: run_past.RunVersion, now: datetime) -> dict[str, object]:
     """Return a version, with its first events, each on one line."""
     words = version.words
     return {
@@ -141,7 +131,7 @@ def _line(
     }
 
 
-def _lines(found: RunDifference) -> Iterator[dict[str, str]]:
+def _lines(found: run_past.RunDifference) -> Iterator[dict[str, str]]:
     for frame in found.frames:
         yield _line(frame.change, "agent", frame.path, "")
     for message in found.messages:
@@ -161,7 +151,7 @@ def _lines(found: RunDifference) -> Iterator[dict[str, str]]:
         yield _line("changed", "state", state.path, text)
 
 
-def _call_text(call: CallDifference) -> str:
+def _call_text(call: run_past.CallDifference) -> str:
     states = " became ".join(filter(None, (call.before, call.after)))
     before, after = call.arguments_before_json, call.arguments_after_json
     if before == after or not after:
@@ -354,7 +344,7 @@ class RewindView:
         has_ended: Whether the run has ended, so that it can only be forked.
     """
 
-    plan: RewindPlan
+    plan: run_past.RewindPlan
     title: str
     has_ended: bool
 
@@ -374,7 +364,7 @@ class RewindView:
         ]
 
     @property
-    def calls(self) -> list[tuple[BegunCall, str]]:
+    def calls(self) -> list[tuple[run_past.BegunCall, str]]:
         """The calls that are not undone, with their arguments, shortened."""
         return [
             (call, arguments_text(call.arguments_json or "", _TEXT_CHARS))
@@ -382,7 +372,7 @@ class RewindView:
         ]
 
     @property
-    def messages(self) -> list[tuple[TakenMessage, str]]:
+    def messages(self) -> list[tuple[run_past.TakenMessage, str]]:
         """The messages that are not read again, with their texts, shortened."""
         return [(each, shorten(each.text, _TEXT_CHARS)) for each in self.plan.messages]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.reading.version_window import VersionEvents, VersionWindow
+from continuations.core.reading.run_past import VersionEvents, VersionWindow
 from continuations.core.rows.calls import Ready
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten

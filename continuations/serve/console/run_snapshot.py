@@ -10,7 +10,7 @@ from asyncio import gather
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from continuations.core.messages import Message, shown_message
+from continuations.core.messages import Detail, Message, shown_message
 from continuations.core.reading.withheld_texts import shown_window
 from continuations.engine.events.past_reading import read_window
 from continuations.errors import ContinuationsError
@@ -23,8 +23,7 @@ from continuations.value_class import dataclass, replace
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from continuations.core.messages import Detail
-    from continuations.core.reading.version_window import VersionWindow
+    from continuations.core.reading.run_past import VersionWindow
     from continuations.core.rows.waits import Wait
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.wire.arrivals import InboxMessage

@@ -1,21 +1,32 @@
-"""The page of the runs of the store, with filters, one page at a time."""
+"""The lists of runs: with filters, with the grants of live runs, and with their drift.
+
+`/grants` has the approvals that live runs remember, and revokes them. `/drift` shows
+the effect of the code of this console on the waiting runs.
+"""
 
 from __future__ import annotations
 
 from asyncio import gather
+from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.visible_text import shorten
-from continuations.errors import ContinuationsError
+from continuations.errors import ContinuationsError, InvalidInput
+from continuations.ledger.thread_ids import is_thread_id
+from continuations.present.drift_words import allowed_changes
 from continuations.present.times import counted, moment_text
-from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.page import Page, PageRoute, RunAddresses
 from continuations.serve.http import problems
-from continuations.serve.pages.run_view import status_pill
+from continuations.serve.http.cursors import ListPage
+from continuations.serve.pages.run_view import StatePill, status_pill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from continuations.core.rows.grants import KeptGrant
+    from continuations.engine.past.drift import DriftRow, DriftVerdict
     from continuations.ledger.index.run_listing import RunSummary
     from continuations.serve.http.request_response import Response
 
@@ -75,9 +86,6 @@ async def _awaited(page: Page, summary: RunSummary) -> tuple[str, ...]:
     return tuple(wait.title or wait.rules.awaited for wait in run.waits)
 
 
-ROUTES = (PageRoute("/runs", show),)
-
-
 _SHOWN_WAITS = 2
 _TITLE_CHARS = 120
 STATUS_CHOICES = (
@@ -115,3 +123,156 @@ def list_row(
         "more_waits": max(len(awaits) - _SHOWN_WAITS, 0),
         "messages": messages,
     }
+
+
+# The grants of a run are in the run: one page shows those of so many live runs. It
+# reads more rows if some are hidden.
+_RUNS_PER_PAGE = 50
+
+
+async def show_grants(page: Page) -> Response:
+    """Show the grants of some live runs."""
+    after = page.cursors().open(page.query.get("after", ""))
+    runs = await page.read_list(
+        page.runner.runs(status="live", after=after),
+        limit=_RUNS_PER_PAGE,
+        max_read=_MAX_READ,
+        cursor_of=lambda each: each.cursor,
+    )
+    found = await gather(*(_grants(page, each) for each in runs.rows))
+    return page.render(
+        "grants.html",
+        rows=[row for rows in found for row in rows],
+        next=page.next_page("/grants", runs.next),
+    )
+
+
+async def _grants(page: Page, run: RunSummary) -> list[dict[str, Any]]:
+    try:
+        grants = await page.runner.grants(run.run_id)
+    except ContinuationsError:
+        return []  # erased or damaged meanwhile
+    if not grants:
+        return []
+    may_revoke = await page.may("decide", run.run_id)
+    now = page.clock.now()
+    return [grant_row(each, run, now, may_revoke=may_revoke) for each in grants]
+
+
+def grant_row(
+    grant: KeptGrant, run: RunSummary, now: datetime, *, may_revoke: bool
+) -> dict[str, Any]:
+    """Return a grant of a run, and the words that the page shows."""
+    at = moment_text(grant.at, now)
+    return {
+        "grant": grant,
+        "run_id": run.run_id,
+        "title": run.title or run.thread or run.run_id,
+        "given": f"{grant.by}, {at}" if grant.by else at,
+        # Without a time, it ends with the run.
+        "until": "" if grant.until is None else moment_text(grant.until, now),
+        "may_revoke": may_revoke and not grant.revoked,
+    }
+
+
+# `drift` reads 20 runs at a time, so a page reads at most 40.
+_DRIFT_ROWS_PER_PAGE = 30
+_NOTHING: ListPage[DriftRow] = ListPage(rows=(), next=None)
+
+
+async def show_drift(page: Page) -> Response:
+    """Show a page of waiting runs, by run id; the refused ones stand first."""
+    query = page.query
+    if not query.keys() <= {"after"}:
+        raise problems.malformed('The query may have "after". Use a link of this page.')
+    has_agents, found = await _read_drift(page, query.get("after", ""))
+    # The refused ones first.
+    rows = sorted(found.rows, key=lambda row: (_ORDER.index(row.verdict), row.run_id))
+    keys = await gather(*(_thread_key(page, row) for row in rows))
+    root = page.shell.root
+    return page.render(
+        "drift.html",
+        rows=[drift_row(*each, root) for each in zip(rows, keys, strict=True)],
+        counts=counts_text(rows),
+        kinds=_CHANGES,
+        has_agents=has_agents,
+        is_first="after" not in query,
+        next=page.next_page("/drift", found.next),
+    )
+
+
+async def _thread_key(page: Page, row: DriftRow) -> str:
+    """Return the key of a thread, whose id has a digest in its place; or ""."""
+    if row.status != "unreadable" and is_thread_id(row.run_id):
+        with suppress(ContinuationsError):  # erased or damaged meanwhile
+            run = await page.runner.look(row.run_id)
+            return run.run_state.run.thread_key or ""
+    return ""
+
+
+async def _read_drift(page: Page, after: str) -> tuple[bool, ListPage[DriftRow]]:
+    """Return whether the runner has agents, and the rows that the person may see."""
+    try:
+        rows = page.runner.drift(after=page.cursors().open(after))
+    except InvalidInput:
+        return False, _NOTHING
+    return True, await page.read_list(
+        rows,
+        limit=_DRIFT_ROWS_PER_PAGE,
+        max_read=_DRIFT_ROWS_PER_PAGE,
+        cursor_of=lambda row: row.run_id,
+    )
+
+
+# The first one needs a person most.
+_VERDICTS: dict[DriftVerdict, tuple[StatePill, str]] = {
+    "refuse": (StatePill("warn", "Refuses", "is-danger"), "refused"),
+    "reopen": (StatePill("shield", "Asks again", "is-wait"), "asked about again"),
+    "accept": (StatePill("ok", "Goes on", "is-ok"), "accepted"),
+}
+_ORDER = tuple(_VERDICTS)
+_CHANGES = {
+    "removed": "An agent or a tool is missing",
+    "schema": "The tool has other parameters",
+    "contract": "The tool has another contract",
+    "approval": "The approval is not valid any more",
+    "state": "A stored state does not fit the type of its agent",
+    "model": "An agent has no model that can answer",
+    "context": "The context has another type",
+    "prices": "A price is missing, and the run has a budget in money",
+    "policy": "The approval policy raised an exception",
+    "stored": "A stored object cannot be read",
+}
+
+
+def counts_text(rows: Sequence[DriftRow]) -> str:
+    """Return how many runs are refused, asked about again, and accepted."""
+    counts = Counter(row.verdict for row in rows)
+    parts = (f"{counts[name]} {_VERDICTS[name][1]}" for name in _ORDER if counts[name])
+    return ", ".join(parts)
+
+
+def drift_row(row: DriftRow, thread: str, root: str) -> dict[str, Any]:
+    """Return a waiting run, and the words that the page shows.
+
+    Args:
+        row: The run, with the effect of the code on it.
+        thread: Its key, if it is a thread; or "".
+        root: The mount point of the console.
+    """
+    changes, more = allowed_changes(row)
+    return {
+        "row": row,
+        "here": RunAddresses(root=root, run_id=row.run_id),
+        "thread": thread,
+        "state": status_pill(row.status),
+        "verdict": _VERDICTS[row.verdict][0],
+        "changes": (*changes, f"{more} more") if more else changes,
+    }
+
+
+ROUTES = (
+    PageRoute("/runs", show),
+    PageRoute("/drift", show_drift),
+    PageRoute("/grants", show_grants),
+)

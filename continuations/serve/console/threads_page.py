@@ -6,7 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.reading import run_stream
-from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.run import ENDED_STATUSES, RunRow
 from continuations.errors import InvalidInput
 from continuations.ledger.arrivals import thread_keys
 from continuations.ledger.objects import Objects
@@ -16,7 +16,7 @@ from continuations.serve.console.messages_page import (
     attachment_views,
     without_attachments,
 )
-from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.page import Page, PageRoute, RunAddresses
 from continuations.serve.console.run_page import (
     following,
     live_shell,
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
-    from continuations.core.reading.version_window import VersionEvents, VersionWindow
-    from continuations.core.rows.run import RunRow
+    from continuations.core.reading.run_past import VersionEvents, VersionWindow
     from continuations.core.rows.state import RunState
-    from continuations.serve.console.page import RunAddresses
     from continuations.serve.http.request_response import Response
     from continuations.wire.arrivals import InboxMessage
 

@@ -9,28 +9,22 @@ with an end.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Approve
 from continuations.core.rows.grants import Grant
-from continuations.core.rows.waits import withheld
+from continuations.core.rows.waits import Wait, withheld
 from continuations.errors import DecisionRefused, InvalidInput
 from continuations.ledger.edits import find_fixed_problem, find_problem
 from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations.present.wait_view import argument_views, value_text
-from continuations.serve.console.page import PageRoute
-from continuations.serve.console.wait_pages import (
-    decider,
-    record,
-    side_page,
-    wait_page,
-)
+from continuations.serve.console import wait_pages
+from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import answer_forms, decision_bodies, problems
-from continuations.serve.http.answer_forms import typed_fields, value_errors
 from continuations.serve.http.request_response import Response
 from continuations.serve.pages.decision_view import form_view, labelled
 from continuations.serve.pages.form_view import (
@@ -43,10 +37,7 @@ from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
-    from continuations.core.rows.waits import Wait
-    from continuations.serve.console.page import Page
     from continuations.serve.http.decision_bodies import PostedDecision
 
 _LABEL = "Arguments"
@@ -73,7 +64,7 @@ async def post(page: Page) -> Response:
     text = fields.pop("arguments", None)
     if text is not None:
         return await _approve(page, wait, fields, text)
-    typed = typed_fields(fields)
+    typed = answer_forms.typed_fields(fields)
     read = answer_forms.read_fields(typed)
     arguments = _merged(wait, read.value)
     errors = dict(read.errors) or _problems(wait, arguments)
@@ -88,10 +79,10 @@ async def _editable_wait(page: Page) -> Wait | Response:
     Otherwise return its page, which says why the person may not change it.
     """
     wait = await page.runner.wait(page.params["wait"])
-    person = await decider(page, wait)
+    person = await wait_pages.decider(page, wait)
     if wait.rules.allows_edits and "approve" in person.verdicts:
         return withheld(wait)
-    return await wait_page(page, wait, person)
+    return await wait_pages.wait_page(page, wait, person)
 
 
 async def _form(
@@ -107,7 +98,7 @@ async def _form(
         schema=schema, texts=texts or {}, errors=errors or {}, max_chars=0
     )
     fields = form.fields(_LABEL, value)
-    return side_page(
+    return wait_pages.side_page(
         page,
         "wait_edit.html",
         wait,
@@ -128,11 +119,11 @@ async def _review(
     text = jsontext.dump(arguments)
     edited = replace(wait, arguments_json=jsontext.canonical(arguments))
     title = wait.display and wait.display.title_of(arguments)
-    person = await decider(page, wait)
+    person = await wait_pages.decider(page, wait)
     if error:
         person = person.with_errors(fields or {}, {"": error})
     form = form_view(wait, "approve", person, page.clock.now())
-    return side_page(
+    return wait_pages.side_page(
         page,
         "wait_review.html",
         wait,
@@ -159,7 +150,7 @@ async def _approve(
     if refused:
         return await _review(page, wait, arguments, fields, refused)
     posted = _approval(page, fields, "Only an approval has other arguments.")
-    return await record(page, _extended(posted, arguments=arguments), fields)
+    return await wait_pages.record(page, _extended(posted, arguments=arguments), fields)
 
 
 def _approval(page: Page, fields: Mapping[str, str], refusal: str) -> PostedDecision:
@@ -186,7 +177,7 @@ def _problems(wait: Wait, arguments: Mapping[str, Any]) -> dict[str, str]:
     refused = find_problem(wait, arguments) or find_fixed_problem(wait, arguments)
     if refused is None:
         return {}
-    errors = value_errors(wait.schema, arguments)
+    errors = answer_forms.value_errors(wait.schema, arguments)
     return errors or {"": refused}
 
 
@@ -237,7 +228,7 @@ async def approve(page: Page) -> Response:
     posted = _approval(page, fields, "Only an approval is remembered.")
     try:
         grant = Grant(wait.tool, schema, await _until(page, wait, end))
-        return await record(page, _extended(posted, remember=grant), None)
+        return await wait_pages.record(page, _extended(posted, remember=grant), None)
     except (DecisionRefused, InvalidInput) as error:
         return await _choices_form(page, {**rules, _UNTIL: end}, str(error))
 
@@ -246,9 +237,9 @@ async def _choices_form(
     page: Page, texts: Mapping[str, str] | None = None, error: str = ""
 ) -> Response:
     wait = withheld(await page.runner.wait(page.params["wait"]))
-    person = await decider(page, wait)
+    person = await wait_pages.decider(page, wait)
     if not wait.rules.follows_policy or "approve" not in person.verdicts:
-        return await wait_page(page, wait, person)
+        return await wait_pages.wait_page(page, wait, person)
     if error:
         person = replace(person, posted="approve", errors={"": error})
     form = labelled(
@@ -256,7 +247,7 @@ async def _choices_form(
     )
     own = (*_rule_fields(wait, texts or {}), _end_field(texts or {}))
     form = replace(form, fields=(*own, *form.fields))
-    return side_page(
+    return wait_pages.side_page(
         page, "wait_remember.html", wait, is_refused=bool(error), form=form
     )
 

@@ -11,19 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.rows.decisions import Decision
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    DecisionRefused,
-    WaitExpired,
-)
+from continuations.errors import AlreadyDecided, Cancelled, DecisionRefused, WaitExpired
 from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.objects import Objects
 from continuations.present.wait_view import wait_view
 from continuations.present.wait_words import DECISION_WORDS
 from continuations.serve.console.inbox_page import Filter, find_waits
-from continuations.serve.console.page import PageRoute, run_of_wait
+from continuations.serve.console.page import Page, PageRoute, run_of_wait
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.answer_forms import field_errors
 from continuations.serve.http.link_pages import decision_facts, decision_values
@@ -44,8 +39,6 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.waits import Wait
     from continuations.engine.runner.async_runner import AsyncRunner
-    from continuations.serve.console.page import Page
-    from continuations.serve.http.decision_bodies import PostedDecision
 
 _CONFLICT, _REFUSED = 409, 422
 _NEW_CALL = (
@@ -81,7 +74,7 @@ async def decide(page: Page) -> Response:
 
 
 async def record(
-    page: Page, posted: PostedDecision, fields: Mapping[str, str] | None
+    page: Page, posted: decision_bodies.PostedDecision, fields: Mapping[str, str] | None
 ) -> Response:
     """Record a posted decision; return the page that says so.
 

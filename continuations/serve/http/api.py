@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
@@ -27,36 +27,31 @@ from continuations.ledger import layout
 from continuations.ledger.objects import Objects, check_folder_exists
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.links import Links
-from continuations.serve.http.request_context import RequestContext
+from continuations.serve.http.request_context import RequestContext, RouteHandler
 from continuations.serve.http.request_response import (
     NO_STORE_HEADERS,
     Request,
     Response,
     json_response,
 )
-from continuations.serve.http.routes import find_route, handler_of
+from continuations.serve.http.routes import Route, find_route, handler_of
 from continuations.serve.option_checks import (
     check_async_runner,
     check_callable,
     check_dispatcher,
     check_type,
 )
-from continuations.serve.rights import Rights
+from continuations.serve.rights import Act, Can, Rights
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from continuations.core.identity import Identity
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
     from continuations.serve.dispatch import Dispatcher
     from continuations.serve.http.cursors import Cursors
-    from continuations.serve.http.request_context import RouteHandler
-    from continuations.serve.http.routes import Route
     from continuations.serve.http.webhook_receiver import WebhookReceiver
     from continuations.serve.operations import Subject
-    from continuations.serve.rights import Act, Can
 
 __all__ = ["MAX_BODY_BYTES", "HttpApi", "Request", "Response", "Verifier"]
 

@@ -29,13 +29,8 @@ from continuations.ledger import layout
 from continuations.present.requests import JOB_RESULT
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.links import CallbackInvalid
-from continuations.serve.http.request_response import json_response
-from continuations.serve.http.webhook_receiver import (
-    Decide,
-    Publish,
-    SendSignal,
-    Wake,
-)
+from continuations.serve.http.request_response import Request, Response, json_response
+from continuations.serve.http.webhook_receiver import Decide, Publish, SendSignal, Wake
 from continuations.value_class import replace
 from continuations.wire.report import utc_text
 
@@ -43,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.serve.http.request_context import RequestContext, RouteHandler
-    from continuations.serve.http.request_response import Request, Response
 
 CALLBACK = Door("callback", "signed URL")
 WEBHOOK = Door("webhook", "signed message")

@@ -22,7 +22,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.core.reading.live_events import BaseLiveEvent
+from continuations.core.reading.live_events import BaseLiveEvent, RunEvent
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.engine.event_reading import Cursor
 from continuations.engine.events.event_listeners import EventBuffer
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 
     from continuations.core.messages import Detail
-    from continuations.core.reading.live_events import RunEvent
     from continuations.core.reading.run_stream import StreamEvent
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sync.batches import Flattened

@@ -15,12 +15,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from continuations.core.rows.decisions import (
-    UNNAMED_LINK_HOLDER,
-    VERDICT_KINDS,
-    Decision,
-    Door,
-)
+from continuations.core.rows import decisions
 from continuations.core.visible_text import escape_invisible
 from continuations.errors import (
     AlreadyDecided,
@@ -34,7 +29,7 @@ from continuations.ledger import layout
 from continuations.present.json_forms import indented_json
 from continuations.present.wait_words import DECISION_WORDS, votes_text
 from continuations.serve.http import decision_bodies, problems, request_fields
-from continuations.serve.http.links import LinkInvalid
+from continuations.serve.http.links import LinkInvalid, LinkPayload
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.environment import style_text
 from continuations.wire.fields import readable_time
@@ -45,12 +40,10 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.waits import Wait
-    from continuations.serve.http.links import LinkPayload
-    from continuations.serve.http.problems import Problem
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.pages.decision_view import Decider
 
-LINK = Door("link", "signed link")
+LINK = decisions.Door("link", "signed link")
 _EXPIRED_TEXT = (
     "Expired",
     "The deadline passed before anyone decided. Nothing was approved.",
@@ -68,7 +61,7 @@ async def show(context: RequestContext) -> Response:
         subject = await _wait_or_decision(context, link)
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=200)
-    if isinstance(subject, Decision):
+    if isinstance(subject, decisions.Decision):
         return already_decided(subject)
     if subject.deadline is not None and context.clock.now() > subject.deadline:
         return _titled_page(200, *_EXPIRED_TEXT)
@@ -89,7 +82,7 @@ def _open_page(
     """
     from continuations.serve.pages.decision_view import decider_of  # noqa: PLC0415 - not to decide
 
-    person = link.actor or UNNAMED_LINK_HOLDER
+    person = link.actor or decisions.UNNAMED_LINK_HOLDER
     decider = decider_of(wait, person, link.allowed)
     if errors:
         fields = request_fields.form_fields(context.request)
@@ -136,12 +129,12 @@ async def decide(context: RequestContext) -> Response:
     Raises `LinkInvalid` for a bad link and `RequestRefused` for a bad form.
     """
     link = _read_link(context)
-    person = link.actor or UNNAMED_LINK_HOLDER
+    person = link.actor or decisions.UNNAMED_LINK_HOLDER
     try:
         posted = decision_bodies.decision_from_form(context.request, person)
     except problems.RequestRefused as error:
         return await _form_again(context, link, error, status=400)
-    if VERDICT_KINDS[type(posted.verdict)] not in link.allowed:
+    if decisions.VERDICT_KINDS[type(posted.verdict)] not in link.allowed:
         raise problems.link_forbids()
     try:
         result = await context.runner.decide(
@@ -159,7 +152,7 @@ async def decide(context: RequestContext) -> Response:
         return already_decided(error.decision, status=409)
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=410)
-    if not isinstance(result, Decision):
+    if not isinstance(result, decisions.Decision):
         return await _vote_page(context, link, result)
     woken = await context.wake(layout.parse_wait_id(result.wait_id).run_id)
     return decision_recorded(result, woken=woken)
@@ -178,8 +171,10 @@ async def _form_again(
     from continuations.serve.http.answer_forms import field_errors  # noqa: PLC0415 - rarely needed
 
     subject = await _wait_or_decision(context, link)
-    errors = {} if isinstance(subject, Decision) else field_errors(subject, fields)
-    if isinstance(subject, Decision) or not errors:
+    errors = (
+        {} if isinstance(subject, decisions.Decision) else field_errors(subject, fields)
+    )
+    if isinstance(subject, decisions.Decision) or not errors:
         raise error
     return _open_page(context, subject, link, errors, status=status)
 
@@ -192,7 +187,7 @@ async def _vote_page(
         subject = await _wait_or_decision(context, link)
     except ContinuationsError:
         return vote_recorded(vote)
-    if isinstance(subject, Decision):
+    if isinstance(subject, decisions.Decision):
         return vote_recorded(vote)
     return _open_page(context, subject, link)
 
@@ -205,12 +200,12 @@ def _read_link(context: RequestContext) -> LinkPayload:
 
 async def _wait_or_decision(
     context: RequestContext, link: LinkPayload
-) -> Wait | Decision:
+) -> Wait | decisions.Decision:
     """Return the open wait of a link, or its recorded decision.
 
     Raises `LinkInvalid` if the link is for another wait, or if the wait is gone.
     """
-    subject: Wait | Decision
+    subject: Wait | decisions.Decision
     try:
         subject = await context.runner.wait(link.wait_id)
     except AlreadyDecided as error:
@@ -234,7 +229,7 @@ _HTML_ESCAPES = str.maketrans(
 )
 
 
-def decision_recorded(decision: Decision, *, woken: bool) -> Response:
+def decision_recorded(decision: decisions.Decision, *, woken: bool) -> Response:
     """Return the page after a decision, also after the same decision again."""
     text = "The run continues." if woken else "The run continues with the next sweep."
     html = _decision_html(decision)
@@ -256,7 +251,7 @@ def vote_sentence(vote: Vote) -> str:
     )
 
 
-def already_decided(decision: Decision, *, status: int = 200) -> Response:
+def already_decided(decision: decisions.Decision, *, status: int = 200) -> Response:
     """Return the page that shows an earlier decision."""
     text = (
         "This call was decided before. The decision below is recorded and cannot be "
@@ -265,7 +260,7 @@ def already_decided(decision: Decision, *, status: int = 200) -> Response:
     return _titled_page(status, "Already decided", text, _decision_html(decision))
 
 
-def problem_page(problem: Problem) -> Response:
+def problem_page(problem: problems.Problem) -> Response:
     """Return a problem as a page."""
     text = problem.detail or "Nothing was changed."
     page = _titled_page(problem.type.status, problem.type.title, text)
@@ -293,7 +288,7 @@ def page_headers() -> Mapping[str, str]:
     }
 
 
-def decision_facts(decision: Decision | Vote) -> dict[str, str]:
+def decision_facts(decision: decisions.Decision | Vote) -> dict[str, str]:
     """Return a recorded decision as labels and texts."""
     facts = {
         "Decision": DECISION_WORDS[decision.kind],
@@ -305,7 +300,7 @@ def decision_facts(decision: Decision | Vote) -> dict[str, str]:
     return {label: fact for label, fact in facts.items() if fact is not None}
 
 
-def decision_values(decision: Decision | Vote) -> dict[str, str]:
+def decision_values(decision: decisions.Decision | Vote) -> dict[str, str]:
     """Return the JSON of a recorded decision by its labels."""
     values = {
         "Edited arguments": decision.arguments,
@@ -315,7 +310,7 @@ def decision_values(decision: Decision | Vote) -> dict[str, str]:
     return {k: indented_json(text) for k, text in values.items() if text is not None}
 
 
-def _decision_html(decision: Decision | Vote) -> str:
+def _decision_html(decision: decisions.Decision | Vote) -> str:
     rows = "".join(
         f"<dt>{label}</dt><dd>{_html_text(fact)}</dd>\n"
         for label, fact in decision_facts(decision).items()

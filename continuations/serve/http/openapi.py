@@ -20,12 +20,11 @@ from continuations.serve.http.request_fields import (
     Json,
 )
 from continuations.serve.operation_calls import PATH_NAME
-from continuations.serve.operations import OPERATIONS
+from continuations.serve.operations import OPERATIONS, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.serve.operations import Operation
 
 _SECURITY_SCHEME: Json = {
     "type": "http",

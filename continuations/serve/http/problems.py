@@ -20,7 +20,7 @@ from continuations.present.problems import (
     find_problem_type,
 )
 from continuations.serve.http.links import CallbackInvalid, LinkInvalid
-from continuations.serve.http.request_response import json_response
+from continuations.serve.http.request_response import Response, json_response
 from continuations.value_class import dataclass
 from continuations.wire.report import to_json, utc_text
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from continuations.serve.http.request_response import Response
 
 SERVER_ERROR = 500
 # How long a client waits before it asks again while a store or model is down, seconds.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 from continuations.core.rows.decisions import Door
 from continuations.errors import RunBusy, StaleRun
 from continuations.serve.http import problems
-from continuations.serve.rights import name_of
+from continuations.serve.rights import Act, Rights, name_of
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Request, Response
     from continuations.serve.http.webhook_receiver import WebhookReceiver
     from continuations.serve.operations import Operation
-    from continuations.serve.rights import Act, Rights
 
 RouteHandler: TypeAlias = "Callable[[RequestContext], Awaitable[Response]]"
 """Answers a request for an operation."""

@@ -12,15 +12,12 @@ from continuations.core.rows.decisions import Decision
 from continuations.ledger import layout
 from continuations.present import json_forms
 from continuations.serve.http import decision_bodies, request_fields
-from continuations.serve.http.request_context import HTTP, RequestContext
+from continuations.serve.http.request_context import HTTP, RequestContext, RouteHandler
 from continuations.serve.http.request_response import Response, json_response
-from continuations.serve.operations import OPERATIONS, THREADS
+from continuations.serve.operations import OPERATIONS, THREADS, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from continuations.serve.http.request_context import RouteHandler
-    from continuations.serve.operations import Operation
 
 
 class Route:
@@ -159,12 +156,7 @@ async def healthz(_: RequestContext) -> Response:
 async def call_runner(context: RequestContext) -> Response:
     """Answer a request for an operation that is one call of the runner."""
     # Not to decide.
-    from continuations.serve.operation_calls import (  # noqa: PLC0415
-        FORMS,
-        Sender,
-        arguments_of,
-        goes_on,
-    )
+    from continuations.serve.operation_calls import FORMS, Sender, arguments_of, goes_on  # noqa: PLC0415
 
     operation = context.operation
     given = {**context.path_params, **_fields(context)}

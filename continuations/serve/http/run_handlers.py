@@ -6,7 +6,7 @@ import secrets
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.rows.decisions import Decision
+from continuations.core.rows.decisions import Decision, Verdict
 from continuations.errors import AlreadyDecided
 from continuations.ledger import layout
 from continuations.present import json_forms
@@ -20,7 +20,6 @@ from continuations.wire.report import to_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from continuations.core.rows.decisions import Verdict
     from continuations.core.rows.quorum import Vote
     from continuations.engine.outcomes import Outcome
     from continuations.serve.http.request_context import Caller, RouteHandler

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.present import json_forms
 from continuations.serve.http import event_stream, problems, request_fields
-from continuations.serve.http.request_context import HTTP, RequestContext
+from continuations.serve.http.request_context import HTTP, RequestContext, RouteHandler
 from continuations.serve.http.request_response import Response, json_response
 from continuations.serve.operation_calls import reply_response, thread_response
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from continuations.engine.outcomes import SendResult
     from continuations.engine.threads.async_thread import AsyncThread
     from continuations.engine.threads.async_ticket import AsyncTicket
-    from continuations.serve.http.request_context import RouteHandler
 
 _NUMBER_DIGITS = 18
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.authoring import callables
@@ -25,8 +25,6 @@ from continuations.serve.option_checks import check_callable, check_type
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from continuations.core.rows.decisions import Verdict
     from continuations.serve.http.request_response import Request
 

@@ -7,28 +7,18 @@ from typing import TYPE_CHECKING
 
 from continuations.core.reading.notices import open_notice_id
 from continuations.core.rows.decisions import Answer, Fail
-from continuations.core.rows.waits import withheld
+from continuations.core.rows.waits import Wait, withheld
 from continuations.core.visible_text import escape_invisible
 from continuations.errors import InvalidInput
 from continuations.present import wait_words
-from continuations.serve.notify.delivery import (
-    NOTIFY_RETRY_POLICY,
-    Delivery,
-    check_tls,
-    is_loopback,
-)
-from continuations.serve.notify.notifier import (
-    event_type,
-    make_link,
-)
+from continuations.serve.notify import delivery
+from continuations.serve.notify.notifier import event_type, make_link
 from continuations.serve.option_checks import check_callable, check_type
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterator, Sequence
 
-    from continuations.core.rows.waits import Wait
-    from continuations.serve.notify.delivery import DeliveryAttempt
     from continuations.serve.notify.notifier import MakeLink
     from continuations.serve.notify.smtp import Security
     from continuations_storage.retry_policy import RetryPolicy
@@ -100,13 +90,13 @@ class EmailNotifier:
         link: MakeLink | None = None,
         with_arguments: bool = False,
         timeout: float = 10.0,
-        retry_policy: RetryPolicy = NOTIFY_RETRY_POLICY,
+        retry_policy: RetryPolicy = delivery.NOTIFY_RETRY_POLICY,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         _check_server(host, port, security)
         check_type("to", to, str | list | tuple, "an address or a list of addresses")
         check_callable("link", link, "a function that takes a Wait")
-        check_tls(tls)
+        delivery.check_tls(tls)
         self._server = host, port
         self._sender = _checked_address(sender)
         self._to = [
@@ -118,7 +108,7 @@ class EmailNotifier:
         self._login = _checked_login(username, password)
         self._link = link
         self._with_arguments = with_arguments
-        self._delivery = Delivery(
+        self._delivery = delivery.Delivery(
             receiver=f"the mail server {host}:{port}",
             timeout=timeout,
             retry_policy=retry_policy,
@@ -143,7 +133,7 @@ class EmailNotifier:
             wait, lambda attempt: self._send(wait, body, attempt)
         )
 
-    def _send(self, wait: Wait, body: str, attempt: DeliveryAttempt) -> None:
+    def _send(self, wait: Wait, body: str, attempt: delivery.DeliveryAttempt) -> None:
         from continuations.serve.notify import smtp  # noqa: PLC0415 - slow to import
 
         mail = smtp.Mail(
@@ -257,7 +247,7 @@ def _check_server(host: object, port: object, security: object) -> None:
     if security not in ("starttls", "tls", "none"):
         msg = f'security must be "starttls", "tls" or "none", got {security!r}.'
         raise InvalidInput(msg)
-    if security == "none" and not is_loopback(str(host)):
+    if security == "none" and not delivery.is_loopback(str(host)):
         msg = f"mail to {host} would not be encrypted. Pass security='starttls'."
         raise InvalidInput(msg)
 

@@ -10,14 +10,13 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from continuations.serve.notify.delivery import DeliveryAttemptFailed
+from continuations.serve.notify.delivery import DeliveryAttempt, DeliveryAttemptFailed
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from continuations.serve.notify.delivery import DeliveryAttempt
 
 Security = Literal["starttls", "tls", "none"]
 

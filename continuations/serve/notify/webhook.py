@@ -23,13 +23,7 @@ from continuations.core import jsontext
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput
 from continuations.serve import standard_webhooks
-from continuations.serve.notify.delivery import (
-    NOTIFY_RETRY_POLICY,
-    Delivery,
-    DeliveryAttemptFailed,
-    check_tls,
-    is_loopback,
-)
+from continuations.serve.notify import delivery
 from continuations.serve.notify.notifier import OPEN_TYPES, check_types, notification_of
 from continuations.serve.option_checks import check_callable, check_type
 from continuations.value_class import dataclass
@@ -45,7 +39,6 @@ if TYPE_CHECKING:
     from continuations.core.rows.waits import Wait
     from continuations.engine.ports import OnNotice
     from continuations.ledger.claims import Clock
-    from continuations.serve.notify.delivery import DeliveryAttempt
     from continuations.serve.notify.notifier import MakeLink, Notification
     from continuations_storage.retry_policy import RetryPolicy
 
@@ -95,7 +88,7 @@ class WebhookNotifier:
         link: MakeLink | None = None,
         with_arguments: bool = False,
         timeout: float = 5.0,
-        retry_policy: RetryPolicy = NOTIFY_RETRY_POLICY,
+        retry_policy: RetryPolicy = delivery.NOTIFY_RETRY_POLICY,
         tls: ssl.SSLContext | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -103,13 +96,13 @@ class WebhookNotifier:
         keys = standard_webhooks.decode_secrets(secret)
         check_callable("link", link, "a function that takes a Wait")
         check_callable("form", form, "a function that takes a Notification")
-        check_tls(tls)
+        delivery.check_tls(tls)
         self._keys = keys
         self._types = check_types(types)
         self._form = form or _event_form
         self._link = link
         self._with_arguments = with_arguments
-        self._delivery = Delivery(
+        self._delivery = delivery.Delivery(
             receiver=self._target.origin, timeout=timeout, retry_policy=retry_policy
         )
         self._tls = tls
@@ -144,14 +137,14 @@ class WebhookNotifier:
         headers, body = self._form(notification)
         message_id = f"msg_{notification.id}"
 
-        def send(attempt: DeliveryAttempt) -> None:
+        def send(attempt: delivery.DeliveryAttempt) -> None:
             signed = {**headers, **self._headers(message_id, body)}
             self._post(signed, body, attempt)
 
         await self._delivery.deliver(subject, send)
 
     def _post(
-        self, headers: dict[str, str], body: bytes, attempt: DeliveryAttempt
+        self, headers: dict[str, str], body: bytes, attempt: delivery.DeliveryAttempt
     ) -> None:
         from http.client import HTTPException  # noqa: PLC0415 - slow to import
 
@@ -164,7 +157,7 @@ class WebhookNotifier:
         except HTTPException as error:
             # The text of the error quotes the receiver.
             reason = f"the response is not HTTP ({type(error).__name__})"
-            raise DeliveryAttemptFailed(reason, retryable=True) from None
+            raise delivery.DeliveryAttemptFailed(reason, retryable=True) from None
         finally:
             connection.close()
 
@@ -196,7 +189,7 @@ class WebhookNotifier:
         if 200 <= status < 300:  # noqa: PLR2004 - RFC 9110, 15.3
             return
         is_temporary = status in _RETRYABLE_STATUSES or status >= 500  # noqa: PLR2004 - 15.6
-        raise DeliveryAttemptFailed(
+        raise delivery.DeliveryAttemptFailed(
             f"HTTP status {status}",
             retryable=is_temporary,
             retry_after=_retry_after_seconds(retry_after, self._clock.now()),
@@ -237,7 +230,7 @@ def _parse_url(url: str) -> _Target:
         raise InvalidInput("url must not contain a user name or password.")
     if not host or parts.scheme not in {"https", "http"}:
         raise InvalidInput("url must be https://host/path.")
-    if parts.scheme == "http" and not is_loopback(host):
+    if parts.scheme == "http" and not delivery.is_loopback(host):
         raise InvalidInput(f"url must use https: http to {host} is not encrypted.")
     query = f"?{parts.query}" if parts.query else ""
     return _Target(

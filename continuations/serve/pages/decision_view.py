@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.rows.decisions import Decision
+from continuations.core.rows.decisions import Decision, DecisionKind, VerdictKind
 from continuations.core.rows.slots import ENDING_ALONE, find_own_vote
-from continuations.core.rows.waits import TEXT_SCHEMA, withheld
+from continuations.core.rows.waits import TEXT_SCHEMA, Wait, withheld
 from continuations.present import wait_words
 from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.present.times import time_left, time_view
@@ -19,11 +19,8 @@ from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from datetime import datetime
 
-    from continuations.core.rows.decisions import DecisionKind, VerdictKind
     from continuations.core.rows.quorum import Vote
-    from continuations.core.rows.waits import Wait
 
 # A longer effect does not fit a button; the title has it whole.
 _MAX_LABEL_CHARS = 36

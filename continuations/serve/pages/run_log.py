@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.attachment_parts import is_reference, labelled_text
 from continuations.core.reading import run_stream
-from continuations.core.reading.event_words import unread_words
 from continuations.core.rows.calls import Nested
-from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.run import ENDED_STATUSES, Claim
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.visible_text import shorten
 from continuations.present.times import clock_text, counted, day_text
-from continuations.serve.pages.workflow_texts import result_text, workflow_frames
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from continuations.core.reading.version_window import VersionEvents, VersionWindow
-    from continuations.core.rows.run import Claim
+    from continuations.core.reading.run_past import VersionEvents, VersionWindow
     from continuations.wire.arrivals import InboxMessage
 
 
@@ -280,7 +278,7 @@ def _change(
             return LogLine("agent", "id", "History of", name, text)
         case run_stream.Handoff():
             words = f"{event.previous} hands over to"
-            unread = unread_words(event).removeprefix(", ")
+            unread = run_stream.unread_words(event).removeprefix(", ")
             return LogLine("agent", "id", words, event.agent, unread)
         case run_stream.CallsLeftOpen(calls=calls):
             text = f"ended before {counted(len(calls), 'call')}"
@@ -378,3 +376,49 @@ def _end(event: run_stream.ReplyGiven | run_stream.RunEnded) -> LogLine:
         text = f"Message {event.message_number} {what}"
         return LogLine(icon, tone, text, quote=quote)
     return LogLine(icon, tone, f"The run is {event.status}", quote=quote)
+
+
+def is_workflow(state: RunState) -> bool:
+    """Return whether the root of a run is a workflow, which reads no messages."""
+    root = state.frames.get(ROOT_FRAME_ID)
+    return root is not None and bool(root.step)
+
+
+def workflow_frames(window: VersionWindow) -> frozenset[str]:
+    """Return the ids of the frames of some versions that are workflows."""
+    known = {
+        frame.id
+        for state in (window.before, window.state)
+        if state is not None
+        for frame in state.frames.values()
+        if frame.step
+    }
+    # No state has a frame that began and ended in between. The calls of a workflow have
+    # our ids; those of a model have the ids of the provider.
+    between = {
+        event.frame
+        for version in window.versions
+        for event in version.events
+        if isinstance(event, run_stream.CallProposed)
+        and event.frame is not None
+        and event.call == event.tool_call_id
+    }
+    return frozenset(known | between)
+
+
+def result_text(result_json: str) -> str:
+    """Return the result of a call of a workflow: a text without its quotes.
+
+    Args:
+        result_json: The JSON of a value, or the words of an error.
+
+    Returns:
+        The text, if the value is one; otherwise `result_json`.
+    """
+    if not result_json.startswith('"'):
+        return result_json
+    try:
+        value: object = jsontext.parse(result_json)
+    except jsontext.NotJson:
+        return result_json
+    return value if isinstance(value, str) else result_json

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from continuations.core.changes.call_ends import end_of
+from continuations.core.changes.tool_messages import CallEnd, end_of
 from continuations.core.reading import run_stream
 from continuations.core.rows.calls import (
     CLOSED_STATES,
@@ -20,20 +20,17 @@ from continuations.core.rows.calls import (
     Started,
     open_wait_id,
 )
-from continuations.core.rows.sorted_rows import by_depth, by_frame, shown_arguments
+from continuations.core.rows.state import RunState, by_depth, by_frame, shown_arguments
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.present.times import length_text
-from continuations.serve.pages.workflow_texts import result_text, workflow_frames
+from continuations.serve.pages.run_log import result_text, workflow_frames
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
 
-    from continuations.core.changes.call_ends import CallEnd
-    from continuations.core.reading.version_window import VersionWindow
+    from continuations.core.reading.run_past import VersionWindow
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.serve.pages.working_time import WorkingTime
 

@@ -6,29 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.changes.operator_waits import operator_waits
-from continuations.core.reading.refused_replies import refused_replies
+from continuations.core.reading.views import RefusedReply, refused_replies
 from continuations.core.rows.calls import STATE_NAMES
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import ROOT_FRAME_ID
-from continuations.core.rows.waits import withheld
+from continuations.core.rows.run import RunRow as Run
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import Wait, withheld
 from continuations.core.visible_text import shorten
 from continuations.present.times import counted, length_text, moment_text
-from continuations.present.wait_view import fact_views
+from continuations.present.wait_view import FactView, fact_views
 from continuations.present.wait_words import question
-from continuations.serve.pages.run_log import arguments_text, message_text
-from continuations.serve.pages.workflow_texts import is_workflow
+from continuations.serve.pages.run_log import arguments_text, is_workflow, message_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
-    from continuations.core.reading.refused_replies import RefusedReply
-    from continuations.core.rows.run import RunRow as Run
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
     from continuations.core.usage import Usage
-    from continuations.present.wait_view import FactView
     from continuations.serve.pages.run_rows import RowState, RunRow
     from continuations.serve.pages.working_time import WorkingTime
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from bisect import bisect_right
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,7 @@ from continuations.present.times import clock_text, length_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations.core.reading.version_window import VersionEvents, VersionWindow
+    from continuations.core.reading.run_past import VersionEvents, VersionWindow
 
 AXIS_WIDTH = 1000
 _SLEEP_WIDTH = 140

@@ -31,7 +31,7 @@ from continuations import (
     wait_for,
     workflow,
 )
-from continuations.core.reading.event_words import event_words
+from continuations.core.reading.run_stream import event_words
 from continuations.errors import (
     CallCancelled,
     CallDenied,

@@ -15,9 +15,8 @@ from pydantic import BaseModel
 from continuations import Agent, ApprovalPolicy, AsyncRunner, Suspended, tool
 from continuations.core.rows.wait_rules import WAIT_RULES, WaitKind
 from continuations.guardrails import Guardrail, Guardrails, Tripped
-from continuations.interop.slack.inputs import Origin, read_submission
-from continuations.interop.slack.message_blocks import ended_message, open_message
-from continuations.interop.slack.modal import review_modal
+from continuations.interop.slack.modal import Origin, read_submission, review_modal
+from continuations.interop.slack.posting import ended_message, open_message
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.decision_bodies import decision_from_fields
 from continuations.serve.pages.decision_view import Decider, decider_of

@@ -12,8 +12,7 @@ import pytest
 from continuations import Agent, ApprovalPolicy, Approve, AsyncRunner, Suspended, tool
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.interop import slack
-from continuations.interop.slack.inputs import Origin
-from continuations.interop.slack.modal import review_modal
+from continuations.interop.slack.modal import Origin, review_modal
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.notify.notifier import NotifyAll, NotifyFailed
 from continuations.serve.pages.decision_view import decider_of

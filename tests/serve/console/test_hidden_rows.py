@@ -11,11 +11,7 @@ import pytest
 
 from continuations import Agent, AsyncRunner, Deny, Identity, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.console import (
-    grants_page,
-    inbox_page,
-    runs_page,
-)
+from continuations.serve.console import inbox_page, runs_page
 from continuations_storage import MemoryStore
 from tests.serve.console.console_client import ConsoleClient
 
@@ -41,8 +37,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> ConsoleClient:
         (inbox_page, "_MAX_PAGES_READ", 1),
         (inbox_page, "_RUNS_SHOWN", 3),
         (inbox_page, "_MAX_RUNS_READ", 3),
-        (grants_page, "_RUNS_PER_PAGE", 3),
-        (grants_page, "_MAX_READ", 3),
+        (runs_page, "_RUNS_PER_PAGE", 3),
         (runs_page, "ROWS_PER_PAGE", 3),
         (runs_page, "_MAX_READ", 3),
     ):

@@ -10,11 +10,11 @@ import pytest
 
 from continuations import Agent, AsyncRunner, Failed, Runner
 from continuations.cli.stack_tree import header_lines
-from continuations.core.reading.refused_replies import refused_replies
+from continuations.core.reading.views import refused_replies
 from continuations.core.reading.withheld_texts import shown_state
 from continuations.hooks import Hooks, RefuseReply
 from continuations.models.scripted import ScriptedModel
-from continuations.wire.stack_report import stack_json
+from continuations.wire.continuation import stack_json
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.html_forms import main_of
 

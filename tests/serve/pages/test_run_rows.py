@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations import Agent, Approve, Deny, Runner, tool
-from continuations.core.reading.version_window import VersionWindow
+from continuations.core.reading.run_past import VersionWindow
 from continuations.core.rows.calls import Nested
 from continuations.core.ulid import encode_ulid
 from continuations.engine.events.past_reading import read_window

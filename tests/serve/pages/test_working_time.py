@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations.core.reading.version_window import VersionEvents, VersionWindow
+from continuations.core.reading.run_past import VersionEvents, VersionWindow
 from continuations.core.rows.run import Claim, RunRow
 from continuations.present.times import length_text
 from continuations.serve.pages.working_time import AXIS_WIDTH, WorkingTime, working_time

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.rows import denials
+from continuations.core.rows import frames
 from continuations.wire.formats import Row
 from continuations.wire.rows import FRAME
 from tests.simulation.denials.laws import denied_calls_are_bounded
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     condition=models_repeat_denied_calls,
 )
 def denials_are_not_bounded() -> Patches:
-    yield skip(denials.reached)
+    yield skip(frames.denied_too_often)
 
 
 @mutant(

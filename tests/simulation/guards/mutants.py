@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import jsontext
 from continuations.core.changes.call_events import CallReturned
 from continuations.core.rows import draft
-from continuations.core.trips import new_trip
+from continuations.core.rows.run import new_trip
 from continuations.engine.calls.call_examination import CallExaminer
 from continuations.engine.guards import guarded_turn
 from continuations.engine.guards.guarded_calls import CheckedCall, GuardedCall
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.run import Trip
     from continuations.core.rows.state import RunState
-    from continuations.core.trips import Trip
     from continuations.engine.hook_calls import GuardrailAgents
     from tests.simulation.mutants.mutant import Patches
 

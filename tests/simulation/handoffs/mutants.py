@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.changes import history, reducer, turn_instructions
+from continuations.core.changes import history, reducer, tool_messages
 from continuations.core.rows import calls
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.worker import performer
@@ -79,7 +79,7 @@ def the_first_agent_goes_on() -> Patches:
     family=HANDOFFS,
 )
 def instructions_stay_after_a_handoff() -> Patches:
-    yield skip(turn_instructions.new_message)
+    yield skip(tool_messages.new_instructions)
 
 
 @mutant(

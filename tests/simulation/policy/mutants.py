@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from continuations.core.reading import editable_arguments
 from continuations.core.rows.decisions import Approve, Deny
 from continuations.core.rows.state import frame_path
-from continuations.engine.calls import grant_coverage
+from continuations.engine.calls import rule_approvals
 from continuations.engine.calls.admission import Admission
 from continuations.engine.calls.rule_approvals import (
     ExaminedCall,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     family=POLICY,
 )
 def a_revocation_is_ignored() -> Patches:
-    yield gives_back(grant_coverage.with_revocations, "state")
+    yield gives_back(rule_approvals.with_revocations, "state")
 
 
 @mutant(
@@ -98,7 +98,7 @@ def a_revocation_under_a_taken_number_is_a_success() -> Patches:
 
 def _covers(change: str) -> Patches:
     """Let grants cover more calls: without an end, or at every place."""
-    original = grant_coverage.covering_grant
+    original = rule_approvals.covering_grant
 
     def covering_grant(
         state: RunState,
@@ -117,7 +117,7 @@ def _covers(change: str) -> Patches:
         changed = replace(state, run=replace(state.run, grants=grants))
         return original(changed, call, tool, arguments, now)
 
-    yield patch(grant_coverage.covering_grant, covering_grant)
+    yield patch(rule_approvals.covering_grant, covering_grant)
 
 
 @mutant("A grant has no end.", breaks=(no_call_begins_unasked,), family=POLICY)
@@ -144,7 +144,7 @@ def a_grant_covers_a_changed_tool() -> Patches:
         del quorum
         return tool.name
 
-    yield patch(grant_coverage._grant_contract, grant_contract)
+    yield patch(rule_approvals._grant_contract, grant_contract)
 
 
 @mutant(
@@ -153,7 +153,7 @@ def a_grant_covers_a_changed_tool() -> Patches:
     family=POLICY,
 )
 def a_grant_covers_all_arguments() -> Patches:
-    yield returns(grant_coverage._matches, value=True)
+    yield returns(rule_approvals._matches, value=True)
 
 
 @mutant(
@@ -162,7 +162,7 @@ def a_grant_covers_all_arguments() -> Patches:
     family=POLICY,
 )
 def a_kept_grant_has_no_schema() -> Patches:
-    original = grant_coverage.given_grants
+    original = rule_approvals.given_grants
 
     def given_grants(
         decision: Decision, wait: Wait, tool: ToolProtocol
@@ -172,7 +172,7 @@ def a_kept_grant_has_no_schema() -> Patches:
             for each in original(decision, wait, tool)
         )
 
-    yield patch(grant_coverage.given_grants, given_grants)
+    yield patch(rule_approvals.given_grants, given_grants)
 
 
 @mutant(
@@ -181,7 +181,7 @@ def a_kept_grant_has_no_schema() -> Patches:
     family=POLICY,
 )
 def every_grant_covers_a_sub_agent() -> Patches:
-    original = grant_coverage.covering_grant
+    original = rule_approvals.covering_grant
 
     def covering_grant(
         state: RunState,
@@ -194,7 +194,7 @@ def every_grant_covers_a_sub_agent() -> Patches:
             return state.run.grants[-1]
         return original(state, call, tool, arguments, now)
 
-    yield patch(grant_coverage.covering_grant, covering_grant)
+    yield patch(rule_approvals.covering_grant, covering_grant)
 
 
 # Rules ------------------------------------------------------------------------------

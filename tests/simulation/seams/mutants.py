@@ -12,7 +12,7 @@ from continuations.core.reading import past_rules
 from continuations.core.rows import signal_matching
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.arrivals.readiness import arrivals_unblock, is_runnable
-from continuations.engine.calls import grant_coverage
+from continuations.engine.calls import rule_approvals
 from continuations.engine.calls.admission import Admission
 from continuations.engine.calls.call_examination import CallExaminer
 from continuations.engine.past import adoption, rewinding
@@ -65,11 +65,10 @@ if TYPE_CHECKING:
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Approve, Deny
     from continuations.core.rows.grants import KeptGrant
-    from continuations.core.rows.run import RunRow
+    from continuations.core.rows.run import RunRow, Trip
     from continuations.core.rows.signal_matching import UntakenSignal
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
-    from continuations.core.trips import Trip
     from continuations.engine.calls.rule_approvals import ExaminedCall
     from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches
@@ -119,7 +118,7 @@ def a_moved_wait_keeps_the_events_of_its_version() -> Patches:
     family=SEAMS,
 )
 def a_grant_approves_for_its_giver() -> Patches:
-    original = grant_coverage.covering_grant
+    original = rule_approvals.covering_grant
 
     def covering(
         state: RunState,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.rows import delta, frame_state
+from continuations.core.rows import delta, frames
 from continuations.wire.formats import Row
 from continuations.wire.rows import CALL
 from tests.simulation.families import STATES
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     family=STATES,
 )
 def calls_that_write_begin_together() -> Patches:
-    yield returns(frame_state.is_held, value=False)
+    yield returns(frames.is_held_back, value=False)
 
 
 @mutant(
@@ -42,7 +42,7 @@ def earlier_calls_of_the_turn_are_not_read() -> Patches:
         del call, calls
         return frame.state_json
 
-    yield patch(frame_state.seen_by, seen_by)
+    yield patch(frames.state_seen_by, seen_by)
 
 
 @mutant(
@@ -51,12 +51,12 @@ def earlier_calls_of_the_turn_are_not_read() -> Patches:
     family=STATES,
 )
 def changes_are_applied_in_another_order() -> Patches:
-    original = frame_state.after_turn
+    original = frames.state_after_turn
 
     def after_turn(state_json: str, rows: Iterable[CallRow]) -> str:
         return original(state_json, reversed(list(rows)))
 
-    yield patch(frame_state.after_turn, after_turn)
+    yield patch(frames.state_after_turn, after_turn)
 
 
 @mutant(
@@ -101,18 +101,18 @@ def states_are_not_stored() -> Patches:
     family=STATES,
 )
 def changes_of_a_failed_call_are_applied() -> Patches:
-    original = frame_state.after_turn
+    original = frames.state_after_turn
 
     def after_turn(state_json: str, rows: Iterable[CallRow]) -> str:
         for row in rows:
             state_json = original(state_json, [row])
             if row.patch is not None and type(row.state).__name__ == "Errored":
-                kept = frame_state.fields(state_json).get("kept", [])
+                kept = frames.state_fields(state_json).get("kept", [])
                 failed = {"kept": [*kept, "failed"]}
                 state_json = jsontext.canonical(failed)
         return state_json
 
-    yield patch(frame_state.after_turn, after_turn)
+    yield patch(frames.state_after_turn, after_turn)
 
 
 MUTANTS = mutants_in(globals())

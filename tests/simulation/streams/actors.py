@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.reading.live_events import BaseLiveEvent
-from continuations.core.reading.live_transcript import LiveTranscript
+from continuations.core.reading.live_events import BaseLiveEvent, LiveTranscript
 from continuations.models.interface import ModelDelta
 from tests.simulation.processes import current_process
 

@@ -11,7 +11,7 @@ from continuations.ledger.objects import Objects
 from tests.simulation.evidence import ReadOnlyStore
 
 if TYPE_CHECKING:
-    from continuations.core.reading.live_transcript import LiveTranscript
+    from continuations.core.reading.live_events import LiveTranscript
     from continuations.core.reading.run_stream import StreamEvent
     from tests.simulation.evidence import Evidence, RunHistory
 

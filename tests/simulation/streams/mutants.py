@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.reading.live_transcript import LiveTranscript
+from continuations.core.reading.live_events import LiveTranscript
 from continuations.engine import event_reading
 from continuations.engine.event_reading import Cursor
 from continuations.engine.events.event_feeds import RunFeed, TurnFeed

@@ -46,7 +46,7 @@ from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import ConditionCount, DenialCount
 from continuations.core.rows.grants import KeptGrant
 from continuations.core.rows.quorum import Quorum
-from continuations.core.rows.run import Budget, Claim, Failure, KeptSignal
+from continuations.core.rows.run import Budget, Claim, Failure, KeptSignal, Trip
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.rows.waits import Wait
 from continuations.core.rows.workflow_history import (
@@ -57,11 +57,9 @@ from continuations.core.rows.workflow_history import (
     message_of,
     outcome_of,
 )
-from continuations.core.trips import Trip
 from continuations.core.usage import UNITS, Usage
-from continuations.core.words.call_display import CallDisplay
-from continuations.core.words.evidence import Finding
-from continuations.core.words.reading_texts import MoneyReading
+from continuations.core.words.call_display import CallDisplay, Finding
+from continuations.core.words.summaries import MoneyReading
 from tests.core.rows import (
     MOMENT,
     RUN,

@@ -1,15 +1,17 @@
-"""A clock that moves only when a test moves it, and a store with its time."""
+"""Ports that a test controls: a clock, a store with its time, counted ids."""
 
 from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING
 
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
     from continuations_storage import MemoryStore
+
 
 _START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -132,3 +134,35 @@ def memory_store(clock: FrozenClock) -> MemoryStore:
     from continuations_storage import MemoryStore  # noqa: PLC0415 - at first use
 
     return MemoryStore(clock.now)
+
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_LENGTH = 26
+_NUMBER_BITS = 80
+
+
+class NumberedIds:
+    """A source of ids that are numbered 1, 2, 3 …: pass it as `ids=` to a runner.
+
+    The ids are ULIDs of the clock's time. Their last part is the number. All
+    runners that share a store must share the source, because an id must never repeat.
+    Do not use it outside tests: anyone can guess the next id.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def new_ulid(self, now: datetime) -> str:
+        """Return the next id.
+
+        Args:
+            now: The time of the id, with a time zone.
+
+        Returns:
+            A ULID in lower case.
+        """
+        # `next` of a counter is atomic, so threads may share the source.
+        milliseconds = round(now.timestamp() * 1000)
+        value = milliseconds << _NUMBER_BITS | next(self._numbers)
+        places = reversed(range(_LENGTH))
+        return "".join(_ALPHABET[value >> 5 * place & 31] for place in places)
