@@ -114,7 +114,8 @@ class RunExists(ContinuationsError):
     """The id belongs to a run that has another input or agent, or is not a thread.
 
     The existing run is unchanged. Use another run id or key, or continue the run with
-    `resume`. A repeated `start` with the same input and agent is not an error.
+    `resume`. A repeated `start` with the same input and agent is not an error. A copy
+    finds such a run in its target, or one that went on there.
     """
 
 
@@ -123,7 +124,7 @@ class RunErased(ContinuationsError):
 
     `erase` or `prune` deleted everything that the store held of the run. Start a run
     with another id. If objects of a run were deleted in another way, methods raise
-    `RunNotFound` or `Corrupt`.
+    `RunNotFound` or `Corrupt`. A copy names a run that is erased in one store only.
     """
 
 
@@ -131,7 +132,8 @@ class RunBusy(ContinuationsError):
     """Another process holds the claim on the run, so only that process may advance it.
 
     This process did nothing. Usually the other process finishes the work. If it died,
-    call `resume` again after `until`; `sweep` does this by itself.
+    call `resume` again after `until`; `sweep` does this by itself. A run that is being
+    copied into the store is busy, too: then wait for the copy, or repeat it.
 
     Attributes:
         until: Time at which the claim ends, in UTC, unless the other process renews it.

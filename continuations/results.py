@@ -12,9 +12,11 @@ from continuations.core.rows.run import Failure
 from continuations.core.rows.signal_matching import UntakenSignal
 from continuations.engine.past.drift import DriftReason, DriftRow
 from continuations.engine.sweep.sweeping import SweepResult
+from continuations.ledger.copying.store_copy import CopyResult
 from continuations.ledger.published_events import Publication
 
 __all__ = [
+    "CopyResult",
     "Decision",
     "Door",
     "DriftReason",

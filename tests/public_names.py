@@ -23,6 +23,7 @@ MODULES = tuple(
         "past",
         "prices",
         "results",
+        "retention",
         "streams",
         "threads",
         "tools",

@@ -8,9 +8,11 @@ A command exits with one of these codes:
          `cancel`: the run had already ended in another way
          `doctor`: an object is damaged and was not repaired
          `rewind --plan`: the run cannot go back to the version
+         `copy`: a run was not copied
     2    the command line is invalid, the application cannot be loaded, or the extra
          `cli` is not installed
     4    another process holds the claim on the run: try later, or pass `--wait-if-busy`
+         `copy`: a run went on meanwhile, or a worker holds it: copy again
     5    any other error of the library; its text is on standard error
     130  Ctrl-C. `start` and `resume` complete the calls in progress and suspend the run
     143  SIGTERM, in the same way

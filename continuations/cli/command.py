@@ -281,7 +281,8 @@ class CommandFunction:
         for name in _RUNS:
             if name in own and own[name].kind is not Parameter.KEYWORD_ONLY:
                 check_run_id(values[name], command=self.__name__)
-        command = Command(self.__name__, values["app"], values["store"], as_json)
+        app, store = values.get("app"), values.get("store")
+        command = Command(self.__name__, app, store, as_json)
         self.run(command, **{name: values[name] for name in own})
 
 

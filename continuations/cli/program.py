@@ -67,6 +67,7 @@ COMMANDS: Mapping[str, str] = {
     "migrate": "store_commands",
     "erase": "store_commands",
     "prune": "store_commands",
+    "copy": "store_commands",
     "doctor": "store_commands",
     "completion": "completion",
 }
@@ -90,12 +91,13 @@ Exit codes:
   0    the run finished or is suspended, or the decision, message, signal, event
        or cancel request is recorded
   1    the run failed, the doctor found damage, `drift` found a run that the code
-       does not accept, `rewind --plan` that the run cannot go back, or `prune`
-       could not erase a run
+       does not accept, `rewind --plan` that the run cannot go back, `prune` could
+       not erase a run, or `copy` could not copy one
   2    the command line is invalid, or the application cannot be loaded
-  4    another process holds the claim on the run
+  4    another process holds the claim on the run, or `copy` found a run that went on
   5    any other error, such as a store whose folder or file is missing (start, chat,
-       post, publish and adopt make it); with `decide`, a decision was not recorded
+       post, publish, adopt and copy make it); with `decide`, a decision was not
+       recorded
   130  Ctrl-C; `start` and `resume` suspend the run first
   143  SIGTERM, in the same way
 """

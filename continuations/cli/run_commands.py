@@ -200,7 +200,8 @@ def sweep(command: Command, *, context: str | None = None) -> None:
     """Check the runs that are due, repair them, and resume those that can continue.
 
     Without --app no run is resumed. A run that needs your agents is skipped: a sweep
-    with its agents resumes it.
+    with its agents resumes it. If the runner of --app has a retention, the sweep erases
+    ended runs that are kept no longer.
     """
     runner = command.runner("if given")
     result = runner.sweep(context=load_context(context))
@@ -215,6 +216,8 @@ def _sweep_lines(result: SweepResult) -> Iterator[str]:
     yield f"runs checked: {result.runs_checked}"
     for outcome in result.resumed:
         yield from formatting.outcome_lines(outcome)
+    for receipt in result.erased:
+        yield f"erased: {escape_invisible(receipt.run_id)}"
     for run_id in sorted(result.skipped):
         yield f"skipped: {run_id}: {result.skipped[run_id]}"
 

@@ -1,4 +1,4 @@
-"""The commands that care for a store: migrate, erase, prune, doctor."""
+"""The commands that care for a store: migrate, erase, prune, copy, doctor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from continuations.cli import FAILED
+import continuations
+from continuations.cli import BUSY, FAILED
 from continuations.cli.application import store_name
 from continuations.cli.command import Command, as_command
 from continuations.cli.options import UsageError
@@ -18,16 +19,19 @@ from continuations.cli.output import confirm, write_note
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.ports import Ports
 from continuations.engine.sync import portal
-from continuations.ledger.objects import Objects
+from continuations.errors import RunBusy, StaleRun
+from continuations.ledger.objects import Objects, open_store
 from continuations.ledger.store_rights import role_rights
-from continuations.present.json_forms import prune_result_json
+from continuations.present.json_forms import copy_result_json, prune_result_json
 from continuations.present.times import counted
 from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from continuations.ledger.copying.store_copy import CopyResult
     from continuations.ledger.repair.integrity import IntegrityReport
+    from continuations.ledger.repair.pruning import PruneResult
     from continuations.ledger.repair.run_files import UnreferencedFile
     from continuations_storage import Store
     from continuations_storage.postgres_sql import RoleRights
@@ -92,26 +96,75 @@ def erase(command: Command, run: str, *, yes: bool = False) -> None:
 
 @as_command
 def prune(
-    command: Command, *, older_than: str, dry_run: bool = False, yes: bool = False
+    command: Command,
+    *,
+    older_than: str | None = None,
+    finished: str | None = None,
+    failed: str | None = None,
+    cancelled: str | None = None,
+    audit: str | None = None,
+    dry_run: bool = False,
+    yes: bool = False,
 ) -> None:
     """Erase all runs that ended a long time ago. Needs no agent code.
 
-    The exit code is 1 if a run could not be erased.
+    Without a time, the retention of the runner of --app counts. The exit code is 1 if a
+    run could not be erased.
 
     Arguments and options:
         older_than (TIME): Erase runs that ended at least so many days or hours ago, for
             example 90d or 12h.
+        finished (TIME): The same for finished runs alone.
+        failed (TIME): The same for failed runs alone.
+        cancelled (TIME): The same for cancelled runs alone.
+        audit (TIME): Keep the decisions of the erased runs for this time after their
+            ends.
         dry_run: Print the ids of the runs, and stop.
     """
-    age = _parse_duration(older_than)
-    runner = command.runner()
+    times = {
+        "finished": finished,
+        "failed": failed,
+        "cancelled": cancelled,
+        "audit": audit,
+    }
+    options = _prune_options(command, older_than, times)
+    runner = command.runner("if given" if not options else "unused")
     if not yes and not dry_run:
-        count = len(runner.prune(older_than=age, dry_run=True).run_ids)
-        question = (
-            f"Erase {counted(count, 'run')} that ended {older_than} ago or earlier in "
-        )
+        count = len(runner.prune(**options, dry_run=True).run_ids)
+        when = "long ago" if older_than is None else f"{older_than} ago or earlier"
+        question = f"Erase {counted(count, 'run')} that ended {when} in "
         _confirm(f"{question}{store_name(runner.store)}?", yes=count == 0)
-    result = runner.prune(older_than=age, dry_run=dry_run)
+    result = runner.prune(**options, dry_run=dry_run)
+    _write_pruned(command, result, dry_run=dry_run)
+
+
+def _prune_options(
+    command: Command, older_than: str | None, times: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """Return the arguments of `Runner.prune`; raises `UsageError`."""
+    given: dict[str, Any] = {
+        name: _parse_duration(name, text)
+        for name, text in times.items()
+        if text is not None
+    }
+    if older_than is not None:
+        if given:
+            raise UsageError("--older-than needs no other time. Leave the others out.")
+        return {"older_than": _parse_duration("older-than", older_than)}
+    if given:
+        # No other command needs it.
+        from continuations.retention import Retention  # noqa: PLC0415
+
+        return {"retention": Retention(**given)}
+    if command.app is None:
+        raise UsageError(
+            "prune needs a time. Pass for example --older-than 90d or --finished 90d, "
+            "or --app with a Runner(retention=...)."
+        )
+    return {}
+
+
+def _write_pruned(command: Command, result: PruneResult, *, dry_run: bool) -> None:
     verb = "is" if len(result.erased) == 1 else "are"
     lines = [f"{counted(len(result.erased), 'run')} {verb} erased"]
     if dry_run:
@@ -134,15 +187,70 @@ def _confirm(question: str, *, yes: bool) -> None:
     confirm(question, "Nothing was erased.")
 
 
-def _parse_duration(text: str) -> timedelta:
+def _parse_duration(option: str, text: str) -> timedelta:
     match = _DURATION.match(text)
     if match is None:
         raise UsageError(
-            f"--older-than {text!r} is not valid: it must be a number of days or "
-            "hours. Pass for example --older-than 90d or --older-than 12h."
+            f"--{option} {text!r} is not valid: it must be a number of days or hours. "
+            f"Pass for example --{option} 90d or --{option} 12h."
         )
     number, unit = int(match[1]), match[2]
     return timedelta(days=number) if unit == "d" else timedelta(hours=number)
+
+
+@partial(as_command, common=("json",))
+def copy(
+    command: Command, source: str, target: str, *, run: list[str] | None = None
+) -> None:
+    """Copy runs with all their objects to another store. Needs no agent code.
+
+    The target shows a run when all of it is copied. Nothing is overwritten. Repeat the
+    command after a crash, and for runs that went on meanwhile. Let only one of the two
+    stores go on with a run.
+
+    The exit code is 4 if a run went on or a worker holds it, and 1 if a run could not
+    be copied.
+
+    Arguments and options:
+        source (SOURCE): The store to copy from, for example file:.runs.
+        target (TARGET): The store to copy to, for example sqlite:runs.db.
+        run (RUN): A run to copy. Repeat it for more runs. Default: the whole store.
+    """
+    runner = continuations.Runner([], store=source)
+    place = open_store(target)
+    result = runner.copy_to(place, run_ids=run or None)
+    needs_person = bool(result.unknown_keys) or not all(
+        isinstance(error, RunBusy | StaleRun) for error in result.errors.values()
+    )
+    names = store_name(runner.store), store_name(place)
+    if needs_person:
+        following = "correct the errors below, and repeat this command"
+    elif result.errors or result.moved_on:
+        following = f"stop the processes that use {names[0]}, and repeat this command"
+    else:
+        rest = "erase them in" if run else "remove"
+        following = f"let only {names[1]} go on with these runs, and {rest} {names[0]}"
+    command.write(partial(copy_result_json, result), _copy_lines(result, following))
+    for name, error in result.errors.items():
+        write_note(f"{name}: {type(error).__name__}: {error}")
+    for key in result.unknown_keys:
+        write_note(f"{key} was not copied: this release does not know such keys")
+    if needs_person:
+        raise typer.Exit(FAILED)
+    if result.errors or result.moved_on:
+        raise typer.Exit(BUSY)
+
+
+def _copy_lines(result: CopyResult, following: str) -> Iterator[str]:
+    objects = counted(result.objects, "object")
+    yield f"copied: {counted(len(result.copied), 'run')}, {objects}"
+    if result.unchanged:
+        yield f"unchanged: {counted(len(result.unchanged), 'run')}"
+    if result.errors:
+        yield f"not copied: {counted(len(result.errors), 'run')}"
+    for run_id in result.moved_on:
+        yield f"moved on: {escape_invisible(run_id)}"
+    yield f"next: {escape_invisible(following)}"
 
 
 @as_command

@@ -4,6 +4,7 @@
 of threads. No other module builds a key.
 
     runs/{run}/v/{9999999999 - number}               a version; the newest sorts first
+    runs/{run}/v/-{until}                            hides a run that is being copied
     runs/{run}/in/d-{wait_kind}-{ulid}               the decision of a wait
     runs/{run}/in/e-{number}                         a signal
     runs/{run}/in/f-{wait_kind}-{ulid}-{number}      a slot of a wait
@@ -39,8 +40,9 @@ from typing import TYPE_CHECKING, cast
 from continuations.core.rows.wait_rules import KNOWN_ID_KIND, WAIT_KINDS, WAIT_RULES
 from continuations.core.rows.waits import known_wait_ulid
 from continuations.core.ulid import NotUlid, milliseconds_of
-from continuations.errors import Corrupt, InvalidId, WaitNotFound
+from continuations.errors import Corrupt, InvalidId, RunBusy, WaitNotFound
 from continuations.value_class import dataclass, replace
+from continuations.wire.fields import from_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,6 +66,8 @@ DUE_NOW = 0
 NONCE_LENGTH = 8
 _MAX_FRUITLESS_LOOKS = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
+_AUDIT_KEY = re.compile(r"\Aruns/[^/]+/in/(?:[dfgo]-[^/]+|stop)\Z")
+_COPY_GUARD = re.compile(r"/v/-[0-9]{13}\Z")
 _MARKER = re.compile(
     r"([0-9]{13})-(?:([gmors])-([0-9]{1,10})|([decn])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
 )
@@ -104,11 +108,14 @@ def version_key(run_id: str, number: int) -> str:
 def version_number(key: str) -> int:
     """Return the number of a version's key.
 
-    Raises `Corrupt` for a key that this library did not write.
+    Raises `Corrupt` for a key that this library did not write, and `RunBusy` for the
+    guard of a copy.
     """
     last_segment = key.rsplit("/", 1)[1]
     if _NUMBER.match(last_segment) and int(last_segment) < MAX_VERSIONS:
         return MAX_VERSIONS - int(last_segment)
+    if is_copy_guard(key):
+        raise _being_copied_error(key)
     folder = key.partition("v/")[0]
     msg = f"{key} was not written by continuations. Move it out of {folder}."
     raise Corrupt(msg)
@@ -117,11 +124,36 @@ def version_number(key: str) -> int:
 def newest_version_number(keys: Iterable[str], run_id: str) -> int:
     """Return the number of the newest version, the first one among sorted keys, or 0.
 
-    Raises `Corrupt` if this library did not write that key.
+    Raises `Corrupt` if this library did not write that key, and `RunBusy` if the run is
+    being copied into this store.
     """
     prefix = versions_prefix(run_id)
     first = next((key for key in keys if key.startswith(prefix)), None)
     return 0 if first is None else version_number(first)
+
+
+def copy_guard_key(run_id: str, until_ms: int) -> str:
+    """Return the key that hides a run while it is copied into this store.
+
+    It sorts before every version. So the one listing that begins each operation shows
+    it, and the operation raises `RunBusy`.
+    """
+    return f"{versions_prefix(run_id)}-{until_ms:0{_DUE_DIGITS}d}"
+
+
+def is_copy_guard(key: str) -> bool:
+    """Return whether a key hides a run that is being copied."""
+    return _COPY_GUARD.search(key) is not None
+
+
+def _being_copied_error(key: str) -> RunBusy:
+    run_id = key.split("/")[1]
+    msg = (
+        f"run {run_id} is not complete in this store: it is being copied, or the copy "
+        "stopped in between. Wait for the copy, or repeat it."
+    )
+    until = from_milliseconds(int(key[-_DUE_DIGITS:]))
+    return RunBusy(msg, run_id=run_id, until=until)
 
 
 def arrivals_prefix(run_id: str) -> str:
@@ -198,6 +230,14 @@ def parse_slot_key(key: str, run_id: str) -> tuple[str, int] | None:
         parse_wait_id(wait_id)
         return wait_id, int(number)
     return None  # this library did not write the key
+
+
+def is_audit_key(key: str) -> bool:
+    """Return whether a key is of a decision, a vote, a revocation or a request.
+
+    These say who decided what. They stay if an erasure keeps the audit of a run.
+    """
+    return _AUDIT_KEY.search(key) is not None
 
 
 def cancel_request_key(run_id: str) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.waits import Wait
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.sweep.sweeping import SweepResult
+    from continuations.ledger.copying.store_copy import CopyResult
     from continuations.ledger.decisions.worklist import ListedWait
     from continuations.ledger.repair.pruning import PruneResult
     from continuations.wire.continuation import Continuation
@@ -137,6 +138,18 @@ def prune_result_json(result: PruneResult) -> dict[str, Any]:
         "run_ids": list(result.run_ids),
         "erased": to_json(result.erased),
         "failed": _slugs(result.errors),
+    }
+
+
+def copy_result_json(result: CopyResult) -> dict[str, Any]:
+    """Return the result of `copy_to` as JSON values (`copy_result`)."""
+    return {
+        "copied": list(result.copied),
+        "unchanged": list(result.unchanged),
+        "moved_on": list(result.moved_on),
+        "failed": _slugs(result.errors),
+        "objects": result.objects,
+        "unknown_keys": list(result.unknown_keys),
     }
 
 
@@ -289,6 +302,7 @@ def sweep_result_json(result: SweepResult) -> dict[str, Any]:
         ],
         "failed": _slugs(result.errors),
         "skipped": sorted(result.skipped),
+        "erased": [receipt.run_id for receipt in result.erased],
     }
 
 

@@ -44,7 +44,7 @@ from continuations.core.words.call_display import CallDisplay, Finding
 from continuations.engine.past.drift import DriftReason, DriftRow, DriftVerdict
 from continuations.ledger.index.run_listing import RunSummary
 from continuations.ledger.published_events import Publication
-from continuations.ledger.repair.pruning import ErasedRun
+from continuations.ledger.repair.erasing import ErasedRun
 from continuations.present import json_forms, requests
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.schema_parts import (
@@ -598,6 +598,21 @@ _UNREAD: Json = described(
 )
 
 
+_COPY_RESULT = object_form(
+    "The result of `copy_to`.",
+    {
+        "copied": described(
+            array(TEXT), "The runs that are new or were brought up to date."
+        ),
+        "unchanged": described(array(TEXT), "The runs that were there before."),
+        "moved_on": described(array(TEXT), "The runs that went on during the copy."),
+        "failed": _FAILED,
+        "objects": COUNT,
+        "unknown_keys": described(array(TEXT), "Keys that this release does not know."),
+    },
+)
+
+
 def _run_definitions() -> Json:
     return {
         "run": object_form(
@@ -635,6 +650,7 @@ def _run_definitions() -> Json:
                 "failed": _FAILED,
             },
         ),
+        "copy_result": _COPY_RESULT,
         "sweep_result": object_form(
             "The result of a sweep.",
             {
@@ -646,6 +662,9 @@ def _run_definitions() -> Json:
                 "skipped": described(
                     array(TEXT),
                     "The ids of due runs that only other processes can work on.",
+                ),
+                "erased": described(
+                    array(TEXT), "The ended runs that the retention keeps no longer."
                 ),
             },
         ),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tests.cli.command_line import CommandLine
 
 APP = ("--app", f"{RUNNERS}:boss")
+STORE = "the store"
 WAIT = f"j1@{'0' * 16}.w1"
 # The commands that make the folder, that wait for it, or that use no store.
 MAKERS = {"start", "chat", "post", "publish", "adopt"}
@@ -50,6 +51,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "ui": (),
     "erase": ("j1", "--yes"),
     "prune": ("--older-than", "1d", "--yes"),
+    "copy": (STORE, "sqlite:target.db"),
     "doctor": ("j1",),
 }
 
@@ -70,9 +72,10 @@ def test_each_command_reads_or_makes_the_folder() -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_command_that_reads_refuses_a_missing_folder(
-    cli: CommandLine, name: str
+    cli: CommandLine, scheme: str, name: str
 ) -> None:
-    result = cli(name, *READERS[name])
+    words = (f"{scheme}:runs" if each is STORE else each for each in READERS[name])
+    result = cli(name, *words)
 
     assert (5, "") == (result.exit_code, result.out), result
     folder = cli.folder / "runs"

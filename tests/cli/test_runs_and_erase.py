@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from continuations.errors import RunErased
 from continuations_storage import FileStore
 from tests.cli.command_line import CommandLine
 from tests.present.schema_check import assert_matches_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_runs_are_listed_with_title_and_labels(
@@ -88,6 +92,23 @@ def test_prune_erases_old_runs(cli: CommandLine, runner: Runner) -> None:
     assert_matches_schema("prune_result", form)
 
 
+def _in_two_days(now: datetime) -> Callable[[SystemClock], datetime]:
+    return lambda _: now + timedelta(days=2)
+
+
+def _let_two_days_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the clocks of the machine and of its disk be two days later."""
+    now = _in_two_days(datetime.now(UTC))
+
+    async def create(store: FileStore, key: str, body: bytes) -> datetime:
+        await create_now(store, key, body)
+        return now(SystemClock())
+
+    create_now = FileStore.create
+    monkeypatch.setattr(SystemClock, "now", now)
+    monkeypatch.setattr(FileStore, "create", create)
+
+
 def test_prune_erases_runs_that_ended_two_days_ago(
     cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,19 +116,9 @@ def test_prune_erases_runs_that_ended_two_days_ago(
     prune = ("prune", "--older-than", "24h")
     runner.start("go", run_id="j1")
     runner.cancel("j1")
-    later = datetime.now(UTC) + timedelta(days=2)
-
-    def now(_: SystemClock) -> datetime:
-        return later
-
-    async def create(store: FileStore, key: str, body: bytes) -> datetime:
-        await create_now(store, key, body)
-        return later
-
-    create_now = FileStore.create
-    monkeypatch.setattr(SystemClock, "now", now)
+    monkeypatch.setattr(SystemClock, "now", _in_two_days(datetime.now(UTC)))
     young = cli(*prune, "--dry-run")
-    monkeypatch.setattr(FileStore, "create", create)
+    _let_two_days_pass(monkeypatch)
 
     assert [] == young.lines
     refused = cli(*prune)
@@ -124,6 +135,58 @@ def test_prune_erases_runs_that_ended_two_days_ago(
     assert "1 run is erased" in cli(*prune).out
     with pytest.raises(RunErased):
         runner.look("j1")
+
+
+RETENTION = """
+from datetime import timedelta
+
+from continuations import Runner
+from continuations.retention import Retention
+from tests.cli.sample_agents import make_boss
+
+retention = Retention(cancelled=timedelta(days=1), failed=timedelta(days=9))
+runner = Runner(make_boss(), store="file:runs", retention=retention)
+"""
+
+
+def test_retention_of_the_application_is_planned_and_applied(
+    cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """prune --dry-run shows what a sweep erases, and the sweep prints it."""
+    (cli.folder / "kept.py").write_text(RETENTION)
+    app = ("--app", "kept:runner")
+    runner.start("go", run_id="j1")
+    runner.cancel("j1")
+    runner.start("go", run_id="j2")
+    assert "" == cli("prune", "--dry-run", *app).out
+    _let_two_days_pass(monkeypatch)
+
+    assert ["j1"] == cli("prune", "--dry-run", *app).lines
+    assert ["j1"] == cli("prune", "--cancelled", "24h", "--dry-run").lines
+    assert "" == cli("prune", "--finished", "1h", "--failed", "1h", "--dry-run").out
+    assert ["j1"] == cli("prune", "--older-than", "24h", "--dry-run").lines
+
+    kept = ("--cancelled", "24h", "--audit", "9d", "--dry-run")
+    assert ["j1"] == cli("prune", *kept).lines
+
+    swept = cli("sweep", *app)
+    assert ["runs checked: 0", "erased: j1"] == swept.lines
+    form = json.loads(cli("sweep", "--json", *app).out)
+    assert_matches_schema("sweep_result", form)
+    assert ["j2"] == cli("runs", "--ids").lines
+
+
+def test_prune_asks_for_a_time(cli: CommandLine, runner: Runner) -> None:
+    runner.start("go", run_id="j1")
+    for words, text in (
+        ((), "prune needs a time. Pass for example --older-than 90d"),
+        (("--older-than", "1d", "--failed", "1d"), "--older-than needs no other time"),
+        (("--finished", "soon"), "--finished 'soon' is not valid"),
+        (("--cancelled", ""), "--cancelled '' is not valid"),
+    ):
+        refused = cli("prune", *words, "--yes")
+        assert 2 == refused.exit_code
+        assert text in refused.err
 
 
 def test_waits_are_listed_with_tool_and_deadline(

@@ -80,6 +80,7 @@ COMMANDS: dict[str, list[list[str]] | None] = {
     "migrate": [["migrate"], ["migrate", "--print"]],
     "erase": [["erase", RUN, "--yes"]],
     "prune": None,
+    "copy": [["copy", "file:runs", "file:copied"]],
     "doctor": [["doctor", RUN]],
     "completion": None,
 }

@@ -24,7 +24,7 @@ from continuations import (
 )
 from continuations.errors import InvalidInput, RunBusy, RunErased, RunNotFound
 from continuations.ledger import layout
-from continuations.ledger.repair.pruning import ErasedRun
+from continuations.ledger.repair.erasing import ErasedRun
 from continuations.tools import ToolWait
 from continuations.wire.versions import TOMBSTONE
 from continuations_storage import MemoryStore, Store, faults
@@ -477,7 +477,7 @@ def test_prune_goes_on_after_the_error_of_one_run(
 
 @pytest.mark.parametrize(
     "older_than",
-    [timedelta(), timedelta(days=-1), timedelta(days=999_999), 90, None],
+    [timedelta(), timedelta(days=-1), timedelta(days=999_999), 90, True],
 )
 def test_prune_needs_a_positive_timedelta(
     store: MemoryStore, clock: ManualClock, older_than: Any

@@ -219,7 +219,7 @@ async def test_run_in_progress_waits_for_no_second_slot() -> None:
             self.looks = self.tries = 0
             self.looked_again = asyncio.Event()
 
-        objects = Objects(MemoryStore())
+        objects, retention = Objects(MemoryStore()), None
 
         async def due_runs(self) -> DueRuns:
             self.looks += 1

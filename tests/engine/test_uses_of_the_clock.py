@@ -40,14 +40,15 @@ _REASONS: dict[str, str] = {
         engine/sweep/sweeping.py RunSweep._delete_abandoned_files
         engine/sweep/sweeping.py RunSweep._finish_moving
         engine/sweep/sweeping.py RunSweep._remind
-        ledger/repair/pruning.py Eraser._bury
-        ledger/repair/pruning.py Eraser._make_later_marker
+        ledger/repair/erasing.py Eraser._bury
+        ledger/repair/erasing.py Eraser._make_later_marker
         ledger/decisions/grant_revocations.py list_grants
         ledger/decisions/heartbeats.py extend_deadline
         ledger/markers.py postpone.postponed
         ledger/index/misdated_markers.py redate_misdated
-        ledger/repair/pruning.py Pruner._old_keys
-        ledger/repair/pruning.py Pruner._ended_before
+        ledger/repair/pruning.py Pruner._old_page
+        ledger/repair/pruning.py Pruner.eraser_of_ended
+        ledger/repair/pruning.py Pruner._random_day
         ledger/published_events.py EventPublisher._create_marker
         serve/console/wait_approvals.py _until
     """,
@@ -95,6 +96,10 @@ _REASONS: dict[str, str] = {
         ledger/markers.py read_due
         ledger/store_clock.py StoreClock.check_free
     """,
+    """The source of a copy is only read. If a worker holds the run in spite of this
+    time, the run goes on, and the copy names it.""": """
+        ledger/copying/run_copy.py RunCopy._check_claim
+    """,
     """The create of a marker tells the store's time, which replaces this one.""": """
         cli/store_commands.py _repair
         engine/runner/async_runner.py AsyncRunner._record
@@ -129,6 +134,7 @@ _REASONS: dict[str, str] = {
         engine/journal/publishing.py look_back
         engine/sweep/sweeping.py RunSweep._learn_time
         engine/runner/runner_parts.py RunnerParts._new_ulid
+        engine/sweep/sweeping.py Sweeper.apply_retention
         engine/sweep/sweeping.py Sweeper.due_runs
         engine/sweep/sweeping.py Sweeper._process_events
         ledger/published_events.py EventPublisher.publish
@@ -151,6 +157,7 @@ _REASONS: dict[str, str] = {
         cli/inspect_commands.py show
         engine/past/drift.py _Prediction._of_open_wait
         ledger/markers.py list_expired
+        ledger/copying/run_copy.py RunCopy._hide
         ledger/decisions/worklist.py read_worklist
         ledger/decisions/worklist.py _followed
         serve/console/console.py Console.error_response

@@ -279,5 +279,6 @@ def test_sweep_result_names_problems_and_resumed_runs() -> None:
         "resumed": [{"run_id": "j", "status": "suspended"}],
         "failed": {"a": "run-busy", "b": "unreadable", "c": "store-error"},
         "skipped": ["d", "e"],
+        "erased": [],
     } == form
     assert_matches_schema("sweep_result", form)

@@ -15,7 +15,7 @@ from continuations.core.rows.attachments import attachments_of_run
 from continuations.engine.journal import file_storing
 from continuations.errors import RunErased, RunNotFound
 from continuations.ledger import layout
-from continuations.ledger.repair.pruning import Eraser
+from continuations.ledger.repair.erasing import Eraser
 from continuations.wire.versions import decode_header
 from tests.simulation.actors import Actor
 from tests.simulation.decoding_cache import versions_decoded_once

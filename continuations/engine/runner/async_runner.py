@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar
 from continuations.core.output_type import Output
 from continuations.core.rows.decisions import PYTHON, Decision, Door
 from continuations.engine.ports import Ports
-from continuations.engine.runner.runner_parts import RunnerParts, missing_attribute
+from continuations.engine.runner.runner_parts import (
+    RunnerParts,
+    check_retention,
+    missing_attribute,
+)
 from continuations.engine.sync.batches import Flattened
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
@@ -24,7 +28,7 @@ from continuations.ledger import decision_errors, layout
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.decisions import decisions
 from continuations.ledger.index import waits
-from continuations.ledger.objects import Objects, to_store
+from continuations.ledger.objects import Objects, check_folder_exists, to_store
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -73,11 +77,14 @@ if TYPE_CHECKING:
     from continuations.engine.threads.async_thread import AsyncThread
     from continuations.engine.work_observers import WorkObserver
     from continuations.ledger.claims import Clock
+    from continuations.ledger.copying.store_copy import CopyResult
     from continuations.ledger.decisions.decisions import DigestCheck
     from continuations.ledger.decisions.worklist import Worklist
     from continuations.ledger.index.run_listing import RunSummary
     from continuations.ledger.published_events import Publication
-    from continuations.ledger.repair.pruning import ErasedRun, PruneResult
+    from continuations.ledger.repair.erasing import ErasedRun
+    from continuations.ledger.repair.pruning import PruneResult
+    from continuations.ledger.repair.retention import Retention
     from continuations.wire.continuation import Continuation
     from continuations_storage import Store
 
@@ -147,6 +154,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             money are possible. Default: no prices.
         renamed: The new names of agents and tools by their old names, such as
             `{"transfer": "pay"}`, for runs that were stored with the old names.
+        retention: How long ended runs are kept; sweeps of this runner erase the older
+            ones. Default: forever; the sweeps make no request more.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         callback_url: A function that returns the URL of a wait, to which another
@@ -177,6 +186,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         context_type: Any = None,
         prices: Prices | None = None,
         renamed: Mapping[str, str] | None = None,
+        retention: Retention | None = None,
         notify: Notify | None = None,
         callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
@@ -205,6 +215,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
                 prices=prices,
                 renamed=renamed,
             ),
+            check_retention(retention),
         )
 
     if not TYPE_CHECKING:
@@ -1848,6 +1859,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
     async def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.
 
+        Decisions that a `Retention(audit=...)` kept of an erased run are deleted, too.
+
         The tombstone keeps the run's id from being used again, and contains no personal
         data. A worker, sender or decider that was frozen cannot bring the run back:
         later sweeps delete what it writes. If the process dies in between, a sweep or a
@@ -1870,14 +1883,18 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             NewerFormat: A newer release wrote the run.
             StoreError: The store failed. Call again, or let a sweep complete it.
         """
-        from continuations.ledger.repair.pruning import Eraser
+        from continuations.ledger.repair.erasing import Eraser
         from continuations.ledger.store_clock import StoreClock
 
         clock, run_id = StoreClock(self._ports.clock), layout.check_run_id(run_id)
         return await Eraser(self._objects, clock, run_id).erase(self._new_ulid())
 
     async def prune(
-        self, *, older_than: timedelta, dry_run: bool = False
+        self,
+        *,
+        older_than: timedelta | None = None,
+        retention: Retention | None = None,
+        dry_run: bool = False,
     ) -> PruneResult:
         """Erase all runs that ended a long time ago.
 
@@ -1886,6 +1903,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
 
         Args:
             older_than: Erase runs that ended at least this long ago; at most 3650 days.
+            retention: Erase the runs that it keeps no longer, however many they are.
+                Default: the retention of this runner.
             dry_run: With True, erase nothing, and return only the ids.
 
         Returns:
@@ -1893,15 +1912,71 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             by run id.
 
         Raises:
-            InvalidInput: `older_than` is not a positive timedelta, or is too long.
+            InvalidInput: `older_than` is not a positive timedelta, or is too long; both
+                are given; or neither, and the runner has no retention.
             StoreError: The store failed to list the runs.
         """
         from continuations.ledger.repair.pruning import Pruner
+        from continuations.ledger.repair.retention import chosen_retention
         from continuations.ledger.store_clock import StoreClock
 
         clock = StoreClock(self._ports.clock)
         pruner = Pruner(self._objects, clock, self._new_ulid)
-        return await pruner.prune(older_than, dry_run=dry_run)
+        chosen = chosen_retention(older_than, retention, self._retention)
+        return await pruner.prune(chosen, dry_run=dry_run)
+
+    async def copy_to(
+        self,
+        target: str | PathLike[str] | Store,
+        *,
+        run_ids: Sequence[str] | None = None,
+    ) -> CopyResult:
+        """Copy runs with all their objects to another store.
+
+        Until the copy of a run is complete, the target does not show the run: methods
+        raise `RunBusy`, and lists leave it out. Nothing is overwritten, and nothing is
+        written to this store. After a crash, a repeated copy goes on. A later copy
+        brings the runs up to date that went on here. An error of one run does not stop
+        the others:
+
+        - `RunBusy`: a worker holds the run. Stop the worker, or copy again later.
+        - `RunExists`: the run went on in the target by itself, or is another one.
+        - `RunErased`: the run is erased in one of the stores only.
+        - `Corrupt`, `FormatError`: an object of the run is damaged, or is of a newer
+          release.
+
+        Both stores have the runs afterwards. **Let only one of them go on**: each would
+        run an approved call.
+
+        Needs neither agents nor a model.
+
+        Args:
+            target: The store to copy to: a URL, a `Path` of a folder or a store object.
+            run_ids: The runs to copy. Default: all runs, with the published events.
+
+        Returns:
+            The copied runs, the runs that went on meanwhile, and the errors.
+
+        Raises:
+            InvalidInput: The target is not a store, or is this store.
+            InvalidId: A run id is invalid.
+            StoreUnsafe: The target does not honour put-if-absent.
+            StoreError: A store failed to list its keys. Call again.
+        """
+        from continuations.ledger.copying.run_copy import CopyStores
+        from continuations.ledger.copying.store_copy import StoreCopier, check_run_ids
+        from continuations.ledger.store_clock import StoreClock
+
+        stores = CopyStores(
+            source=self._objects,
+            target=Objects(to_store(target)),
+            clock=StoreClock(self._ports.clock),
+            target_clock=StoreClock(self._ports.clock),
+            new_ulid=self._new_ulid,
+        )
+        chosen = check_run_ids(run_ids)
+        check_folder_exists(self.store)
+        return await StoreCopier(stores).copy(chosen)
 
 
 def _at_once() -> bool:

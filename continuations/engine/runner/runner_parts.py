@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.engine.worker_options import WorkerOptions
     from continuations.ledger.arrivals.wait_slots import GroupsOf
     from continuations.ledger.objects import Objects
+    from continuations.ledger.repair.retention import Retention
 
 # A process that only decides should start fast: it imports neither the engine nor the
 # agents.
@@ -55,6 +56,20 @@ def missing_attribute(runner: object, name: str) -> AttributeError:
     return AttributeError(msg, name=name, obj=runner)
 
 
+def check_retention(retention: Any) -> Retention | None:
+    """Return a valid retention or `None`; raises `InvalidInput`."""
+    if retention is None:
+        return None
+    # Few runners have one.
+    from continuations.errors import InvalidInput
+    from continuations.ledger.repair.retention import Retention
+
+    if isinstance(retention, Retention):
+        return retention
+    msg = f"retention must be Retention(...) or None, got {type(retention).__name__}."
+    raise InvalidInput(f"{msg} Pass Retention(finished=timedelta(days=90)).")
+
+
 class RunnerParts:
     """Makes workers, sweepers and run requests of one store and its agents."""
 
@@ -64,12 +79,14 @@ class RunnerParts:
         objects: Objects,
         ports: Ports,
         options: WorkerOptions,
+        retention: Retention | None = None,
     ) -> None:
         options.check_lease(objects.time_resolution)
         self._agents = agents
         self._objects = objects
         self._ports = ports
         self._options = options
+        self._retention = retention
         self._probed = False
         # They get the events of the runs that they listen to, while this runner works.
         self.observers: list[EventSink] = []
@@ -103,6 +120,7 @@ class RunnerParts:
             self._sweep_memory,
             StoreClock(self._ports.clock),
             run_options,
+            self._retention,
         )
 
     @cached_property

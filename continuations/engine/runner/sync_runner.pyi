@@ -33,11 +33,14 @@ from continuations.engine.worker_options import (
     DEFAULT_MODEL_RETRY_TIME,
 )
 from continuations.ledger.claims import Clock
+from continuations.ledger.copying.store_copy import CopyResult
 from continuations.ledger.decisions.decisions import DigestCheck
 from continuations.ledger.decisions.worklist import Worklist
 from continuations.ledger.index.run_listing import RunSummary
 from continuations.ledger.published_events import Publication
-from continuations.ledger.repair.pruning import ErasedRun, PruneResult
+from continuations.ledger.repair.erasing import ErasedRun
+from continuations.ledger.repair.pruning import PruneResult
+from continuations.ledger.repair.retention import Retention
 from continuations.wire.continuation import Continuation
 from continuations_storage import Store
 from datetime import timedelta
@@ -82,6 +85,8 @@ class Runner(Generic[Output]):
             money are possible. Default: no prices.
         renamed: The new names of agents and tools by their old names, such as
             `{"transfer": "pay"}`, for runs that were stored with the old names.
+        retention: How long ended runs are kept; sweeps of this runner erase the older
+            ones. Default: forever; the sweeps make no request more.
         notify: A function or coroutine function that is called with each new `Wait`
             once it is stored. Exceptions that it raises are logged.
         callback_url: A function that returns the URL of a wait, to which another
@@ -114,6 +119,7 @@ class Runner(Generic[Output]):
         context_type: Any = None,
         prices: Prices | None = None,
         renamed: Mapping[str, str] | None = None,
+        retention: Retention | None = None,
         notify: Notify | None = None,
         callback_url: CallbackUrl | None = None,
         groups: Groups | None = None,
@@ -1342,6 +1348,8 @@ class Runner(Generic[Output]):
     def erase(self, run_id: str) -> ErasedRun:
         """Delete everything that the store holds of a run, except a tombstone.
 
+        Decisions that a `Retention(audit=...)` kept of an erased run are deleted, too.
+
         The tombstone keeps the run's id from being used again, and contains no personal
         data. A worker, sender or decider that was frozen cannot bring the run back:
         later sweeps delete what it writes. If the process dies in between, a sweep or a
@@ -1365,7 +1373,13 @@ class Runner(Generic[Output]):
             StoreError: The store failed. Call again, or let a sweep complete it.
         """
 
-    def prune(self, *, older_than: timedelta, dry_run: bool = False) -> PruneResult:
+    def prune(
+        self,
+        *,
+        older_than: timedelta | None = None,
+        retention: Retention | None = None,
+        dry_run: bool = False,
+    ) -> PruneResult:
         """Erase all runs that ended a long time ago.
 
         The index of ended runs tells which. A run that is still live is never erased,
@@ -1373,6 +1387,8 @@ class Runner(Generic[Output]):
 
         Args:
             older_than: Erase runs that ended at least this long ago; at most 3650 days.
+            retention: Erase the runs that it keeps no longer, however many they are.
+                Default: the retention of this runner.
             dry_run: With True, erase nothing, and return only the ids.
 
         Returns:
@@ -1380,6 +1396,46 @@ class Runner(Generic[Output]):
             by run id.
 
         Raises:
-            InvalidInput: `older_than` is not a positive timedelta, or is too long.
+            InvalidInput: `older_than` is not a positive timedelta, or is too long; both
+                are given; or neither, and the runner has no retention.
             StoreError: The store failed to list the runs.
+        """
+
+    def copy_to(
+        self,
+        target: str | PathLike[str] | Store,
+        *,
+        run_ids: Sequence[str] | None = None,
+    ) -> CopyResult:
+        """Copy runs with all their objects to another store.
+
+        Until the copy of a run is complete, the target does not show the run: methods
+        raise `RunBusy`, and lists leave it out. Nothing is overwritten, and nothing is
+        written to this store. After a crash, a repeated copy goes on. A later copy
+        brings the runs up to date that went on here. An error of one run does not stop
+        the others:
+
+        - `RunBusy`: a worker holds the run. Stop the worker, or copy again later.
+        - `RunExists`: the run went on in the target by itself, or is another one.
+        - `RunErased`: the run is erased in one of the stores only.
+        - `Corrupt`, `FormatError`: an object of the run is damaged, or is of a newer
+          release.
+
+        Both stores have the runs afterwards. **Let only one of them go on**: each would
+        run an approved call.
+
+        Needs neither agents nor a model.
+
+        Args:
+            target: The store to copy to: a URL, a `Path` of a folder or a store object.
+            run_ids: The runs to copy. Default: all runs, with the published events.
+
+        Returns:
+            The copied runs, the runs that went on meanwhile, and the errors.
+
+        Raises:
+            InvalidInput: The target is not a store, or is this store.
+            InvalidId: A run id is invalid.
+            StoreUnsafe: The target does not honour put-if-absent.
+            StoreError: A store failed to list its keys. Call again.
         """

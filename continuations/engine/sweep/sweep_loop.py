@@ -132,6 +132,7 @@ class _WorkerPool:
         self._tasks_by_run: dict[str, asyncio.Task[None]] = {}
         # The runs that were due again while their tasks worked.
         self._skipped: set[str] = set()
+        self._pruning: asyncio.Task[None] | None = None
 
     async def start_due_runs(self) -> _Look:
         """Start a task for each due run, waiting for a free slot before each.
@@ -143,6 +144,7 @@ class _WorkerPool:
         except ContinuationsError:
             _log.exception("the due runs could not be listed")
             return _Look(began_work=False)
+        self._start_pruning()
         began_work = False
         for run_id, run_markers in due.markers_by_run.items():
             if run_id in self._tasks_by_run:
@@ -155,6 +157,22 @@ class _WorkerPool:
             task = asyncio.create_task(self._process_run(run_id, run_markers))
             self._tasks_by_run[run_id] = task
         return _Look(began_work, due.seconds_to_next)
+
+    def _start_pruning(self) -> None:
+        """Erase old ended runs beside the work on due runs, if the runner says so."""
+        is_idle = self._pruning is None or self._pruning.done()
+        if self._sweeper.retention is not None and is_idle:
+            self._pruning = asyncio.create_task(self._prune())
+
+    async def _prune(self) -> None:
+        pruned = await self._sweeper.apply_retention()
+        for receipt in pruned.erased:
+            _log.info("run %s ended long ago and was erased", receipt.run_id)
+        for run_id, error in pruned.errors.items():
+            _log.warning("run %s ended long ago and was not erased: %s", run_id, error)
+
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        return [*self._tasks_by_run.values(), *filter(None, [self._pruning])]
 
     async def _wait_for_free_slot(self) -> None:
         """Wait until another run may start, or the loop is stopped."""
@@ -171,11 +189,11 @@ class _WorkerPool:
 
     async def join(self) -> None:
         """Wait until every started run has ended or was suspended."""
-        await asyncio.gather(*self._tasks_by_run.values())
+        await asyncio.gather(*self._tasks())
 
     async def cancel(self) -> None:
         """Cancel the runs in progress, and wait until each has ended."""
-        tasks = [*self._tasks_by_run.values()]
+        tasks = self._tasks()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

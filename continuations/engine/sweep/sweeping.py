@@ -38,7 +38,8 @@ from continuations.ledger.arrivals.arrivals import read_arrivals
 from continuations.ledger.arrivals.recorded_decisions import list_decided_wait_ids
 from continuations.ledger.index import run_index, waits
 from continuations.ledger.index.misdated_markers import redate_misdated
-from continuations.ledger.repair.pruning import Eraser
+from continuations.ledger.repair.erasing import Eraser
+from continuations.ledger.repair.pruning import Pruner, PruneResult
 from continuations.value_class import dataclass, replace
 from continuations.wire.fields import to_milliseconds
 
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
+    from continuations.ledger.repair.erasing import ErasedRun
+    from continuations.ledger.repair.retention import Retention
     from continuations.ledger.store_clock import StoreClock
     from continuations.ledger.versions import LoadedVersion
 
@@ -82,6 +85,8 @@ class SweepResult:
             this process does not have their agent, or their format is newer. They are
             due for other processes as before. The same runner looks at them again
             after a minute, then after twice as long each time, up to an hour.
+        erased: The receipts of the ended runs that `Runner(retention=...)` keeps no
+            longer.
     """
 
     runs_checked: int = 0
@@ -92,6 +97,7 @@ class SweepResult:
     skipped: dict[str, ContinuationsError] = field(
         default_factory=dict[str, ContinuationsError]
     )
+    erased: tuple[ErasedRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,7 @@ class Sweeper:
     memory: SweepMemory
     clock: StoreClock
     run_options: RunOptions = DEFAULT_RUN_OPTIONS
+    retention: Retention | None = None
 
     async def sweep(self, max_concurrent_runs: int) -> SweepResult:
         """Look at every run that has a due marker, several at the same time."""
@@ -134,14 +141,45 @@ class Sweeper:
         except BaseExceptionGroup as errors:
             # Only `should_pause` can raise here: a look reports every other error.
             raise errors.exceptions[0] from None
+        pruned = await self.apply_retention()
+        failed = {key: each.error for key, each in reports.items() if each.error}
         return SweepResult(
             runs_checked=len(reports),
             resumed=tuple(each.outcome for each in reports.values() if each.outcome),
-            errors={key: each.error for key, each in reports.items() if each.error},
+            errors={**pruned.errors, **failed},
+            erased=pruned.erased,
             skipped={
                 key: each.skipped for key, each in reports.items() if each.skipped
             },
         )
+
+    async def apply_retention(self) -> PruneResult:
+        """Erase some of the ended runs that are kept no longer.
+
+        It costs no request without a retention, nor within an hour after this process
+        came to the newest of them. An error of the store is logged: a later sweep tries
+        again.
+        """
+        if self.retention is None or self.run_options.should_pause():
+            return PruneResult()
+        if not self.memory.should_prune():
+            return PruneResult()
+        seed = self.ports.ids.new_ulid(self.ports.clock.now())
+        pruner = Pruner(self.objects, self.clock, lambda: seed)
+        try:
+            result, self.memory.prune_after = await pruner.prune_some(
+                self.retention, self.memory.prune_after, seed
+            )
+        except ContinuationsError as error:
+            _log.warning("no ended run was erased: %s", error)
+            return PruneResult()
+        others = (RunBusy, RunErased, StaleRun)
+        errors = {
+            run_id: error
+            for run_id, error in result.errors.items()
+            if not isinstance(error, others)
+        }
+        return replace(result, errors=errors)
 
     async def due_runs(self) -> DueRuns:
         """Return the due runs that this process does not leave alone.
@@ -516,6 +554,7 @@ _FIRST_PAUSE_SECONDS = 60.0
 _MAX_PAUSE_SECONDS = 3600.0
 _MAX_RUNS = 100_000
 _SECONDS_BETWEEN_CHECKS_OF_DATES = 3600.0
+_SECONDS_PER_WALK = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -535,6 +574,9 @@ class SweepMemory:
         self._clock = clock
         self._left_alone: dict[str, _LeftAlone] = {}
         self._dates_checked_at: float | None = None
+        # Where the walk over ended runs goes on; "" if it came to its end.
+        self.prune_after = ""
+        self._pruned_at: float | None = None
 
     def may_look_at(self, run_id: str, due_markers: list[Marker]) -> bool:
         """Return whether this process may look at a run now.
@@ -569,6 +611,15 @@ class SweepMemory:
     def forget(self, run_id: str) -> None:
         """Look at a run again whenever it is due."""
         self._left_alone.pop(run_id, None)
+
+    def should_prune(self) -> bool:
+        """Return True at first, while a walk has not ended, and then once an hour."""
+        now, last = self._clock.elapsed(), self._pruned_at
+        is_over = self.prune_after == "" and last is not None
+        if is_over and now < (last or 0) + _SECONDS_PER_WALK:
+            return False
+        self._pruned_at = now
+        return True
 
     def should_check_dates(self) -> bool:
         """Return True at first, and then once an hour."""

@@ -10,7 +10,7 @@ from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.rows.wait_rules import WAIT_KINDS, WAIT_RULES
-from continuations.errors import FormatError, RunErased, RunNotFound
+from continuations.errors import FormatError, RunBusy, RunErased, RunNotFound
 from continuations.ledger import layout
 from continuations.ledger.index import run_index
 from continuations.ledger.versions import Versions
@@ -122,8 +122,10 @@ async def _live_runs(objects: Objects) -> set[str]:
 async def _waits_of(objects: Objects, run_id: str) -> list[Wait]:
     try:
         newest = await Versions(objects, run_id).load_newest()
-    except (RunErased, RunNotFound):
-        return []  # the marker is left of a run that was erased or never stored
+    except (RunBusy, RunErased, RunNotFound):
+        # It is being copied, or the marker is left of a run that was erased or never
+        # stored.
+        return []
     except FormatError as error:
         _log.warning("the waits of run %s are not listed: %s", run_id, error)
         return []

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from asyncio import gather
 from contextlib import suppress
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows.event_matching import waits_for_events
@@ -138,10 +139,11 @@ async def _create(objects: Objects, key: str) -> None:
 
 INDEX_PREFIX = "index/"
 _KEY = re.compile(
-    r"index/(?:live|ended/[0-9]{4}-[0-9]{2}-[0-9]{2}|label/[^/=]+=[^/]*)"
+    r"index/(?:live|(?:ended|erased)/[0-9]{4}-[0-9]{2}-[0-9]{2}|label/[^/=]+=[^/]*)"
     r"/([A-Za-z0-9][A-Za-z0-9._-]{0,199})\Z"
 )
 ENDED_PREFIX = "index/ended/"
+ERASED_PREFIX = "index/erased/"
 LIVE_PREFIX = "index/live/"
 
 
@@ -153,6 +155,23 @@ def live_key(run_id: str) -> str:
 def ended_key(run_id: str, ended_at: datetime) -> str:
     """Return the key that lists a run which has ended."""
     return f"{ENDED_PREFIX}{ended_at:%Y-%m-%d}/{run_id}"
+
+
+def ended_day(key: str) -> date | None:
+    """Return the day in the key of an ended run, or `None` for another key."""
+    with suppress(ValueError):
+        return date.fromisoformat(key.removeprefix(ENDED_PREFIX).partition("/")[0])
+    return None
+
+
+def erased_key(run_id: str, ended_at: datetime) -> str:
+    """Return the key that lists an erased run whose audit is kept, by its last day."""
+    return f"{ERASED_PREFIX}{ended_at:%Y-%m-%d}/{run_id}"
+
+
+def is_erased_key(key: str) -> bool:
+    """Return whether a key lists an erased run whose audit is kept."""
+    return key.startswith(ERASED_PREFIX)
 
 
 def key_after_ended(moment: datetime) -> str:

@@ -9,7 +9,13 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from continuations.core.rows.run import ENDED_STATUSES, RUN_STATUSES, is_label
-from continuations.errors import FormatError, InvalidInput, RunErased, StoreError
+from continuations.errors import (
+    FormatError,
+    InvalidInput,
+    RunBusy,
+    RunErased,
+    StoreError,
+)
 from continuations.ledger import layout
 from continuations.ledger.index import run_index
 from continuations.ledger.objects import NotFound
@@ -203,6 +209,8 @@ async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
         with suppress(StoreError):
             await objects.delete(key)
         return None
+    except RunBusy:
+        return None  # a copy of the run into this store is not complete
     except FormatError:
         return RunSummary(run_id=run_id, status="unreadable", cursor=cursor)
     if found is None or not await _is_right(objects, key, *found):

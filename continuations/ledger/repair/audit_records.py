@@ -7,18 +7,20 @@ them, and each costs one read. The newest version is looked at too: a run may be
 from __future__ import annotations
 
 from asyncio import gather
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.core.operator_request import tells_of_cancellation
 from continuations.core.reading.audit import AuditLine, rewind_reason
-from continuations.errors import Corrupt, FormatError
+from continuations.errors import Corrupt, FormatError, RunErased
 from continuations.ledger import layout
 from continuations.ledger.arrivals.arrival_logs import REQUESTS, REVOCATIONS, SIGNALS
 from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.objects import NotFound
 from continuations.ledger.other_runs import decode_own_header
+from continuations.ledger.repair.erasing import keeps_audit, read_tombstone
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace
 from continuations.wire.versions import decode_version
@@ -51,7 +53,8 @@ async def read_audit(
     try:
         lines = await _read_lines(objects, run_id)
         if past:
-            lines += await read_past_lines(objects, run_id, lines)
+            with suppress(RunErased):  # its versions are gone; see below
+                lines += await read_past_lines(objects, run_id, lines)
     except FormatError:
         await _check_exists(objects, run_id)  # an erasure deletes the records first
         raise
@@ -222,8 +225,12 @@ async def _check_exists(objects: Objects, run_id: str) -> None:
     from continuations.ledger.versions import Versions  # noqa: PLC0415 - rarely needed
 
     versions = Versions(objects, run_id)
-    if await versions.newest_header() is None:  # it raises `RunErased`
-        raise versions.run_not_found_error()
+    try:
+        if await versions.newest_header() is None:
+            raise versions.run_not_found_error()
+    except RunErased:
+        if not keeps_audit(await read_tombstone(objects, run_id)):
+            raise
 
 
 async def read_past_lines(

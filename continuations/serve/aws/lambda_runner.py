@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from continuations.engine.sweep.sweeping import SweepResult
     from continuations.engine.worker.worker_factory import WorkerFactory
     from continuations.ledger.claims import Clock
+    from continuations.ledger.repair.retention import Retention
     from continuations.serve.dispatch import Dispatcher
     from continuations_storage import Store
 
@@ -60,6 +61,7 @@ class RunnerOptions(TypedDict, total=False):
     context_type: Any
     prices: Prices | None
     renamed: Mapping[str, str] | None
+    retention: Retention | None
     notify: ports.Notify | None
     callback_url: ports.CallbackUrl | None
     groups: ports.Groups | None

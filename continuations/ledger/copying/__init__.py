@@ -1,0 +1,1 @@
+"""Copy runs from one store to another."""
