@@ -113,7 +113,14 @@ class Versions:
     async def newest_header(self) -> VersionHeader | None:
         """Return the header of the newest version, or `None`."""
         number = await self.newest_number()
-        return await self.header(number) if number else None
+        try:
+            return await self.header(number) if number else None
+        except Corrupt:
+            # Another process may have erased the run in between.
+            newest = await self.newest_number()
+            if newest == number:
+                raise
+        return await self.header(newest)
 
     async def header(self, number: int) -> VersionHeader:
         """Return the header of a version that exists; raises `Corrupt`."""

@@ -12,6 +12,7 @@ import pytest
 from continuations import (
     Agent,
     Approve,
+    AsyncRunner,
     Budget,
     Failed,
     Runner,
@@ -31,6 +32,7 @@ from tests.clocks import ManualClock, ShiftedClock
 from tests.crash_points import every_crash
 from tests.engine.payment_agent import make_pay_tool
 from tests.engine.shared_store import store_with_create_time
+from tests.ledger.interleaving import InterleavingStore
 from tests.stores import StoreWithListingTime
 
 if TYPE_CHECKING:
@@ -340,13 +342,18 @@ AUDITED = Retention(finished=timedelta(days=30), audit=timedelta(days=365))
 
 def finish_decided(store: Store, clock: ManualClock) -> None:
     """End a run that was decided, and one that was not."""
-    runner = make_runner(store, clock)
-    outcome = runner.start("go", run_id="r1", title="Pay Jane", labels={"a": "jane"})
+    asyncio.run(finish_decided_async(make_runner(store, clock).async_runner))
+
+
+async def finish_decided_async(runner: AsyncRunner[Any]) -> None:
+    """End a run that was decided, and one that was not."""
+    labels = {"a": "jane"}
+    outcome = await runner.start("go", run_id="r1", title="Pay Jane", labels=labels)
     assert isinstance(outcome, Suspended)
-    runner.send("r1", "to jane")
-    runner.decide(outcome.waits[0].id, Approve(by="kim", reason="agreed"))
-    runner.resume("r1")
-    runner.start("hello", run_id="r2")
+    await runner.send("r1", "to jane")
+    await runner.decide(outcome.waits[0].id, Approve(by="kim", reason="agreed"))
+    await runner.resume("r1")
+    await runner.start("hello", run_id="r2")
 
 
 def keys_of(store: Store, *, markers: bool = True) -> list[str]:
@@ -434,6 +441,34 @@ def test_crash_leaves_an_audit_that_goes_in_time(clock: ManualClock, days: int) 
         make_runner(store, clock, AUDITED).sweep()
         expected = 4 if days == 31 else 2
         assert expected == len(keys_of(store)), (point, keys_of(store))
+
+
+@pytest.mark.parametrize("days", [31, 400])
+async def test_two_sweeps_erase_at_the_same_time(clock: ManualClock, days: int) -> None:
+    """One sweeps before a request of the other: no error, and nothing more is left."""
+    number, ended = 0, False
+    while not ended:
+        number += 1
+        store = MemoryStore(clock.now)
+        asyncio_runner = make_runner(store, clock, AUDITED).async_runner
+        await finish_decided_async(asyncio_runner)
+        clock.seconds += 31 * DAY
+        if days > 31:
+            await asyncio_runner.sweep()
+            clock.seconds += (days - 31) * DAY
+        interleaved = InterleavingStore(store, number, asyncio_runner.sweep)
+        first = make_runner(interleaved, clock, AUDITED).async_runner
+
+        assert {} == (await first.sweep()).errors, number
+
+        ended = interleaved.request_count < number
+        reader = AsyncRunner([], store=store, clock=clock)
+        if days == 31:
+            assert ["kim"] == [line.by for line in await reader.audit("r1")], number
+        clock.seconds += 2 * DAY
+        await asyncio_runner.sweep()
+        keys = [key for key in await store.keys("") if not key.startswith("probe/")]
+        assert (4 if days == 31 else 2) == len(keys), (number, keys)
 
 
 def test_late_decision_does_not_bring_a_run_back(

@@ -44,6 +44,7 @@ from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.ledger.copied_store import WAIT_ID, contents, fill, make_runner, start
 from tests.ledger.damage import overwrite
+from tests.ledger.interleaving import InterleavingStore
 from tests.sampling import examples, sample
 
 if TYPE_CHECKING:
@@ -720,30 +721,6 @@ async def test_two_copies_at_the_same_time(
 # A store in use ----------------------------------------------------------------
 
 
-class MovingStore(ForwardingStore):
-    """A source whose run goes on before one of the operations of a copy."""
-
-    def __init__(
-        self, inner: Store, number: int, move: Callable[[], Awaitable[object]]
-    ) -> None:
-        super().__init__(inner)
-        self._number, self._move = number, move
-        self.operations = 0
-
-    async def _call(self) -> None:
-        self.operations += 1
-        if self.operations == self._number:
-            await self._move()
-
-    async def read(self, key: str) -> bytes:
-        await self._call()
-        return await super().read(key)
-
-    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
-        await self._call()
-        return await super().keys(prefix, after, limit)
-
-
 @pytest.mark.parametrize("is_new", [True, False])
 @pytest.mark.parametrize("resumes", [True, False])
 async def test_run_that_goes_on_during_a_copy_is_named(
@@ -770,10 +747,10 @@ async def test_run_that_goes_on_during_a_copy_is_named(
             if resumes:
                 await runner.resume("r1")
 
-        moving = MovingStore(source, number, move)
+        moving = InterleavingStore(source, number, move)
         result = await copy(moving, target)
 
-        ended = moving.operations < number
+        ended = moving.request_count < number
         assert {} == result.errors
         is_newest = await contents(source) == await contents(target)
         assert is_newest or ("r1",) == result.moved_on, number
@@ -809,11 +786,11 @@ async def test_another_copy_brings_more_during_a_copy(
             await runner.resume("r1")
             assert {} == (await copy(source, target)).errors
 
-        moving = MovingStore(source if at_source else target, number, move)
+        moving = InterleavingStore(source if at_source else target, number, move)
         pair = (moving, target) if at_source else (source, moving)
         assert {} == (await copy(*pair)).errors, number
 
-        ended = moving.operations < number
+        ended = moving.request_count < number
         await make_runner(target, clock).sweep()
         assert () == (await copy(source, target)).moved_on
         assert await contents(source) == await contents(target), number
@@ -868,10 +845,10 @@ async def test_decision_in_the_target_during_a_copy_makes_a_whole_fork(
                 await there.decide(wait_id, Deny(by="lee"))
                 decided.append(True)
 
-        moving = MovingStore(target, number, decide)
+        moving = InterleavingStore(target, number, decide)
         errors = (await copy(source, moving)).errors
 
-        ended = moving.operations < number
+        ended = moving.request_count < number
         assert bool(decided) == ("r1" in errors), number
         if not decided:
             assert await contents(source) == await contents(target), number

@@ -37,7 +37,7 @@ from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.copying.key_rules import Part, classify
 from continuations.ledger.index import event_waiters, run_index, waits
 from continuations.ledger.objects import AlreadyExists, NotFound, Objects
-from continuations.ledger.repair.erasing import Eraser, keeps_audit, read_tombstone
+from continuations.ledger.repair.erasing import Eraser, decode_tombstone, keeps_audit
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 from continuations.wire.envelope import decode_object
@@ -359,7 +359,7 @@ class RunCopy:
         run_id, stores = self.run_id, self._stores
         key = layout.version_key(run_id, number)
         body = await self._read(key)
-        tombstone = await read_tombstone(stores.source, run_id, number)
+        tombstone = decode_tombstone(body, run_id, number)
         newest = layout.newest_version_number(sorted(existing), run_id)
         if newest and not self._guards:
             try:

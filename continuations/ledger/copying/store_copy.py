@@ -61,7 +61,7 @@ class StoreCopier:
         self._copies: dict[str, RunCopy] = {}
         self._errors: dict[str, ContinuationsError] = {}
         self._shared_objects = 0
-        self._unknown: list[str] = []
+        self._unknown: dict[str, None] = {}
 
     async def copy(self, run_ids: Sequence[str] | None) -> CopyResult:
         """Copy these runs, or the whole store; see `AsyncRunner.copy_to`."""
@@ -84,8 +84,8 @@ class StoreCopier:
             # A start that died before its version may have left attachments.
             if key.startswith(_RUNS_PREFIX):
                 run_ids.update({} if is_file_key(key) else {key.split("/")[1]: None})
-            elif classify(key) is None and key not in self._unknown:
-                self._unknown.append(key)
+            elif classify(key) is None:
+                self._unknown[key] = None
         return [*run_ids]
 
     async def _copy_batch(self, run_ids: Sequence[str]) -> None:
@@ -107,8 +107,6 @@ class StoreCopier:
             async with free:
                 try:
                     await step(self._copies[run_id])
-                except InvalidInput:
-                    raise
                 except ContinuationsError as error:
                     self._errors[run_id] = error
 

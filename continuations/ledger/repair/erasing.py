@@ -141,7 +141,8 @@ class Eraser:
     ) -> tuple[LoadedVersion | None, set[str]]:
         """Return the last version, if it can be rebuilt, and the late keys.
 
-        Raises `RunErased` if nothing is left to erase.
+        Raises `RunErased` if nothing is left to erase, and `AlreadyExists` if another
+        process erases the run.
         """
         try:
             loaded = await self._load(number)
@@ -151,6 +152,8 @@ class Eraser:
                 raise
             erased = run_index.is_erased_key
             return None, {key for key in earlier.late_keys if not erased(key)}
+        if loaded is None and await self._versions.newest_number() != number:
+            raise AlreadyExists(layout.version_key(self.run_id, number + 1))
         return loaded, run_index.keys_of_ids(loaded) if loaded else set()
 
     async def _has_audit(self) -> bool:
@@ -278,12 +281,25 @@ async def read_tombstone(
 ) -> Tombstone:
     """Return a tombstone of a run, by default the newest version.
 
-    Raises `Corrupt` if it names keys of other runs.
+    Raises `NotFound`, and `Corrupt` if it names keys of other runs.
     """
-    if number is None:
-        number = await Versions(objects, run_id).newest_number()
+    versions = Versions(objects, run_id)
+    newest = await versions.newest_number() if number is None else number
+    try:
+        body = await objects.read(layout.version_key(run_id, newest))
+    except NotFound:
+        if number is not None:
+            raise
+        # Another process has just erased the audit, too.
+        newest = await versions.newest_number()
+        body = await objects.read(layout.version_key(run_id, newest))
+    return decode_tombstone(body, run_id, newest)
+
+
+def decode_tombstone(body: bytes, run_id: str, number: int) -> Tombstone:
+    """Return the tombstone of a run; raises `Corrupt` if it names other runs."""
     key = layout.version_key(run_id, number)
-    tombstone = TOMBSTONE.decode(await objects.read(key), key)
+    tombstone = TOMBSTONE.decode(body, key)
     own = (tombstone.run_id, tombstone.number) == (run_id, number)
     if own and all(is_key_of(key, run_id) for key in tombstone.late_keys):
         return tombstone
