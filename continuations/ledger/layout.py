@@ -62,6 +62,8 @@ _DUE_DIGITS = 13
 _LAST_DUE = 10**_DUE_DIGITS - 1
 # The due time of a marker that means "now". No clock is needed to make it.
 DUE_NOW = 0
+# The prefix of all markers that are due now.
+DUE_NOW_PREFIX = f"{MARKERS_PREFIX}{DUE_NOW:0{_DUE_DIGITS}d}-"
 # Enough characters to distinguish two markers of one run, reason and millisecond.
 NONCE_LENGTH = 8
 _MAX_FRUITLESS_LOOKS = 20

@@ -7,6 +7,7 @@ other error of a store becomes an error of `continuations.errors`.
 from __future__ import annotations
 
 from asyncio import gather, sleep
+from contextlib import nullcontext
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, cast
 
@@ -31,6 +32,7 @@ from continuations_storage.contract import (
     missing_folder,
     read_many,
     time_resolution,
+    watch,
     within,
 )
 from continuations_storage.url import open_store as storage_open_store
@@ -38,10 +40,11 @@ from continuations_storage.url import without_password
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime, timedelta
     from typing import Any, TypeVar, Unpack
 
-    from continuations_storage.contract import Store
+    from continuations_storage.contract import Store, Watch
     from continuations_storage.postgres_sql import RoleRights
     from continuations_storage.url import StoreOptions
 
@@ -212,6 +215,10 @@ class Objects:
         # A copy: a loop in another thread may begin or end meanwhile.
         for wake in tuple(self.on_work):
             wake()
+
+    def watch(self, prefix: str) -> AbstractAsyncContextManager[Watch | None]:
+        """Watch the creates of a prefix; the block gets `None` if the store cannot."""
+        return watch(self.store, prefix) or nullcontext()
 
     async def created_at(self, key: str) -> datetime | None:
         """Return the store's time of the create of a key, if the store can tell it.

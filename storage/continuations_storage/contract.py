@@ -43,7 +43,8 @@ all of them on.
 A store that reads many bodies faster together than one by one may have a method
 ``read_many(keys)``; see the function `read_many`. `ForwardingStore` does not pass it
 on, because a subclass may change `read`.
-
+A store that can tell of creates may have a method ``watch(prefix)``; see the function
+`watch`, and `Watch` for its promises.
 A store in a database may have a method ``within(connection)``, which returns the same
 store inside the open transaction of an application; see the function `within`.
 
@@ -62,12 +63,14 @@ from continuations_storage.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
 __all__ = [
     "PAGE_SIZE",
     "Page",
     "Store",
+    "Watch",
     "all_keys",
     "created_at",
     "is_last_page",
@@ -75,6 +78,7 @@ __all__ = [
     "missing_folder",
     "read_many",
     "time_resolution",
+    "watch",
     "within",
 ]
 
@@ -175,6 +179,32 @@ class Store(Protocol):
         ...
 
 
+class Watch(Protocol):
+    """Lets a caller sleep until a key with a prefix is created; see `watch`.
+
+    - It tells of keys whose rest after the prefix has no "/".
+    - Usually it tells of a create of any process within a tenth of a second. A report
+      may be lost, late or doubled, or be about a key that was deleted meanwhile. So a
+      caller also lists the keys at an interval of its own.
+    - Without creates, the reports end.
+    - The end of its block closes it. No task, thread or connection stays.
+    """
+
+    async def wait(self, seconds: float) -> bool:
+        """Sleep until a key was created since the last report.
+
+        One caller at a time may wait. A cancelled call loses no report.
+
+        Args:
+            seconds: The longest time.
+
+        Returns:
+            Whether a key was created. False if the time is over, or if the store
+            failed: this method raises no `StorageError`.
+        """
+        ...
+
+
 def time_resolution(store: Store) -> timedelta:
     """Return how much later the store's true time may be than the time that it tells.
 
@@ -267,6 +297,24 @@ async def created_at(store: Store, key: str) -> datetime | None:
         store, "created_at", None
     )
     return None if tell is None else await tell(key)
+
+
+def watch(store: Store, prefix: str) -> AbstractAsyncContextManager[Watch] | None:
+    """Watch the creates of a prefix, if the store can tell of them.
+
+    Args:
+        store: The store.
+        prefix: The beginning of the keys, up to a "/" or further.
+
+    Returns:
+        A block in which keys are watched; `None` if the store has no method ``watch``.
+
+    Raises:
+        InvalidKey: No valid key begins with the prefix.
+    """
+    begin: Callable[[str], AbstractAsyncContextManager[Watch] | None] | None
+    begin = getattr(store, "watch", None)
+    return None if begin is None else begin(prefix)
 
 
 async def read_many(store: Store, keys: Sequence[str]) -> list[bytes | None]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -60,7 +61,9 @@ from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
+    from continuations_storage.contract import Watch
     from continuations_storage.errors import StorageError
     from continuations_storage.filesystem import Folder
     from continuations_storage.new_file import NewFile
@@ -74,6 +77,9 @@ _STALE_AFTER_SECONDS = 3600.0
 _CLEAN_UP_EVERY = 256
 _MAX_ATTEMPTS = 64
 _MAX_SMALL = 1 << 20
+# Two changes of a folder within a tick of the system's clock, 10 ms at most, may have
+# the same time.
+_TICK_NANOSECONDS = 20_000_000
 # Not the threads of the event loop: the renewal of a claim must not wait behind slow
 # functions of the application.
 _workers = DaemonThreadPool(32, "continuations-file")
@@ -199,6 +205,27 @@ class FileStore:
         # In a thread: the system makes an unlink wait while it writes its journal. Not
         # with the creates: those must not wait behind it.
         await self._deletes.run(self._remove(key, split_key(key)))
+
+    def watch(self, prefix: str) -> AbstractAsyncContextManager[Watch]:
+        """Watch the creates of a prefix by a folder's time; see `contract.watch`.
+
+        A network file system shows changes of other machines late. Then a report may be
+        lost.
+
+        Args:
+            prefix: The beginning of the keys.
+
+        Returns:
+            A block in which keys are watched.
+
+        Raises:
+            InvalidKey: No valid key begins with the prefix.
+        """
+        from continuations_storage.polled_watch import polled_watch  # noqa: PLC0415 -- cold start
+
+        segments, _ = split_prefix(prefix)
+        folder = "/".join((self._folders.root, *segments))
+        return polled_watch(self, prefix, partial(_time_of_change, folder))
 
     async def probe(self) -> None:
         """Prove that link() fails for a name that exists, or raise `Unsafe`."""
@@ -356,6 +383,16 @@ class FileStore:
                 status = file.stat(follow_symlinks=False)
                 if now - status.st_mtime > _STALE_AFTER_SECONDS:
                     os.unlink(file.name, dir_fd=folder.descriptor)
+
+
+def _time_of_change(folder: str) -> tuple[int, int, bool] | None:
+    """Return when a folder changed, and whether it may change in the same tick."""
+    try:
+        status = os.stat(folder)  # noqa: PTH116 -- pathlib is 5 ms cold
+    except OSError:
+        return None
+    age = abs(time.time_ns() - status.st_mtime_ns)
+    return status.st_ino, status.st_mtime_ns, age < _TICK_NANOSECONDS
 
 
 def _fill(

@@ -10,12 +10,14 @@ from continuations_storage.contract import (
     listing_size,
     missing_folder,
     time_resolution,
+    watch,
 )
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime, timedelta
 
-    from continuations_storage.contract import Store
+    from continuations_storage.contract import Store, Watch
 
 __all__ = ["ForwardingStore"]
 
@@ -49,6 +51,17 @@ class ForwardingStore:
     def missing_folder(self) -> str | None:
         """The folder of the inner store, if the folder does not exist."""
         return missing_folder(self.inner)
+
+    def watch(self, prefix: str) -> AbstractAsyncContextManager[Watch] | None:
+        """Watch the creates of the inner store.
+
+        Args:
+            prefix: The beginning of the keys.
+
+        Returns:
+            A block in which keys are watched; `None` if the inner store has none.
+        """
+        return watch(self.inner, prefix)
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body if the key is absent."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from bisect import bisect_left, bisect_right, insort
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from continuations_storage.contract import PAGE_SIZE
@@ -11,8 +13,11 @@ from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
 from continuations_storage.keys import check_key, check_limit, check_prefix, split_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
+
+    from continuations_storage.contract import Watch
 
 __all__ = ["MemoryStore"]
 
@@ -32,6 +37,7 @@ class MemoryStore:
         self._bodies: dict[str, bytes] = {}
         self._sorted: list[str] = []  # the dict's keys, so that a page is a slice
         self._lock = threading.Lock()
+        self._watches: set[_MemoryWatch] = set()
 
     def __repr__(self) -> str:
         return f"<MemoryStore of {len(self._sorted)} keys>"
@@ -53,6 +59,8 @@ class MemoryStore:
             self._refuse_folder_and_key(key, segments)
             self._bodies[key] = body
             insort(self._sorted, key)
+            for each in self._watches:
+                each.tell(key)
             return self._clock() if self._clock else None
 
     async def read(self, key: str) -> bytes:
@@ -83,6 +91,32 @@ class MemoryStore:
             if self._bodies.pop(key, None) is not None:
                 del self._sorted[bisect_left(self._sorted, key)]
 
+    def watch(self, prefix: str) -> AbstractAsyncContextManager[Watch]:
+        """Watch the creates of a prefix by every loop and thread; see `contract.watch`.
+
+        Args:
+            prefix: The beginning of the keys.
+
+        Returns:
+            A block in which keys are watched.
+
+        Raises:
+            InvalidKey: No valid key begins with the prefix.
+        """
+        check_prefix(prefix)
+        return self._watching(prefix)
+
+    @asynccontextmanager
+    async def _watching(self, prefix: str) -> AsyncGenerator[Watch]:
+        watch = _MemoryWatch(prefix)
+        with self._lock:
+            self._watches.add(watch)
+        try:
+            yield watch
+        finally:
+            with self._lock:
+                self._watches.discard(watch)
+
     async def probe(self) -> None:
         """Prove that the store honours put-if-absent."""
         from continuations_storage.probe import prove_put_if_absent  # noqa: PLC0415 -- cold start
@@ -100,3 +134,28 @@ class MemoryStore:
         index = bisect_left(self._sorted, folder)
         if self._sorted[index : index + 1] and self._sorted[index].startswith(folder):
             raise InvalidKey(key, f"it is the folder of {self._sorted[index]!r}")
+
+
+class _MemoryWatch:
+    """The creates of a prefix, told to the event loop that waits for them."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._loop = asyncio.get_running_loop()
+        self._created = asyncio.Event()
+
+    def tell(self, key: str) -> None:
+        """Wake the loop, from any thread, if the key has the prefix."""
+        if key.startswith(self._prefix) and "/" not in key[len(self._prefix) :]:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._created.set)
+
+    async def wait(self, seconds: float) -> bool:
+        """Sleep until a key was created; see `Watch.wait`."""
+        if not self._created.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._created.wait()
+        was_created = self._created.is_set()
+        self._created.clear()
+        return was_created

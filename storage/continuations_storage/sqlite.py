@@ -15,7 +15,7 @@ import re
 import sqlite3
 import threading
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -38,8 +38,10 @@ from continuations_storage.step_groups import StepGroups
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import AsyncGenerator, Generator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
+    from continuations_storage.contract import Watch
     from continuations_storage.step_groups import SlowCall
 
 __all__ = ["SQLiteStore"]
@@ -186,6 +188,31 @@ class SQLiteStore:
     async def delete(self, key: str) -> None:
         """Remove the key; to delete a missing key is a success."""
         await self._writes.run(self._join(_Write(key, split_key(key))))
+
+    def watch(self, prefix: str) -> AbstractAsyncContextManager[Watch]:
+        """Watch the creates of a prefix by all processes; see `contract.watch`.
+
+        Args:
+            prefix: The beginning of the keys.
+
+        Returns:
+            A block in which keys are watched.
+
+        Raises:
+            InvalidKey: No valid key begins with the prefix.
+        """
+        check_prefix(prefix)
+        return self._watching(prefix)
+
+    @asynccontextmanager
+    async def _watching(self, prefix: str) -> AsyncGenerator[Watch]:
+        from continuations_storage.polled_watch import polled_watch  # noqa: PLC0415 -- cold start
+
+        with self._file.version_reader() as read_version:
+            # The first call opens a connection, which takes some flushes.
+            await _workers.run(read_version)
+            async with polled_watch(self, prefix, read_version) as watch:
+                yield watch
 
     async def probe(self) -> None:
         """Prove put-if-absent and the file system, or raise `Unsafe`."""

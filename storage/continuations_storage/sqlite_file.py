@@ -16,13 +16,14 @@ import sqlite3
 import stat
 import time
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from continuations_storage.errors import (
     Damaged,
     Denied,
     InvalidKey,
     NotFound,
+    StorageError,
     Unavailable,
     Unsafe,
 )
@@ -35,7 +36,6 @@ from continuations_storage.step_groups import flush_together
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from continuations_storage.errors import StorageError
     from continuations_storage.filesystem import Folder
     from continuations_storage.new_file import NewFile
 
@@ -126,16 +126,43 @@ class DatabaseFile:
             sqlite3.Error: The file cannot be opened, for example because it is locked.
         """
         with _gate:
-            self._check_found()
-            idle = self._idle()
-            try:
-                connection = idle.pop()
-            except IndexError:
-                connection = self._connect()
+            connection = self._take()
             try:
                 yield connection
             finally:
-                idle.append(connection)
+                self._idle().append(connection)
+
+    @contextmanager
+    def version_reader(self) -> Generator[Callable[[], int | None]]:
+        """Lend a function that tells of changes of the file.
+
+        It returns another number after each change of this or another process; `None`
+        without a usable file. SQLite counts the changes for each connection, and leaves
+        out its own. So the function keeps one connection.
+        """
+        kept: PerProcess[list[_Connection]] = PerProcess(list)
+
+        def read_version() -> int | None:
+            with _gate, suppress(FileNotFoundError, StorageError, sqlite3.Error):
+                if not kept():
+                    kept().append(self._take())
+                self._check_found()
+                [version] = kept()[0].execute("PRAGMA data_version").fetchone()
+                return cast("int", version)
+            return None
+
+        try:
+            yield read_version
+        finally:
+            self._idle().extend(kept())
+
+    def _take(self) -> _Connection:
+        """Take an idle connection, or open one; call it in the gate."""
+        self._check_found()
+        try:
+            return self._idle().pop()
+        except IndexError:
+            return self._connect()
 
     def wait_while_locked(self, function: Callable[[], T]) -> T:
         """Call a function again until another process has released its lock."""

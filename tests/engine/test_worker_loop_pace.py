@@ -215,9 +215,9 @@ def test_decision_while_the_task_of_its_run_ends_is_noticed_at_once() -> None:
     try_run = Sweeper.try_run
     decided = asyncio.Event()
 
-    async def slow_to_end(self: Any, run_id: str, due: Any) -> Any:
-        report = await try_run(self, run_id, due)
-        if not decided.is_set():
+    async def slow_to_end(self: Any, run_id: str, due: Any, **options: Any) -> Any:
+        report = await try_run(self, run_id, due, **options)
+        if report.outcome is not None and not decided.is_set():
             decided.set()
             [wait] = (await world.runner.look("r1")).waits
             await world.runner.decide(wait.id, Answer("blue"))

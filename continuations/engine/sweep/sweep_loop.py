@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from continuations.engine.worker_options import check_concurrency, is_number
 from continuations.errors import ContinuationsError, InvalidInput
+from continuations.ledger import layout
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from continuations.engine.sweep.sweeping import Sweeper
+    from continuations.engine.sweep.sweeping import RunReport, Sweeper
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
+    from continuations_storage.contract import Watch
 
 _log = logging.getLogger("continuations")
 
@@ -25,24 +27,36 @@ _log = logging.getLogger("continuations")
 _FIRST_PAUSE = 1.0
 _PAUSE_GROWTH = 1.25
 _SHORTEST_PAUSE = 0.001
+# The store may report many changes. A look because of them comes this many seconds
+# after the look before, or so many times the duration of that one.
+_REST_AFTER_LOOK = 0.02
+_REST_FACTOR = 4
+# A report comes with the marker, and the decision follows the marker. If it has not
+# come yet, the run is looked at again after these seconds.
+_SECOND_LOOKS = (0.01, 0.02, 0.04, 0.08, 0.16)
 
 
 async def run_sweep_loop(
     sweeper: Sweeper, stop: asyncio.Event, *, interval: float, max_concurrent_runs: int
 ) -> None:
     """Resume due runs until `stop` is set; then wait for the runs in progress."""
-    pool = _WorkerPool(sweeper, stop, max_concurrent_runs)
-    pace = _Pace(interval)
-    try:
-        with _woken_by_work(sweeper.objects) as has_work:
-            while not stop.is_set():
-                has_work.clear()
-                look = await pool.start_due_runs()
-                await _first_of((stop, has_work), pace.seconds_after(look))
-        await pool.join()
-    finally:
-        # A caller that cancels the loop cancels its runs; they release their claims.
-        await pool.cancel()
+    objects = sweeper.objects
+    async with objects.watch(layout.DUE_NOW_PREFIX) as watch:
+        pool = _WorkerPool(sweeper, stop, max_concurrent_runs, watch)
+        pace = _Pace(interval)
+        try:
+            with _woken_by_work(objects) as has_work:
+                while not stop.is_set():
+                    is_full = watch is None or has_work.is_set() or pace.is_due()
+                    has_work.clear()
+                    look = await pool.start_due_runs(only_new=not is_full)
+                    pace.note(look, is_full=is_full)
+                    await pace.sleep((stop, has_work), watch)
+            await pool.join()
+        finally:
+            # A caller that cancels the loop cancels its runs; they release their
+            # claims.
+            await pool.cancel()
 
 
 def check_loop_options(
@@ -65,31 +79,59 @@ class _Look:
     Attributes:
         began_work: Whether work on a run began.
         seconds_to_next: Time until the next marker is due, `None` if it is not known.
+        seconds: How long it took to list the due runs.
     """
 
     began_work: bool
     seconds_to_next: float | None = None
+    seconds: float = 0.0
 
 
 class _Pace:
-    """The time from one look to the next: short after work, longer without.
+    """The time from one full look to the next: short after work, longer without.
 
-    Another process may make a marker that is due now. Only a look finds it.
+    Another process may make a marker that is due now. Only a look finds it, if the
+    store reports nothing. Looks because of reports come in between, and take only the
+    runs with new markers.
     """
 
     def __init__(self, longest: float) -> None:
         self._longest = longest
         self._pause = min(_FIRST_PAUSE, longest)
+        self._time = asyncio.get_running_loop().time
+        self._next_at = self._time()
+        self._rest = _REST_AFTER_LOOK
 
-    def seconds_after(self, look: _Look) -> float:
-        """Return how long to sleep after a look."""
+    def is_due(self) -> bool:
+        """Return whether it is time for a full look."""
+        return self._time() >= self._next_at - _SHORTEST_PAUSE
+
+    def note(self, look: _Look, *, is_full: bool) -> None:
+        """Plan the next full look after a look."""
+        now = self._time()
         if look.began_work:
             self._pause = min(_FIRST_PAUSE, self._longest)
-        pause = self._pause
-        self._pause = min(pause * _PAUSE_GROWTH, self._longest)
-        if look.seconds_to_next is None:
-            return pause
-        return min(pause, max(look.seconds_to_next, _SHORTEST_PAUSE))
+        if is_full:
+            self._next_at = now + self._pause
+            self._pause = min(self._pause * _PAUSE_GROWTH, self._longest)
+        elif look.began_work:
+            self._next_at = min(self._next_at, now + self._pause)
+        if look.seconds_to_next is not None:
+            soon = now + max(look.seconds_to_next, _SHORTEST_PAUSE)
+            self._next_at = min(self._next_at, soon)
+        self._rest = max(_REST_AFTER_LOOK, look.seconds * _REST_FACTOR)
+
+    async def sleep(
+        self, events: tuple[asyncio.Event, ...], watch: Watch | None
+    ) -> None:
+        """Sleep until the next full look, an event, or a report of the store."""
+        if watch is not None and await _first_of(events, min(self._rest, self._left)):
+            return
+        await _first_of(events, self._left, watch)
+
+    @property
+    def _left(self) -> float:
+        return self._next_at - self._time()
 
 
 @contextmanager
@@ -110,53 +152,99 @@ def _woken_by_work(objects: Objects) -> Generator[asyncio.Event]:
         objects.on_work.discard(wake)
 
 
-async def _first_of(events: tuple[asyncio.Event, ...], seconds: float) -> None:
-    """Wait until one of the events is set, at most some seconds."""
+async def _first_of(
+    events: tuple[asyncio.Event, ...], seconds: float, watch: Watch | None = None
+) -> bool:
+    """Wait for an event or a report of the store; return False if the time is over."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
+    if watch is not None:
+        waits.append(asyncio.ensure_future(_report_of(watch, seconds)))
     try:
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(
+            waits, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED
+        )
     finally:
         for each in waits:
             each.cancel()
+        # A watch has one caller at a time.
+        await asyncio.wait(waits)
+    return bool(done)
+
+
+async def _report_of(watch: Watch, seconds: float) -> Literal[True]:
+    """Return when the store reports a new marker; without a report, never."""
+    try:
+        while not await watch.wait(seconds):
+            await asyncio.sleep(_REST_AFTER_LOOK)
+    except Exception:
+        _log.exception("the store cannot report new markers")
+        await asyncio.get_running_loop().create_future()
+    return True
 
 
 class _WorkerPool:
     """The runs that this process works on, each in its own task."""
 
     def __init__(
-        self, sweeper: Sweeper, stop: asyncio.Event, max_concurrent_runs: int
+        self,
+        sweeper: Sweeper,
+        stop: asyncio.Event,
+        max_concurrent_runs: int,
+        watch: Watch | None,
     ) -> None:
         self._sweeper = sweeper
         self._stop = stop
         self._max_concurrent_runs = max_concurrent_runs
+        self._second_looks = () if watch is None else _SECOND_LOOKS
         self._tasks_by_run: dict[str, asyncio.Task[None]] = {}
-        # The runs that were due again while their tasks worked.
-        self._skipped: set[str] = set()
+        # Set if the run is due again while its task works.
+        self._due_again: dict[str, asyncio.Event] = {}
+        self._seen: frozenset[str] = frozenset()
         self._pruning: asyncio.Task[None] | None = None
 
-    async def start_due_runs(self) -> _Look:
+    async def start_due_runs(self, *, only_new: bool) -> _Look:
         """Start a task for each due run, waiting for a free slot before each.
 
         Runs that another process holds are due too; their tasks end at once.
+
+        Args:
+            only_new: Leave out runs whose markers the look before has found too.
         """
+        now = asyncio.get_running_loop().time
+        began_at, seen = now(), self._seen
         try:
             due = await self._sweeper.due_runs()
         except ContinuationsError:
             _log.exception("the due runs could not be listed")
             return _Look(began_work=False)
         self._start_pruning()
+        keys = {
+            run_id: frozenset(marker.key for marker in run_markers)
+            for run_id, run_markers in due.markers_by_run.items()
+        }
+        self._seen = frozenset().union(*keys.values())
+        seconds = now() - began_at
         began_work = False
         for run_id, run_markers in due.markers_by_run.items():
-            if run_id in self._tasks_by_run:
-                self._skipped.add(run_id)
+            is_new = not keys[run_id] <= seen
+            if only_new and not is_new:
+                continue
+            if run_id in self._due_again:
+                self._due_again[run_id].set()
                 continue
             await self._wait_for_free_slot()
             if self._stop.is_set():
                 break
             began_work = True
-            task = asyncio.create_task(self._process_run(run_id, run_markers))
-            self._tasks_by_run[run_id] = task
-        return _Look(began_work, due.seconds_to_next)
+            self._start(run_id, run_markers, self._second_looks if is_new else ())
+        return _Look(began_work, due.seconds_to_next, seconds)
+
+    def _start(
+        self, run_id: str, run_markers: list[Marker], second_looks: tuple[float, ...]
+    ) -> None:
+        self._due_again[run_id] = asyncio.Event()
+        work = self._process_run(run_id, run_markers, second_looks)
+        self._tasks_by_run[run_id] = asyncio.create_task(work)
 
     def _start_pruning(self) -> None:
         """Erase old ended runs beside the work on due runs, if the runner says so."""
@@ -198,9 +286,11 @@ class _WorkerPool:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _process_run(self, run_id: str, due_markers: list[Marker]) -> None:
+    async def _process_run(
+        self, run_id: str, due_markers: list[Marker], second_looks: tuple[float, ...]
+    ) -> None:
         try:
-            report = await self._sweeper.try_run(run_id, due_markers)
+            report = await self._look_at(run_id, due_markers, second_looks)
         except Exception:  # noqa: BLE001 - one run's error must not stop the others
             _log.exception("run %s cannot continue now", run_id)
         else:
@@ -210,6 +300,18 @@ class _WorkerPool:
                 _log.warning(text, run_id, report.error, exc_info=cause)
         finally:
             del self._tasks_by_run[run_id]
-            if run_id in self._skipped:
-                self._skipped.remove(run_id)
+            if self._due_again.pop(run_id).is_set():
                 self._sweeper.objects.announce_work()
+
+    async def _look_at(
+        self, run_id: str, due_markers: list[Marker], second_looks: tuple[float, ...]
+    ) -> RunReport:
+        """Look at a run; again if a marker came before the thing that it announces."""
+        due_again = self._due_again[run_id]
+        for seconds in second_looks:
+            report = await self._sweeper.try_run(run_id, due_markers, looks_again=True)
+            if not report.is_early or self._stop.is_set():
+                return report
+            await _first_of((self._stop, due_again), seconds)
+            due_again.clear()
+        return await self._sweeper.try_run(run_id, due_markers)

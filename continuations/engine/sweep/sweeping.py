@@ -209,16 +209,21 @@ class Sweeper:
         events = EventSweep(self.objects, self.clock, lambda: ids.new_ulid(clock.now()))
         return await events.process(due)
 
-    async def try_run(self, run_id: str, due_markers: list[Marker]) -> RunReport:
+    async def try_run(
+        self, run_id: str, due_markers: list[Marker], *, looks_again: bool = False
+    ) -> RunReport:
         """Look at one run; report everything that it raises.
 
         The run has a task of its own. So code of the application that cancels its task,
-        or raises `SystemExit`, stops only this run, and never the sweep.
+        or raises `SystemExit`, stops only this run, and never the sweep. With
+        `looks_again`, the caller looks again soon at a run that does not exist yet.
         """
         run_sweep = RunSweep(
             self.objects, self.clock, self.make_worker(run_id, self.run_options)
         )
-        look = asyncio.create_task(_settle(run_sweep, due_markers))
+        look = asyncio.create_task(
+            _settle(run_sweep, due_markers, looks_again=looks_again)
+        )
         try:
             await asyncio.wait({look})
         except asyncio.CancelledError:
@@ -251,11 +256,11 @@ class Sweeper:
 
 
 async def _settle(
-    run_sweep: RunSweep, due_markers: list[Marker]
+    run_sweep: RunSweep, due_markers: list[Marker], *, looks_again: bool
 ) -> RunReport | BaseException:
     # An exception like SystemExit would stop the event loop if a task raised it.
     try:
-        return await run_sweep.process(due_markers)
+        return await run_sweep.process(due_markers, looks_again=looks_again)
     except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 - reported by the caller
@@ -302,11 +307,14 @@ class RunReport:
         outcome: The outcome, if the run was resumed.
         error: Why the run cannot continue now.
         skipped: Why the run was left to other processes.
+        is_early: Whether a marker says that something arrives now, and nothing has
+            arrived yet. Each process creates the marker first.
     """
 
     outcome: Outcome | None = None
     error: ContinuationsError | None = None
     skipped: ContinuationsError | None = None
+    is_early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +325,9 @@ class RunSweep:
     clock: StoreClock
     worker: Worker
 
-    async def process(self, due_markers: list[Marker]) -> RunReport:
+    async def process(
+        self, due_markers: list[Marker], *, looks_again: bool = False
+    ) -> RunReport:
         """Resume the run if it can progress, and repair what a crash left behind.
 
         Raises the error that stopped the run. Then its markers are as they were.
@@ -326,6 +336,8 @@ class RunSweep:
             newest = await self.worker.versions.load_after_kept()
         except RunNotFound:
             # The starting process died before version 1, or is about to write it.
+            if looks_again and any(m.due_ms == layout.DUE_NOW for m in due_markers):
+                return RunReport(is_early=True)
             await self._delete_abandoned_files(due_markers)
             await self._postpone(due_markers, has_run=False)
             return RunReport()
@@ -354,7 +366,11 @@ class RunSweep:
         elif newest.state.run.status == "resting":
             await self._delete_releases(due_markers, newest)
         await self._repair(due_markers, newest)
-        return RunReport(outcome=outcome)
+        is_early = outcome is None and any(
+            marker.due_ms == layout.DUE_NOW and _is_needed(marker, newest)
+            for marker in due_markers
+        )
+        return RunReport(outcome=outcome, is_early=is_early)
 
     async def _delete_abandoned_files(self, due_markers: list[Marker]) -> None:
         """Delete the attachments of a start that never created its run."""
