@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -26,14 +27,15 @@ from continuations_storage.conformance_keys import (
     INVALID_PREFIXES,
     ORDERED_KEYS,
 )
-from continuations_storage.contract import all_keys
+from continuations_storage.contract import all_keys, watch
 from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
 from continuations_storage.probe import PROBE_PASSED_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from contextlib import AbstractAsyncContextManager
 
-    from continuations_storage.contract import Store
+    from continuations_storage.contract import Store, Watch
 
 __all__ = ["SharedStoreContract", "StoreContract"]
 
@@ -315,6 +317,74 @@ class StoreContract:
 
         assert [PROBE_PASSED_KEY] == asyncio.run(scenario())
 
+    # watch, if the store has one
+
+    def test_watch_tells_of_creates_and_then_is_quiet(self) -> None:
+        """A caller wakes within a second of a create, and sleeps without one."""
+        store = self.make()
+
+        async def scenario() -> None:
+            await store.create("m/0-old", b"")
+            async with _watch_or_skip(store, "m/0-") as watch:
+                for name in ("m/0-a", "m/0-b"):
+                    await store.create(name, b"")
+                    assert await watch.wait(1.0)
+                # More reports are allowed, but not without an end.
+                assert await _is_quiet(watch)
+                await store.delete("m/0-a")
+                await store.create("m/1-other", b"")
+                await store.create("other/0-a", b"")
+                assert await _is_quiet(watch)
+
+        asyncio.run(scenario())
+
+    def test_watch_tells_of_a_create_before_the_wait(self) -> None:
+        """A create while the caller is busy is reported at the next wait."""
+        store = self.make()
+
+        async def scenario() -> None:
+            async with _watch_or_skip(store, "m/") as watch:
+                await store.create("m/a", b"")
+                assert await watch.wait(1.0)
+
+        asyncio.run(scenario())
+
+    def test_cancelled_wait_loses_no_report(self) -> None:
+        """A caller may stop to wait at any time."""
+        store = self.make()
+
+        async def scenario() -> None:
+            async with _watch_or_skip(store, "m/") as watch:
+                for number in range(10):
+                    waiting = asyncio.ensure_future(watch.wait(60.0))
+                    await asyncio.sleep(0.003 * number)
+                    created = asyncio.ensure_future(store.create(f"m/{number}", b""))
+                    await asyncio.sleep(0.001)
+                    waiting.cancel()
+                    await asyncio.wait({waiting, created})
+                    was_told = not waiting.cancelled() and waiting.result()
+                    assert was_told or await watch.wait(1.0)
+
+        asyncio.run(scenario())
+
+    def test_closed_watch_leaves_nothing(self) -> None:
+        """No task, thread or descriptor stays after the block."""
+        store = self.make()
+
+        async def scenario() -> list[tuple[int, int, int]]:
+            await store.create("m/a", b"")
+            counts: list[tuple[int, int, int]] = []
+            for _ in range(8):
+                async with _watch_or_skip(store, "m/") as watch:
+                    await watch.wait(0.01)
+                tasks, threads = len(asyncio.all_tasks()), threading.active_count()
+                counts.append((tasks, threads, _open_descriptors()))
+            return counts
+
+        # The first blocks may start what the store keeps: connections and threads.
+        *_, before, _, after = asyncio.run(scenario())
+        assert before == after
+
     def _round_trip(self, body: bytes) -> bytes:
         store = self.make()
 
@@ -380,6 +450,19 @@ class SharedStoreContract(StoreContract):
 
         assert [PROBE_PASSED_KEY] == asyncio.run(opener().keys(""))
 
+    def test_watch_tells_of_creates_of_another_process(self) -> None:
+        """A caller wakes within a second after another process created a key."""
+        opener = self.opener()
+        store = opener()
+
+        async def scenario() -> bool:
+            await store.create("race/old", b"")
+            async with _watch_or_skip(store, "race/") as watch:
+                await asyncio.to_thread(self._race, opener, 1)
+                return await watch.wait(1.0)
+
+        assert asyncio.run(scenario())
+
     def _race(
         self, opener: Callable[[], Store], racers: int | None = None
     ) -> list[create_race.RacerReport]:
@@ -396,3 +479,23 @@ async def _create_all(store: Store, keys: Iterable[str]) -> None:
 async def _created_and_listed(store: Store, keys: Iterable[str]) -> list[str]:
     await _create_all(store, keys)
     return await store.keys("")
+
+
+def _watch_or_skip(store: Store, prefix: str) -> AbstractAsyncContextManager[Watch]:
+    watching = watch(store, prefix)
+    if watching is None:
+        pytest.skip("this store has no watch")
+    return watching
+
+
+async def _is_quiet(watch: Watch) -> bool:
+    """Return whether one of the next calls, which take a second, reports nothing."""
+    for _ in range(5):
+        if not await watch.wait(0.2):
+            return True
+    return False
+
+
+def _open_descriptors() -> int:
+    folder = "/proc/self/fd"
+    return len(os.listdir(folder)) if os.path.isdir(folder) else 0  # noqa: PTH112, PTH208

@@ -41,6 +41,7 @@ from tests.simulation.seams.actors import draw_people
 from tests.simulation.streams.actors import STREAMED_TREES, draw_readers
 from tests.simulation.threads.actors import draw_writers
 from tests.simulation.votes.actors import draw_voters
+from tests.simulation.watches.actors import draw_servers
 from tests.simulation.workflows.actors import draw_flow_actors
 from tests.simulation.workflows.trees import FLOW_TREES
 
@@ -180,6 +181,9 @@ PASTS_OF_WORKFLOWS = Family(
 # Tools wait again and again. The deployments change other tools.
 STAGES = Family(number=20, trees=tuple(STAGED_TREES), roles=_no_roles)
 
+# Worker loops run on a store whose reports cannot be trusted.
+WATCHES = Family(number=21, trees=(), roles=draw_servers)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -204,6 +208,7 @@ FAMILIES: dict[str, Family] = {
     "handoffs": HANDOFFS,
     "pasts of workflows": PASTS_OF_WORKFLOWS,
     "stages": STAGES,
+    "watches": WATCHES,
 }
 
 

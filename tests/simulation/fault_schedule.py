@@ -79,6 +79,11 @@ OTHER_FAULT_RATES: dict[str, float] = {
     "deployment": 0.4,
     # A system acts late, or not at all, and does not reply in time.
     "tool_times_out": 0.6,
+    # The store reports a create not at all, late, twice, or without a create.
+    "report_lost": 0.3,
+    "report_late": 0.3,
+    "report_doubled": 0.3,
+    "report_spurious": 0.2,
 }
 FAULT_KINDS = frozenset(STORE_FAULT_RATES) | frozenset(OTHER_FAULT_RATES)
 

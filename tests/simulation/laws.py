@@ -30,6 +30,7 @@ from tests.simulation.streams import laws as laws_of_streams
 from tests.simulation.threads import laws as laws_of_threads
 from tests.simulation.votes import laws as laws_of_votes
 from tests.simulation.waits import laws as laws_of_waits
+from tests.simulation.watches import laws as laws_of_watches
 from tests.simulation.workflows import laws as laws_of_workflows
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_waits.answered_by_its_wait_only,
     laws_of_waits.early_answer_counts_as_start,
     laws_of_waits.timers_end_in_time,
+    laws_of_watches.lost_reports_cost_an_interval,
     laws_of_jobs.stopped_before_its_end,
     laws_of_jobs.job_with_a_result_is_not_stopped,
     laws_of_votes.each_vote_is_counted_once,

@@ -17,7 +17,7 @@ from tests.simulation.seams.tools import first_name
 from tests.simulation.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from continuations import Wait
@@ -155,6 +155,8 @@ class SimStore:
     def __init__(self) -> None:
         self.bodies: dict[str, bytes] = {}
         self.changes: list[StoreChange] = []
+        # Called with the key of each create.
+        self.on_create: list[Callable[[str], None]] = []
         self._sorted: list[str] = []
         self._makers: dict[str, tuple[str, int]] = {}
 
@@ -170,6 +172,8 @@ class SimStore:
         self._makers[key] = maker
         insort(self._sorted, key)
         self.changes.append(StoreChange(at, maker[0], "create", key, body))
+        for tell in self.on_create:
+            tell(key)
         return wall_time(at)
 
     def read(self, key: str) -> bytes:
@@ -257,6 +261,10 @@ class SimEnvironment:
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
             process that is not named has it from the start.
+        has_watches: Whether the store reports creates to those who watch a prefix.
+        marker_listings: The process and its awake seconds of each listing of markers.
+        served: The process, and its awake seconds at the begin and the end of each
+            worker loop.
         codes_used: The deployments that each process used, with the true times.
         log: One line for each event: true time, process, event.
         closed: Whether the schedule is over.
@@ -318,6 +326,13 @@ class SimEnvironment:
     deployed_at: dict[str, float] = field(default_factory=dict[str, float])
     codes_used: dict[str, list[tuple[float, Deployment | None]]] = field(
         default_factory=dict[str, Any]
+    )
+    has_watches: bool = False
+    marker_listings: list[tuple[str, float]] = field(
+        default_factory=list[tuple[str, float]]
+    )
+    served: list[tuple[str, float, float]] = field(
+        default_factory=list[tuple[str, float, float]]
     )
     log: list[tuple[Any, ...]] = field(default_factory=list[Any])
     closed: bool = False

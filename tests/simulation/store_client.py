@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations_storage.contract import PAGE_SIZE, Page
@@ -15,9 +16,11 @@ from continuations_storage.errors import (
 from continuations_storage.keys import check_key, check_prefix
 from tests.simulation.processes import Process, ProcessKilled, wall_time
 from tests.simulation.virtual_loop import NO_PROCESS
+from tests.simulation.watches.actors import SimWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from tests.simulation.fault_schedule import OperationPlan
@@ -77,6 +80,9 @@ class StoreClient:
 
     def _note_listing(self, prefix: str, after: str) -> None:
         """Record a request that shows everything that arrived for a run."""
+        if prefix == "markers/" and not after:
+            listing = (self._process.name, self._process.awake_seconds)
+            self._environment.marker_listings.append(listing)
         parts = prefix.split("/")
         if parts[0] == "runs" and parts[2:] in ([""], ["in", ""]) and not after:
             environment = self._environment
@@ -92,6 +98,20 @@ class StoreClient:
             key,
             lambda: environment.store.delete(key, name, environment.next_timestamp),
         )
+
+    def watch(self, prefix: str) -> AbstractAsyncContextManager[SimWatch] | None:
+        """Watch the creates of a prefix, in the schedules that have watches."""
+        return self._watching(prefix) if self._environment.has_watches else None
+
+    @asynccontextmanager
+    async def _watching(self, prefix: str) -> AsyncGenerator[SimWatch]:
+        watch = SimWatch(self._environment, self._process, prefix)
+        on_create = self._environment.store.on_create
+        on_create.append(watch.tell)
+        try:
+            yield watch
+        finally:
+            on_create.remove(watch.tell)
 
     async def probe(self) -> None:
         """Do nothing: this store keeps the contract."""

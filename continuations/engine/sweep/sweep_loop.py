@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 from continuations.engine.worker_options import check_concurrency, is_number
 from continuations.errors import ContinuationsError, InvalidInput
@@ -156,6 +156,7 @@ async def _first_of(
     events: tuple[asyncio.Event, ...], seconds: float, watch: Watch | None = None
 ) -> bool:
     """Wait for an event or a report of the store; return False if the time is over."""
+    waits: list[asyncio.Future[Any]]
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     if watch is not None:
         waits.append(asyncio.ensure_future(_report_of(watch, seconds)))
@@ -171,15 +172,14 @@ async def _first_of(
     return bool(done)
 
 
-async def _report_of(watch: Watch, seconds: float) -> Literal[True]:
+async def _report_of(watch: Watch, seconds: float) -> None:
     """Return when the store reports a new marker; without a report, never."""
     try:
-        while not await watch.wait(seconds):
-            await asyncio.sleep(_REST_AFTER_LOOK)
-    except Exception:
+        if await watch.wait(seconds):
+            return
+    except Exception:  # noqa: BLE001 - without reports, the loop looks at its interval
         _log.exception("the store cannot report new markers")
-        await asyncio.get_running_loop().create_future()
-    return True
+    await asyncio.get_running_loop().create_future()
 
 
 class _WorkerPool:

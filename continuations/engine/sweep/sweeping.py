@@ -215,15 +215,12 @@ class Sweeper:
         """Look at one run; report everything that it raises.
 
         The run has a task of its own. So code of the application that cancels its task,
-        or raises `SystemExit`, stops only this run, and never the sweep. With
-        `looks_again`, the caller looks again soon at a run that does not exist yet.
+        or raises `SystemExit`, stops only this run, and never the sweep. For
+        `looks_again`, see `RunSweep`.
         """
-        run_sweep = RunSweep(
-            self.objects, self.clock, self.make_worker(run_id, self.run_options)
-        )
-        look = asyncio.create_task(
-            _settle(run_sweep, due_markers, looks_again=looks_again)
-        )
+        worker = self.make_worker(run_id, self.run_options)
+        run_sweep = RunSweep(self.objects, self.clock, worker, looks_again)
+        look = asyncio.create_task(_settle(run_sweep, due_markers))
         try:
             await asyncio.wait({look})
         except asyncio.CancelledError:
@@ -256,11 +253,11 @@ class Sweeper:
 
 
 async def _settle(
-    run_sweep: RunSweep, due_markers: list[Marker], *, looks_again: bool
+    run_sweep: RunSweep, due_markers: list[Marker]
 ) -> RunReport | BaseException:
     # An exception like SystemExit would stop the event loop if a task raised it.
     try:
-        return await run_sweep.process(due_markers, looks_again=looks_again)
+        return await run_sweep.process(due_markers)
     except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 - reported by the caller
@@ -319,15 +316,22 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class RunSweep:
-    """One look at one run, by the store's time."""
+    """One look at one run, by the store's time.
+
+    Attributes:
+        objects: The store.
+        clock: The store's time.
+        worker: The worker of the run.
+        looks_again: Whether the caller soon looks again at a run that does not exist
+            yet. Otherwise its markers are dated later.
+    """
 
     objects: Objects
     clock: StoreClock
     worker: Worker
+    looks_again: bool = False
 
-    async def process(
-        self, due_markers: list[Marker], *, looks_again: bool = False
-    ) -> RunReport:
+    async def process(self, due_markers: list[Marker]) -> RunReport:
         """Resume the run if it can progress, and repair what a crash left behind.
 
         Raises the error that stopped the run. Then its markers are as they were.
@@ -336,7 +340,7 @@ class RunSweep:
             newest = await self.worker.versions.load_after_kept()
         except RunNotFound:
             # The starting process died before version 1, or is about to write it.
-            if looks_again and any(m.due_ms == layout.DUE_NOW for m in due_markers):
+            if self.looks_again and any(m.due_ms == layout.DUE_NOW for m in due_markers):
                 return RunReport(is_early=True)
             await self._delete_abandoned_files(due_markers)
             await self._postpone(due_markers, has_run=False)

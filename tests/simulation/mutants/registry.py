@@ -38,6 +38,7 @@ from tests.simulation.streams import mutants as stream_mutants
 from tests.simulation.threads import mutants as thread_mutants
 from tests.simulation.votes import mutants as vote_mutants
 from tests.simulation.waits import mutants as waiting_mutants
+from tests.simulation.watches import mutants as watch_mutants
 from tests.simulation.workflows import mutants as workflow_mutants
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     seam_mutants.MUTANTS,
     workflow_mutants.MUTANTS,
     handoff_mutants.MUTANTS,
+    watch_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

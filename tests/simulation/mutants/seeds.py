@@ -450,4 +450,5 @@ SEEDS: dict[str, tuple[int, str]] = {
         18000005,
         "the_next_agent_reads_what_the_filter_left",
     ),
+    "a_loop_only_sweeps_when_woken": (21000000, "lost_reports_cost_an_interval"),
 }

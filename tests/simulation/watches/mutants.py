@@ -1,0 +1,35 @@
+"""Bugs of a worker loop that relies on the reports of its store."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from continuations.engine.sweep.sweep_loop import _Pace
+from tests.simulation.families import WATCHES
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.watches.laws import lost_reports_cost_an_interval
+
+if TYPE_CHECKING:
+    from continuations.engine.sweep.sweep_loop import _Look
+    from tests.simulation.mutants.mutant import Patches
+
+
+@mutant(
+    "A worker loop looks at the markers only after a report.",
+    breaks=(lost_reports_cost_an_interval,),
+    family=WATCHES,
+)
+def a_loop_only_sweeps_when_woken() -> Patches:
+    original = _Pace.note
+
+    def note(self: _Pace, look: _Look, *, is_full: bool) -> None:
+        original(self, look, is_full=is_full)
+        self._next_at += 1000.0
+
+    yield patch(original, note)
+
+
+MUTANTS = mutants_in(globals())
