@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,7 +58,19 @@ class SlowStore(MemoryStore):
         super().__init__(clock.now)
         self._loop_clock = clock
         self.created_at: dict[str, float] = {}
+        self.looked_at: list[float] = []
         self.at_once = self.most_at_once = 0
+        self.reports = True
+
+    def watch(self, prefix: str) -> Any:
+        """Report creates, unless the test says otherwise."""
+        return super().watch(prefix) if self.reports else None
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        """List keys, and record when the due markers were listed."""
+        if prefix == "markers/":
+            self.looked_at.append(self._loop_clock.elapsed())
+        return await super().keys(prefix, after, limit)
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put an object after a while."""
@@ -237,8 +250,8 @@ def test_decision_while_the_task_of_its_run_ends_is_noticed_at_once() -> None:
     assert world.ended_at("r1") < 1000 + 40 * LATENCY
 
 
-def test_decision_by_another_process_is_found_within_the_interval() -> None:
-    world = World(make_agent(call("question")))
+def decided_by_another_process_at_1000(world: World) -> float:
+    """Let another process decide at second 1000; return when the run has ended."""
 
     async def scenario() -> None:
         other = world.another_runner()
@@ -250,8 +263,50 @@ def test_decision_by_another_process_is_found_within_the_interval() -> None:
         assert await world.is_finished("r1")
 
     world.run(scenario())
+    return world.ended_at("r1")
 
-    assert 1000 < world.ended_at("r1") <= 1010 + 20 * LATENCY
+
+def test_decision_by_another_process_is_found_within_the_interval() -> None:
+    """The store reports nothing."""
+    world = World(make_agent(call("question")))
+    world.slow_store.reports = False
+
+    assert 1000 < decided_by_another_process_at_1000(world) <= 1010 + 20 * LATENCY
+
+
+def test_decision_by_another_process_is_noticed_at_once_if_the_store_reports() -> None:
+    """The loop wakes for the marker, and looks again for the decision."""
+    world = World(make_agent(call("question")))
+
+    # Two creates of the decision, and those of the end of the run.
+    assert decided_by_another_process_at_1000(world) < 1000 + 10 * LATENCY
+
+
+def test_hundred_decisions_a_second_make_few_looks() -> None:
+    """A look comes 20 ms after the one before, and takes all that is due by then."""
+    world, count = World(make_agent(call("question"))), 200
+
+    async def scenario() -> None:
+        other = world.another_runner()
+        starts = (world.runner.start("go", run_id=f"r{n}") for n in range(count))
+        outcomes = await asyncio.gather(*starts)
+        await asyncio.sleep(1000 - world.loop.time())
+        for outcome in outcomes:
+            assert isinstance(outcome, Suspended)
+            decision = other.decide(outcome.waits[0].id, Answer("blue"))
+            world.loop.create_task(decision)
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(20)
+        for number in range(count):
+            assert await world.is_finished(f"r{number}")
+
+    world.run(scenario())
+
+    looks = [at for at in world.slow_store.looked_at if at >= 1000]
+    assert max(bisect_left(looks, at + 1) - n for n, at in enumerate(looks)) <= 55
+    # Then the looks become rare.
+    ended_at = max(world.ended_at(f"r{number}") for number in range(count))
+    assert sum(at > ended_at for at in looks) <= 12
 
 
 def test_stored_run_begins_at_once() -> None:

@@ -27,8 +27,8 @@ _log = logging.getLogger("continuations")
 _FIRST_PAUSE = 1.0
 _PAUSE_GROWTH = 1.25
 _SHORTEST_PAUSE = 0.001
-# The store may report many changes. A look because of them comes this many seconds
-# after the look before, or so many times the duration of that one.
+# A store may report many new markers. So the next look comes this many seconds after
+# a look, or so many times its duration.
 _REST_AFTER_LOOK = 0.02
 _REST_FACTOR = 4
 # A report comes with the marker, and the decision follows the marker. If it has not
@@ -51,7 +51,7 @@ async def run_sweep_loop(
                     has_work.clear()
                     look = await pool.start_due_runs(only_new=not is_full)
                     pace.note(look, is_full=is_full)
-                    await pace.sleep((stop, has_work), watch)
+                    await pace.sleep(stop, has_work, watch)
             await pool.join()
         finally:
             # A caller that cancels the loop cancels its runs; they release their
@@ -122,12 +122,12 @@ class _Pace:
         self._rest = max(_REST_AFTER_LOOK, look.seconds * _REST_FACTOR)
 
     async def sleep(
-        self, events: tuple[asyncio.Event, ...], watch: Watch | None
+        self, stop: asyncio.Event, has_work: asyncio.Event, watch: Watch | None
     ) -> None:
         """Sleep until the next full look, an event, or a report of the store."""
-        if watch is not None and await _first_of(events, min(self._rest, self._left)):
-            return
-        await _first_of(events, self._left, watch)
+        if watch is not None:
+            await _first_of((stop,), min(self._rest, self._left))
+        await _first_of((stop, has_work), self._left, watch)
 
     @property
     def _left(self) -> float:
@@ -154,14 +154,14 @@ def _woken_by_work(objects: Objects) -> Generator[asyncio.Event]:
 
 async def _first_of(
     events: tuple[asyncio.Event, ...], seconds: float, watch: Watch | None = None
-) -> bool:
-    """Wait for an event or a report of the store; return False if the time is over."""
+) -> None:
+    """Wait for an event or a report of the store, at most some seconds."""
     waits: list[asyncio.Future[Any]]
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     if watch is not None:
         waits.append(asyncio.ensure_future(_report_of(watch, seconds)))
     try:
-        done, _ = await asyncio.wait(
+        await asyncio.wait(
             waits, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED
         )
     finally:
@@ -169,7 +169,6 @@ async def _first_of(
             each.cancel()
         # A watch has one caller at a time.
         await asyncio.wait(waits)
-    return bool(done)
 
 
 async def _report_of(watch: Watch, seconds: float) -> None:

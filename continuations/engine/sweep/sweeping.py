@@ -322,8 +322,9 @@ class RunSweep:
         objects: The store.
         clock: The store's time.
         worker: The worker of the run.
-        looks_again: Whether the caller soon looks again at a run that does not exist
-            yet. Otherwise its markers are dated later.
+        looks_again: Whether the caller soon looks again if nothing has arrived yet.
+            Otherwise this look repairs the run, and dates the markers of a run that
+            does not exist later.
     """
 
     objects: Objects
@@ -340,7 +341,8 @@ class RunSweep:
             newest = await self.worker.versions.load_after_kept()
         except RunNotFound:
             # The starting process died before version 1, or is about to write it.
-            if self.looks_again and any(m.due_ms == layout.DUE_NOW for m in due_markers):
+            is_early = any(m.due_ms == layout.DUE_NOW for m in due_markers)
+            if is_early and self.looks_again:
                 return RunReport(is_early=True)
             await self._delete_abandoned_files(due_markers)
             await self._postpone(due_markers, has_run=False)
@@ -369,11 +371,12 @@ class RunSweep:
             outcome = await self.worker.resume()
         elif newest.state.run.status == "resting":
             await self._delete_releases(due_markers, newest)
-        await self._repair(due_markers, newest)
         is_early = outcome is None and any(
             marker.due_ms == layout.DUE_NOW and _is_needed(marker, newest)
             for marker in due_markers
         )
+        if not (is_early and self.looks_again):
+            await self._repair(due_markers, newest)
         return RunReport(outcome=outcome, is_early=is_early)
 
     async def _delete_abandoned_files(self, due_markers: list[Marker]) -> None:
