@@ -26,6 +26,7 @@ from benchmarks import (
     turn,
     waiting_runs,
     waits,
+    wakeups,
     workflows,
 )
 from benchmarks.result_row import table
@@ -53,6 +54,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "waits": waits.rows,
     "files": on_files.rows,
     "stores": stores.rows,
+    "wakeups": wakeups.rows,
     "workflows": workflows.rows,
     "tracing": tracing.rows,
     "floors": floors.rows,

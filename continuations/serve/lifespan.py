@@ -45,8 +45,9 @@ def worker_lifespan(
     Args:
         runner: The runner whose due runs are resumed.
         interval: Longest time between two looks for due runs, in seconds. The loop
-            also looks when the next marker is due, and when this runner records a
-            decision, message or signal. After work, the first pause is one second.
+            also looks when the next marker is due, when this runner records a
+            decision, message or signal, and when the store reports one of another
+            process. After work, the first pause is one second.
         max_concurrent_runs: Maximum number of runs at the same time, at least 1.
         context: Your object for the tools, `ctx.context`. It is never stored.
         grace: See `worker_loop`.
@@ -90,8 +91,9 @@ async def worker_loop(
     Args:
         runner: The runner whose due runs are resumed.
         interval: Longest time between two looks for due runs, in seconds. The loop
-            also looks when the next marker is due, and when this runner records a
-            decision, message or signal. After work, the first pause is one second.
+            also looks when the next marker is due, when this runner records a
+            decision, message or signal, and when the store reports one of another
+            process. After work, the first pause is one second.
         max_concurrent_runs: Maximum number of runs at the same time, at least 1.
         context: Your object for the tools, `ctx.context`. It is never stored.
         grace: How long the end of the block waits for calls in progress, in seconds.

@@ -59,7 +59,7 @@ class ForwardingStore:
             prefix: The beginning of the keys.
 
         Returns:
-            A block in which keys are watched; `None` if the inner store has none.
+            A block in which keys are watched; `None` if the inner store has no watch.
         """
         return watch(self.inner, prefix)
 

@@ -137,7 +137,7 @@ class MemoryStore:
 
 
 class _MemoryWatch:
-    """The creates of a prefix, told to the event loop that waits for them."""
+    """Wakes one event loop when a key with a prefix was created."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -145,7 +145,7 @@ class _MemoryWatch:
         self._created = asyncio.Event()
 
     def tell(self, key: str) -> None:
-        """Wake the loop, from any thread, if the key has the prefix."""
+        """Set the event, from any thread, if the key has the prefix."""
         if key.startswith(self._prefix) and "/" not in key[len(self._prefix) :]:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._created.set)

@@ -445,8 +445,9 @@ class Runner(Generic[Output]):
 
         Args:
             interval: Longest time between two looks for due runs, in seconds. The loop
-                also looks when the next marker is due, and when this runner records a
-                decision, message or signal. After work, the first pause is one second.
+                also looks when the next marker is due, when this runner records a
+                decision, message or signal, and when the store reports one of another
+                process. After work, the first pause is one second.
             max_concurrent_runs: Maximum number of runs at the same time, at least 1.
             context: Your object for the tools, `ctx.context`. It is never stored.
             handle_signals: With False, no handlers are installed. Outside the main
