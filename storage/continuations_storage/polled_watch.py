@@ -44,7 +44,7 @@ class PolledWatch:
         self._read_sign = read_sign
         self._sign: object = None
         self._keys: frozenset[str] = frozenset()
-        self._rests_until = 0.0
+        self._rests_until = self._listing_seconds = 0.0
 
     async def wait(self, seconds: float) -> bool:
         """Sleep until a key was created; see `Watch.wait`."""
@@ -69,12 +69,15 @@ class PolledWatch:
             keys = await self._store.keys(self._prefix, limit=PAGE_SIZE)
         except StorageError:
             keys = [*self._keys]
-        self._rests_until = loop.time() + (loop.time() - began_at) * _REST_FACTOR
+        before, seconds = self._listing_seconds, loop.time() - began_at
+        # Once, it may be other work of the event loop that takes the time.
+        self._listing_seconds = seconds
+        self._rests_until = loop.time() + min(before, seconds) * _REST_FACTOR
         start = len(self._prefix)
-        before, self._sign = self._keys, sign
+        known, self._sign = self._keys, sign
         self._keys = frozenset(key for key in keys if "/" not in key[start:])
         # No listing shows the new keys behind a full page.
-        return not self._keys <= before or len(keys) == PAGE_SIZE
+        return not self._keys <= known or len(keys) == PAGE_SIZE
 
 
 @asynccontextmanager

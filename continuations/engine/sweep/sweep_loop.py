@@ -100,7 +100,7 @@ class _Pace:
         self._pause = min(_FIRST_PAUSE, longest)
         self._time = asyncio.get_running_loop().time
         self._next_at = self._time()
-        self._rest = _REST_AFTER_LOOK
+        self._rest = self._look_seconds = 0.0
 
     def is_due(self) -> bool:
         """Return whether it is time for a full look."""
@@ -119,7 +119,10 @@ class _Pace:
         if look.seconds_to_next is not None:
             soon = now + max(look.seconds_to_next, _SHORTEST_PAUSE)
             self._next_at = min(self._next_at, soon)
-        self._rest = max(_REST_AFTER_LOOK, look.seconds * _REST_FACTOR)
+        # Once, it may be other work of the event loop that takes the time of a look.
+        before, self._look_seconds = self._look_seconds, look.seconds
+        rest = min(before, look.seconds) * _REST_FACTOR
+        self._rest = max(_REST_AFTER_LOOK, rest)
 
     async def sleep(
         self, stop: asyncio.Event, has_work: asyncio.Event, watch: Watch | None
