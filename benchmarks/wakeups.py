@@ -23,7 +23,7 @@ from continuations_storage.forwarding import ForwardingStore
 from continuations_storage.url import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
 
 _DECISIONS = 20
 _CODE = "import sys; from benchmarks.wakeups import serve; serve(*sys.argv[1:])"
@@ -123,8 +123,7 @@ def _serving(
         command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True
     ) as worker:
         assert worker.stdout is not None  # noqa: S101 - a pipe
-        lines = worker.stdout
-        reader = threading.Thread(target=lambda: [found.put(int(n)) for n in lines])
+        reader = threading.Thread(target=_read_times, args=(worker.stdout, found))
         reader.start()
         # Until the loop waits.
         time.sleep(2)
@@ -133,6 +132,11 @@ def _serving(
         finally:
             worker.send_signal(signal.SIGTERM)
             reader.join()
+
+
+def _read_times(lines: Iterable[str], found: SimpleQueue[int]) -> None:
+    for line in lines:
+        found.put(int(line))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import asyncio
 import os
 import threading
 from collections import Counter
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,8 +33,7 @@ from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
 from continuations_storage.probe import PROBE_PASSED_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import Awaitable, Callable, Iterable
 
     from continuations_storage.contract import Store, Watch
 
@@ -317,55 +317,52 @@ class StoreContract:
 
         assert [PROBE_PASSED_KEY] == asyncio.run(scenario())
 
-    # watch, if the store has one
+    # watch: stores without one pass these tests
 
     def test_watch_tells_of_creates_and_then_is_quiet(self) -> None:
         """A caller wakes within a second of a create, and sleeps without one."""
         store = self.make()
 
-        async def scenario() -> None:
-            await store.create("m/0-old", b"")
-            async with _watch_or_skip(store, "m/0-") as watch:
-                for name in ("m/0-a", "m/0-b"):
-                    await store.create(name, b"")
-                    assert await watch.wait(1.0)
-                # More reports are allowed, but not without an end.
-                assert await _is_quiet(watch)
-                await store.delete("m/0-a")
-                await store.create("m/1-other", b"")
-                await store.create("other/0-a", b"")
-                assert await _is_quiet(watch)
+        async def scenario(watched: Watch) -> None:
+            for name in ("m/0-a", "m/0-b"):
+                await store.create(name, b"")
+                assert await watched.wait(1.0)
+            # More reports are allowed, but not without an end.
+            assert await _is_quiet(watched)
+            await store.delete("m/0-a")
+            await store.create("m/1-other", b"")
+            await store.create("other/0-a", b"")
+            assert await _is_quiet(watched)
 
-        asyncio.run(scenario())
+        asyncio.run(store.create("m/0-old", b""))
+        _run_in_watch(store, "m/0-", scenario)
 
     def test_watch_tells_of_a_create_before_the_wait(self) -> None:
         """A create while the caller is busy is reported at the next wait."""
         store = self.make()
 
-        async def scenario() -> None:
-            async with _watch_or_skip(store, "m/") as watch:
-                await store.create("m/a", b"")
-                assert await watch.wait(1.0)
+        async def scenario(watched: Watch) -> None:
+            await store.create("m/a", b"")
+            assert await watched.wait(1.0)
 
-        asyncio.run(scenario())
+        _run_in_watch(store, "m/", scenario)
 
     def test_cancelled_wait_loses_no_report(self) -> None:
         """A caller may stop to wait at any time."""
         store = self.make()
 
-        async def scenario() -> None:
-            async with _watch_or_skip(store, "m/") as watch:
-                for number in range(10):
-                    waiting = asyncio.ensure_future(watch.wait(60.0))
-                    await asyncio.sleep(0.003 * number)
-                    created = asyncio.ensure_future(store.create(f"m/{number}", b""))
-                    await asyncio.sleep(0.001)
-                    waiting.cancel()
-                    await asyncio.wait({waiting, created})
-                    was_told = not waiting.cancelled() and waiting.result()
-                    assert was_told or await watch.wait(1.0)
+        async def scenario(watched: Watch) -> None:
+            for number in range(10):
+                waiting = asyncio.ensure_future(watched.wait(60.0))
+                await asyncio.sleep(0.003 * number)
+                created = asyncio.ensure_future(store.create(f"m/{number}", b""))
+                await asyncio.sleep(0.001)
+                waiting.cancel()
+                await asyncio.wait({waiting, created})
+                was_told = not waiting.cancelled() and waiting.result()
+                assert was_told or await watched.wait(1.0)
 
-        asyncio.run(scenario())
+        _run_in_watch(store, "m/", scenario)
 
     def test_closed_watch_leaves_nothing(self) -> None:
         """No task, thread or descriptor stays after the block."""
@@ -375,8 +372,9 @@ class StoreContract:
             await store.create("m/a", b"")
             counts: list[tuple[int, int, int]] = []
             for _ in range(8):
-                async with _watch_or_skip(store, "m/") as watch:
-                    await watch.wait(0.01)
+                async with watch(store, "m/") or nullcontext() as watched:
+                    if watched is not None:
+                        await watched.wait(0.01)
                 tasks, threads = len(asyncio.all_tasks()), threading.active_count()
                 counts.append((tasks, threads, _open_descriptors()))
             return counts
@@ -455,13 +453,12 @@ class SharedStoreContract(StoreContract):
         opener = self.opener()
         store = opener()
 
-        async def scenario() -> bool:
-            await store.create("race/old", b"")
-            async with _watch_or_skip(store, "race/") as watch:
-                await asyncio.to_thread(self._race, opener, 1)
-                return await watch.wait(1.0)
+        async def scenario(watched: Watch) -> None:
+            await asyncio.to_thread(self._race, opener, 1)
+            assert await watched.wait(1.0)
 
-        assert asyncio.run(scenario())
+        asyncio.run(store.create("race/old", b""))
+        _run_in_watch(store, "race/", scenario)
 
     def _race(
         self, opener: Callable[[], Store], racers: int | None = None
@@ -481,17 +478,24 @@ async def _created_and_listed(store: Store, keys: Iterable[str]) -> list[str]:
     return await store.keys("")
 
 
-def _watch_or_skip(store: Store, prefix: str) -> AbstractAsyncContextManager[Watch]:
-    watching = watch(store, prefix)
-    if watching is None:
-        pytest.skip("this store has no watch")
-    return watching
+def _run_in_watch(
+    store: Store, prefix: str, scenario: Callable[[Watch], Awaitable[None]]
+) -> None:
+    """Run a scenario while keys are watched, if the store can watch them."""
+
+    async def run() -> None:
+        watching = watch(store, prefix)
+        if watching is not None:
+            async with watching as watched:
+                await scenario(watched)
+
+    asyncio.run(run())
 
 
-async def _is_quiet(watch: Watch) -> bool:
+async def _is_quiet(watched: Watch) -> bool:
     """Return whether one of the next calls, which take a second, reports nothing."""
     for _ in range(5):
-        if not await watch.wait(0.2):
+        if not await watched.wait(0.2):
             return True
     return False
 

@@ -156,7 +156,7 @@ def test_runs_decided_in_other_processes_go_on_without_the_interval(
         assert {"served": True} == server.wait_for_result()
 
 
-OPENERS: dict[str, Any] = {
+OPENERS: dict[str, Callable[[Path], Store]] = {
     "memory": lambda _: MemoryStore(),
     "files": lambda folder: FileStore(folder / "store"),
     "SQLite": lambda folder: SQLiteStore(folder / "store.db"),
