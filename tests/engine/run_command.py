@@ -26,6 +26,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from continuations import (
     Agent,
@@ -42,6 +43,7 @@ from continuations import (
     resume,
     run,
 )
+from continuations.engine.sweep import sweep_loop
 from continuations.errors import RunBusy, StaleRun
 from continuations.present.json_forms import event_json
 from continuations.results import Decision
@@ -270,7 +272,9 @@ def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: 
         case "serve", [every]:
             # A shell that starts the tests in the background makes them ignore SIGINT.
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            make_runner().serve_forever(interval=float(every))
+            # Only reports of the store make it look earlier.
+            with mock.patch.object(sweep_loop, "_FIRST_PAUSE", float(every)):
+                make_runner().serve_forever(interval=float(every))
             return {"served": True}
         case "send", [key, text, own_id]:
             sent = make_runner().thread(key=key).send(text, by=own_id, id=own_id)
