@@ -17,10 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.child_process import ROOT, environment
 from benchmarks.result_row import Row
-from continuations import Agent, Approve, AsyncRunner, Runner, Suspended, tool
+from continuations import (
+    Agent,
+    Approve,
+    AsyncRunner,
+    Runner,
+    Suspended,
+    open_store,
+    tool,
+)
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage.forwarding import ForwardingStore
-from continuations_storage.url import open_store
+from tests.postgres_server import missing, run_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
@@ -31,24 +39,29 @@ _PAUSE = 0.3
 
 
 def rows() -> Iterator[Row]:
-    """Measure on files, in one SQLite file, and in memory between two loops."""
+    """Measure on files, SQLite, Postgres if there is one, and in memory."""
     with TemporaryDirectory() as folder:
         for name, url in (("files", "file:"), ("SQLite", "sqlite:")):
-            seconds = {
+            milliseconds = {
                 reports: _measure(f"{url}{folder}/{name}-{reports}", reports)
                 for reports in ("reports", "none")
             }
-            yield _row(f"another process, on {name}", seconds)
-    seconds = {each: _measure("memory:", each) for each in ("reports", "none")}
-    yield _row("another event loop, in memory", seconds)
+            yield _row(f"another process, on {name}", milliseconds)
+    if "Postgres" not in missing():
+        with run_server(durable=True) as server:
+            urls = {each: server.new_url() for each in ("reports", "none")}
+            milliseconds = {each: _measure(url, each) for each, url in urls.items()}
+            yield _row("another process, on Postgres", milliseconds)
+    milliseconds = {each: _measure("memory:", each) for each in ("reports", "none")}
+    yield _row("another event loop, in memory", milliseconds)
 
 
-def _row(where: str, milliseconds: dict[str, float]) -> Row:
+def _row(where: str, millimilliseconds: dict[str, float]) -> Row:
     return Row(
         what=f"from a decision to the tool in {where}",
-        ours=milliseconds["reports"],
+        ours=millimilliseconds["reports"],
         compared_with="the same without reports of the store, soon after other work",
-        theirs=milliseconds["none"],
+        theirs=millimilliseconds["none"],
         unit="ms",
     )
 
@@ -83,21 +96,21 @@ def serve(url: str, reports: str) -> None:
 
 
 def _measure(url: str, reports: str) -> float:
-    """Return the median of the milliseconds from a decision to its tool."""
+    """Return the median of the millimilliseconds from a decision to its tool."""
     store = _store(url, reports)
     count = _DECISIONS if reports == "reports" else _DECISIONS // 4
     waits = asyncio.run(_start(store, count + 1))
     decider, found = Runner([], store=store), SimpleQueue[int]()
     with _serving(url, store, reports, found):
-        milliseconds: list[float] = []
+        millimilliseconds: list[float] = []
         for wait in waits:
             # Let the loop become idle.
             time.sleep(_PAUSE)
             decider.decide(wait, Approve(by="kim"))
             decided_at = time.monotonic_ns()
-            milliseconds.append((found.get(timeout=60) - decided_at) / 1e6)
+            millimilliseconds.append((found.get(timeout=60) - decided_at) / 1e6)
     # The first call imports what the process needs.
-    return median(milliseconds[1:])
+    return median(millimilliseconds[1:])
 
 
 async def _start(store: Any, count: int) -> list[str]:

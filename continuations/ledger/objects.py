@@ -105,6 +105,8 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
         if "\0" in url or not url.isprintable():
             shown = without_password(url)
             raise storage.Unsupported(shown, "it contains control characters")
+        if url.startswith(("postgresql:", "postgres:")):
+            options.setdefault("watched_prefixes", (layout.DUE_NOW_PREFIX,))
         return storage_open_store(url, **options)
     except storage.StorageError as error:
         raise InvalidInput(str(error)) from None

@@ -30,12 +30,13 @@ from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
     from typing import Any
 
     import psycopg
 
-    from continuations_storage.contract import Store
+    from continuations_storage.contract import Store, Watch
     from continuations_storage.errors import Operation
     from continuations_storage.postgres_sql import RoleRights, Rows, Statement
     from continuations_storage.retries import StoredObjectInfo
@@ -60,6 +61,8 @@ class PostgresStore:
             ``schema`` names the schema of the table, by default ``continuations``.
         timeout: Seconds until a silent connection counts as lost.
         retry_policy: How often to retry; by default 8 attempts in 30 seconds.
+        watched_prefixes: The prefixes that can be watched. A create of another key
+            notifies no process: notices let one commit wait for another one.
 
     Raises:
         Unsupported: The URL is not valid. The error does not quote the URL, because it
@@ -72,9 +75,11 @@ class PostgresStore:
         *,
         timeout: float = 15.0,
         retry_policy: RetryPolicy | None = None,
+        watched_prefixes: Sequence[str] = (),
     ) -> None:
         self._connections = Connections(url, timeout)
-        self._table = ObjectTable(self._connections.schema)
+        self._watched_prefixes = (*watched_prefixes,)
+        self._table = ObjectTable(self._connections.schema, self._watched_prefixes)
         self._retry_policy = retry_policy or RetryPolicy()
 
     @property
@@ -179,6 +184,28 @@ class PostgresStore:
         )
         if not is_gone:
             await self._check_gone(key)
+
+    def watch(self, prefix: str) -> AbstractAsyncContextManager[Watch] | None:
+        """Watch the creates of a prefix over a connection that listens.
+
+        Behind a pooler of connections, such as PgBouncer, nothing is reported.
+
+        Args:
+            prefix: The beginning of the keys.
+
+        Returns:
+            A block in which keys are watched; `None` if the prefix is not one of
+            `watched_prefixes`.
+
+        Raises:
+            InvalidKey: No valid key begins with the prefix.
+        """
+        from continuations_storage.postgres_watch import postgres_watch  # noqa: PLC0415 -- cold start
+
+        check_prefix(prefix)
+        if prefix not in self._watched_prefixes:
+            return None
+        return postgres_watch(self._connections, self._table.channel(prefix))
 
     async def probe(self) -> None:
         """Check the table, and prove put-if-absent; or raise `Unsafe`."""

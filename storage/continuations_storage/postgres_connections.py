@@ -114,6 +114,16 @@ class Connections:
             while now - idle[0][0] > _MAX_IDLE_SECONDS:
                 idle.pop(0)[1].close()
 
+    def connect(self) -> psycopg.Connection[Any]:
+        """Open a connection that is not one of the pool.
+
+        Raises:
+            psycopg.Error: No connection could be made.
+        """
+        connection = self._connect()
+        connection.timeout = self._timeout
+        return connection
+
     def _connect(self) -> _Connection:
         return _Connection.connect(
             **self._parameters, autocommit=True, prepare_threshold=None

@@ -11,6 +11,7 @@ are not used.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -91,10 +92,12 @@ class ObjectTable:
 
     Args:
         schema: The name of the schema.
+        watched_prefixes: A create of a key with one of them notifies its channel.
     """
 
-    def __init__(self, schema: str) -> None:
+    def __init__(self, schema: str, watched_prefixes: Sequence[str] = ()) -> None:
         self.schema = schema
+        self._watched_prefixes = watched_prefixes
         self._name = f"{_quoted(schema)}.objects"
 
     # The verbs --------------------------------------------------------------------
@@ -105,19 +108,34 @@ class ObjectTable:
         `maker` has 32 hexadecimal digits. The commit of the transaction is flushed also
         where the default of the server or the role is not to flush.
         """
+        channels = [
+            self.channel(prefix)
+            for prefix in self._watched_prefixes
+            if key.startswith(prefix) and "/" not in key[len(prefix) :]
+        ]
+        # Without a text: the listening process lists the keys.
+        notify = ", pg_notify(%s, '')" * len(channels)
         sql = f"""\
 INSERT INTO {self._name} (key, maker, created_at, body)
 VALUES (%s, %s::uuid, clock_timestamp(), %s) ON CONFLICT (key) DO NOTHING
 RETURNING {_MICROSECONDS.format("created_at")},
     CASE current_setting('synchronous_commit')
-    WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"""  # noqa: S608
+    WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END{notify}"""  # noqa: S608
 
         def parse(rows: Rows) -> datetime:
             if not rows:
                 raise AttemptFailed(_TAKEN, "")
             return _time(rows[0][0])
 
-        return Statement(sql, (key, maker, body), parse)
+        return Statement(sql, (key, maker, body, *channels), parse)
+
+    def channel(self, prefix: str) -> str:
+        """Return the channel that tells of the creates of a prefix.
+
+        Another schema of the database has other channels.
+        """
+        name = hashlib.sha256(f"{self.schema}/{prefix}".encode()).hexdigest()
+        return f"continuations_{name[:32]}"
 
     def describe(self, key: str) -> Statement[StoredObjectInfo]:
         """Return who made the object of a key, and when; raises `NotFound`."""

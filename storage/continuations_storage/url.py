@@ -9,7 +9,7 @@ from continuations_storage.errors import InvalidKey, Unsupported
 from continuations_storage.keys import check_store_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
     from continuations_storage.contract import Store
@@ -37,6 +37,7 @@ class StoreOptions(TypedDict, total=False):
         client: A ready-made ``boto3.client("s3")``.
         account: The name of the Azure storage account.
         credential_provider: A callable of ``obstore.auth``, or one like it.
+        watched_prefixes: The prefixes of keys that can be watched in Postgres.
     """
 
     driver: Literal["boto3", "obstore"]
@@ -50,6 +51,7 @@ class StoreOptions(TypedDict, total=False):
     client: S3Client | None
     account: str | None
     credential_provider: Callable[..., Any] | None
+    watched_prefixes: Sequence[str]
 
 
 _COMMON = frozenset({"endpoint", "timeout"})
@@ -111,8 +113,8 @@ def open_store(url: str, **options: Unpack[StoreOptions]) -> Store:
             ("boto3", the default for S3, or "obstore"). For S3 also ``region``,
             ``path_style`` and ``kms_key_id``. For S3 with boto3 also ``profile``,
             ``checksums`` and ``client``. For Azure also ``account``. With obstore also
-            ``credential_provider``. For Postgres only ``timeout``. Files, SQLite and
-            memory take no options. The environment decides an option that is not given.
+            ``credential_provider``. For Postgres ``timeout`` and ``watched_prefixes``.
+            Other stores take no options. The environment decides an option not given.
 
     Returns:
         The store. A missing bucket, table or permission shows at the first operation.
@@ -181,7 +183,7 @@ def _open_postgres(url: str, location: str, options: dict[str, Any]) -> Store:
     shown = "postgresql:"
     if not location.startswith("//"):
         raise Unsupported(shown, "no //", "Use postgresql://HOST/DATABASE.")
-    if unknown := options.keys() - {"timeout"}:
+    if unknown := options.keys() - {"timeout", "watched_prefixes"}:
         detail = f"Postgres has no option {min(unknown)!r}"
         raise Unsupported(shown, detail, "Remove that option.")
     if find_spec("psycopg") is None:

@@ -216,6 +216,7 @@ _REASONS: dict[str, str] = {
     """A connection is checked or closed: an operation opens another one.""": """
         postgres_connections.py Connections._give_back
         postgres_connections.py Connections._take
+    """,
     """It decides only how soon a loop looks at the store.""": """
         files.py _time_of_change
     """,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from continuations_storage.retry_policy import RetryPolicy
 from tests import effect_log, sample_app
 from tests.engine import agent_builders
 from tests.postgres_server import OWNER, PASSWORD, PostgresServer
-from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment, wait_until
 from tests.sampling import sample
 from tests.scripts import Script
 from tests.storage.cutting_proxy import FAULTS, Fault, run_proxy
@@ -163,3 +164,22 @@ async def test_decider_decides_and_cannot_forge_or_delete(
             await worker.erase("r2")
     await Runner([], store=owner).async_runner.erase("r1")
     assert [] == await owner.keys("runs/r1/in/")
+
+
+def test_decided_runs_go_on_without_the_interval(
+    environment: RunEnvironment, url: str
+) -> None:
+    """Four worker processes with an interval of an hour; each effect happens once."""
+    servers = [environment.spawn("serve", "3600", script=ONE_TOOL) for _ in range(4)]
+    run_ids = [f"r{number}" for number in range(4)]
+    waits = [environment.start(ONE_TOOL, each)["waits"][0] for each in run_ids]
+    decider = Runner([], store=url)
+    for wait in waits:
+        decider.decide(wait["id"], Approve(by="kim"))
+
+    wait_until(lambda: all(decider.look(each).status == "finished" for each in run_ids))
+    for server in servers:
+        server.send(signal.SIGTERM)
+        assert {"served": True} == server.wait_for_result()
+
+    assert ["pay x"] * 4 == environment.effect_names()

@@ -21,7 +21,8 @@ class TestPostgresStore(SharedStoreContract):
         self.new_url = postgres.new_url
 
     def opener(self) -> Callable[[], Store]:
-        return partial(open_store, self.new_url())
+        watched = ("m/", "m/0-", "race/")
+        return partial(open_store, self.new_url(), watched_prefixes=watched)
 
 
 class TestPostgresStoreBehindPgBouncer(SharedStoreContract):
