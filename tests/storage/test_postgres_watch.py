@@ -12,7 +12,7 @@ import pytest
 from continuations import open_store as continuations_open_store
 from continuations.ledger import layout
 from continuations_storage import AlreadyExists, Store, open_store
-from continuations_storage.contract import Watch, watch
+from continuations_storage.contract import Watch, watch, within
 from continuations_storage.postgres_sql import ObjectTable
 from tests.postgres_server import PostgresServer
 
@@ -95,6 +95,30 @@ def test_channel_has_no_name_of_a_schema_or_key() -> None:
     assert "payroll" not in channel
     assert "markers" not in channel
     assert 63 >= len(channel)
+
+
+async def test_create_in_a_transaction_of_an_application_is_reported_at_its_commit(
+    postgres: PostgresServer,
+) -> None:
+    store = opened(postgres)
+    watching = watch(store, "m/0-")
+    assert watching is not None
+    async with watching as watched:
+        with postgres.connect() as connection:
+            with connection.transaction():
+                await create_within(store, connection, "m/0-a")
+                assert not await watched.wait(0.2)
+            assert await watched.wait(5.0)
+            with connection.transaction(force_rollback=True):
+                await create_within(store, connection, "m/0-b")
+        assert not await watched.wait(0.2)
+
+
+async def create_within(store: Store, connection: object, key: str) -> None:
+    """Create a key in an open transaction."""
+    inside = within(store, connection)
+    assert inside is not None
+    await inside.create(key, b"")
 
 
 async def test_ended_connection_listens_again_and_reports_what_it_may_have_missed(
