@@ -190,6 +190,7 @@ async def test_serve_forever_survives_store_errors_and_foreign_runs(
     serving = AsyncRunner(agents, store=store).serve_forever(interval=0.01, stop=stop)
     task = asyncio.create_task(serving)
     await asyncio.to_thread(wait_until, partial(is_finished, looking, "good"))
+    await asyncio.to_thread(wait_until, lambda: "run bad" in caplog.text)
     stop.set()
     await task
     assert listings > 2

@@ -24,7 +24,7 @@ from continuations.engine.sweep import sweeping
 from continuations.ledger import claims
 from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.claims import Lease
-from continuations.ledger.repair import doctor, pruning
+from continuations.ledger.repair import doctor, erasing
 from tests.sampling import sample
 from tests.simulation.laws import LAWS
 from tests.simulation.mutants.find_seeds import (
@@ -146,7 +146,7 @@ def test_function_is_replaced_in_every_module_that_imported_it() -> None:
     owners = [place.owner for place in patch(claims.check_free, _check_free).places]
 
     assert len(owners) == 4
-    assert all(module in owners for module in (claims, doctor, pruning, rewinding))
+    assert all(module in owners for module in (claims, doctor, erasing, rewinding))
 
 
 def test_only_in_replaces_the_imported_copies_alone() -> None:
