@@ -15,7 +15,8 @@ from typing import Any
 import psycopg
 
 from continuations import Agent, Approve, Runner, tool
-from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.models.interface import ModelRequest
+from continuations.models.scripted import ScriptedModel, ScriptedReply, ToolCall
 
 DATABASE_URL = os.environ["DATABASE_URL"]
 
@@ -28,22 +29,30 @@ def ship(order: int) -> str:
     return f"Order {order} is on its way."
 
 
-shop = Agent(
-    "shop",
-    tools=[ship],
-    model=ScriptedModel([ToolCall("ship", {"order": 1}), "It is on its way."]),
-)
+def scripted_reply(request: ModelRequest) -> ScriptedReply:
+    """Return the model's next message, so that the example needs no API key."""
+    last = request.messages[-1]
+    if last.role != "user":
+        return "It is on its way."
+    return ToolCall("ship", {"order": int(str(last.content).rpartition(" ")[2])})
+
+
+shop = Agent("shop", tools=[ship], model=ScriptedModel(scripted_reply))
 runner = Runner(shop, store=DATABASE_URL)
 
 
-def place_order(connection: psycopg.Connection[Any], goods: str) -> str:
+def place_order(connection: psycopg.Connection[Any], goods: str) -> int:
     """Store an order and its run; neither exists before the commit."""
     [order] = connection.execute(
         "INSERT INTO orders (goods, state) VALUES (%s, 'new') RETURNING id", [goods]
     ).fetchone() or [0]
-    run_id = f"order-{order}"
-    runner.start(f"Ship {goods}.", run_id=run_id, work=False, connection=connection)
-    return run_id
+    runner.start(
+        f"Ship {goods}, order {order}",
+        run_id=f"order-{order}",
+        work=False,
+        connection=connection,
+    )
+    return int(order)
 
 
 def approve(connection: psycopg.Connection[Any], order: int, clerk: str) -> None:
@@ -60,18 +69,18 @@ def main() -> None:
             "CREATE TABLE IF NOT EXISTS orders (id serial, goods text, state text)"
         )
     with psycopg.connect(DATABASE_URL) as connection:
-        run_id = place_order(connection, "a lamp")
+        order = place_order(connection, "a lamp")
     with psycopg.connect(DATABASE_URL) as connection:
         lost = place_order(connection, "a chair")
         connection.rollback()
-    print(f"placed {run_id}; {lost} was rolled back with its run")
+    print(f"placed order {order}; order {lost} was rolled back with its run")
 
     runner.sweep()  # a worker of your own does this all the time
     with psycopg.connect(DATABASE_URL) as connection:
-        approve(connection, 1, "kim")
+        approve(connection, order, "kim")
     runner.sweep()
 
-    print(runner.look(run_id).status)
+    print(runner.look(f"order-{order}").status)
     with psycopg.connect(DATABASE_URL) as connection:
         print(connection.execute("SELECT id, goods, state FROM orders").fetchall())
 

@@ -87,12 +87,13 @@ def _is_agent(value: object) -> TypeGuard[Agent]:
 
 
 def _check_same_store(app: str, runner: Runner, store: str | None) -> None:
-    # A run that is started in one store cannot be found in another. A store of another
-    # type may be a wrapper around the same place, so it is accepted.
+    # A run that is started in one store cannot be found in another. A store of an
+    # application's own type may be a wrapper around the same place, so it is accepted.
     if store is None:
         return
     own, requested = runner.store, open_store(store)
-    if type(requested) is type(own) and repr(requested) != repr(own):
+    is_wrapper = type(own).__module__.partition(".")[0] != "continuations_storage"
+    if not is_wrapper and store_name(requested) != store_name(own):
         raise UsageError(
             f"--app {app} keeps its runs in {store_name(own)}, but --store (or "
             f"CONTINUATIONS_STORE) is {without_password(store)}. Leave one of them out."

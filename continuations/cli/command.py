@@ -107,8 +107,8 @@ class Command(NamedTuple):
         if missing_folder(runner.store) is not None:
             raise UsageError(
                 "--store is missing, and this folder has no runs.db. Pass --store URL "
-                "(sqlite:PATH, file:PATH, s3://BUCKET/PREFIX, …) or set "
-                "CONTINUATIONS_STORE."
+                "(sqlite:PATH, postgresql://HOST/DATABASE, s3://BUCKET/PREFIX, …) or "
+                "set CONTINUATIONS_STORE."
             )
         return runner
 

@@ -59,6 +59,16 @@ def migrate(
         worker_role (ROLE): A role of the server that may start, resume and sweep runs.
             Neither role can delete the history of a run.
     """
+    if command.store is None and command.app is None:
+        raise UsageError(
+            "--store is missing: `migrate` needs the URL of a database. Pass --store "
+            "postgresql://HOST/DATABASE or set CONTINUATIONS_STORE."
+        )
+    if decider_role is not None and decider_role == worker_role:
+        raise UsageError(
+            f"--decider-role and --worker-role are both {decider_role!r:.60}: the "
+            "rights of one would replace those of the other. Name two roles."
+        )
     store = command.runner(may_be_first=True).store
     rights = role_rights(decider_role, worker_role)
     name = store_name(store)
@@ -75,6 +85,8 @@ def migrate(
         False: f"{name} had its table already",
         None: f"{name} needs no migration",
     }[made]
+    if made is not None and rights:
+        line += f"; rights were given to {' and '.join(each.role for each in rights)}"
     command.write(lambda: {"store": name, "made": bool(made)}, [escape_invisible(line)])
 
 
@@ -216,6 +228,12 @@ def copy(
         target (TARGET): The store to copy to, for example sqlite:runs.db.
         run (RUN): A run to copy. Repeat it for more runs. Default: the whole store.
     """
+    for name in (source, target):
+        if name.startswith("memory:"):
+            raise UsageError(
+                f"{name} is the memory of this command and ends with it. Name a store "
+                "that stays, such as sqlite:PATH."
+            )
     runner = continuations.Runner([], store=source)
     place = open_store(target)
     result = runner.copy_to(place, run_ids=run or None)
@@ -228,7 +246,7 @@ def copy(
     elif result.errors or result.moved_on:
         following = f"stop the processes that use {names[0]}, and repeat this command"
     else:
-        rest = "erase them in" if run else "remove"
+        rest = "resume none of them in" if run else "remove"
         following = f"let only {names[1]} go on with these runs, and {rest} {names[0]}"
     command.write(partial(copy_result_json, result), _copy_lines(result, following))
     for name, error in result.errors.items():

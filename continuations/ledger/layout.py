@@ -14,6 +14,7 @@ of threads. No other module builds a key.
     runs/{run}/in/o-{number}                         a request of an operator
     runs/{run}/in/stop                               the cancel request of the run
     runs/{run}/y/{number}                            the code that a worker lacked
+    runs/{run}/z                                     proves a right before an erasure
     waits/{wait_kind}-{ulid}@{run}                   an open wait: `waits/` and its id
     markers/{due}-{reason}-{target}-{suffix}@{run}   "look at this run at this time"
 
@@ -245,6 +246,11 @@ def is_audit_key(key: str) -> bool:
 def cancel_request_key(run_id: str) -> str:
     """Return the key of the cancel request; the word in the key is `stop`."""
     return f"{arrivals_prefix(run_id)}stop"
+
+
+def erasure_key(run_id: str) -> str:
+    """Return the key whose deletion proves that a process may erase the run."""
+    return f"{run_prefix(run_id)}z"
 
 
 def missing_code_key(run_id: str, number: int) -> str:

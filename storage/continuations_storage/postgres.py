@@ -81,6 +81,7 @@ class PostgresStore:
         self._watched_prefixes = (*watched_prefixes,)
         self._table = ObjectTable(self._connections.schema, self._watched_prefixes)
         self._retry_policy = retry_policy or RetryPolicy()
+        self._database_name: str | None = None
 
     @property
     def place(self) -> str:
@@ -229,7 +230,13 @@ class PostgresStore:
         """
         from continuations_storage.postgres_transaction import TransactionStore  # noqa: PLC0415 -- rarely needed
 
-        return TransactionStore(self._table, self.place, connection)
+        return TransactionStore(self._table, self._database, connection)
+
+    async def _database(self) -> str:
+        if self._database_name is None:
+            name = await self._run("read", None, self._table.database())
+            self._database_name = name
+        return self._database_name
 
     # The table --------------------------------------------------------------------
 
@@ -266,6 +273,7 @@ class PostgresStore:
             One script with one transaction. It may be run again.
         """
         statements = (
+            self._table.limit_waiting(),
             self._table.lock(),
             self._table.make_schema(),
             self._table.make(),
@@ -277,6 +285,7 @@ class PostgresStore:
         self, rights: Sequence[RoleRights], connection: psycopg.Connection[Any]
     ) -> bool:
         with connection.transaction():
+            connection.execute(self._table.limit_waiting().encode())
             connection.execute(self._table.lock().encode())
             check, has_schema = self._table.check(), self._table.has_schema()
             exists = check.parse(_rows(check, connection))

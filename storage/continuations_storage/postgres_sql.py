@@ -239,10 +239,23 @@ ORDER BY attnum"""
 
         return Statement(sql, (self._name,), parse)
 
+    def database(self) -> Statement[str]:
+        """Return the name of the database."""
+        return Statement(
+            "SELECT current_database()::text", (), lambda rows: str(rows[0][0])
+        )
+
     def has_schema(self) -> Statement[bool]:
         """Return whether the schema exists."""
         sql = "SELECT to_regnamespace(%s) IS NOT NULL"
         return Statement(sql, (_quoted(self.schema),), lambda rows: bool(rows[0][0]))
+
+    def limit_waiting(self) -> str:
+        """Return the statement that gives up a lock that others hold for long.
+
+        While a statement waits for the lock of a table, all others wait behind it.
+        """
+        return "SET LOCAL lock_timeout = '3s';"
 
     def lock(self) -> str:
         """Return the statement that lets one `migrate` at a time go on."""
@@ -356,7 +369,9 @@ _RULES: Mapping[str, ErrorRule] = {
     "08": _LOST,
     "40": NOT_SENT,  # a deadlock, or a conflict of serializable transactions
     "40003": _LOST,
-    "55P03": NOT_SENT,
+    "55P03": ErrorRule(
+        Unavailable, retry=True, hint="another transaction holds a lock on the table"
+    ),
     "57014": NOT_SENT,  # a timeout of the server, or a cancellation by an operator
     "57P01": _LOST,
     "57P02": _LOST,

@@ -23,7 +23,7 @@ from continuations_storage.postgres_sql import failure_of
 from continuations_storage.retries import AttemptFailed, located_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from continuations_storage.errors import Operation
@@ -45,24 +45,32 @@ class TransactionStore:
 
     Args:
         table: The statements of the table.
-        place: The host, the database and the schema, as errors name them.
+        database: Returns the name of the database of the store.
         connection: The connection of the application.
 
     Raises:
         NoTransaction: The connection commits each statement, or is of another kind.
     """
 
-    def __init__(self, table: ObjectTable, place: str, connection: object) -> None:
+    def __init__(
+        self,
+        table: ObjectTable,
+        database: Callable[[], Awaitable[str]],
+        connection: object,
+    ) -> None:
         if not isinstance(connection, psycopg.Connection | psycopg.AsyncConnection):
             kind = type(connection).__name__
             detail = f"it must be a connection of psycopg 3, got {kind}"
             raise NoTransaction(detail, _OF_OTHERS)
         self._connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
         self._connection = connection
-        self._table, self._place = table, place
+        self._table, self._database = table, database
+        self._check_open()
+        info = connection.info
+        self._place = f"postgresql://{info.host}:{info.port}/{info.dbname}"
+        self._is_checked = False
         # Another task of the same call must not send its statement at the same time.
         self._lock = asyncio.Lock()
-        self._check_open()
 
     def __repr__(self) -> str:
         return f"<TransactionStore {self._place}>"
@@ -122,11 +130,26 @@ class TransactionStore:
     ) -> T:
         with located_errors(operation, self._place):
             async with self._lock:
+                await self._check_database()
                 rows = await self._rows(key, statement)
             try:
                 return statement.parse(rows)
             except AttemptFailed as failure:
                 raise failure.to_storage_error(key) from failure
+
+    async def _check_database(self) -> None:
+        """Raise `NoTransaction` for the connection of another database, once asked."""
+        if self._is_checked:
+            return
+        statement = self._table.database()
+        [(found,)] = await self._rows(None, statement)
+        wanted = await self._database()
+        if found != wanted:
+            detail = (
+                f"it is connected to database {found}, and the runs are in {wanted}"
+            )
+            raise NoTransaction(detail, "Pass a connection to the same database.")
+        self._is_checked = True
 
     async def _rows(self, key: str | None, statement: Statement[Any]) -> Rows:
         self._check_open()

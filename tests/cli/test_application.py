@@ -55,6 +55,12 @@ def test_store_that_differs_from_the_runners_is_rejected(cli: CommandLine) -> No
     assert (2, "") == (other.exit_code, other.out)
     assert "elsewhere" in other.err
     assert f"keeps its runs in file:{cli.folder / 'runs'}, but" in other.err
+    # So is a store of another kind: the command would act on the runner's runs
+    for store in ("sqlite:elsewhere.db", "memory:", "postgresql://nowhere/app"):
+        for command in (["sweep"], ["resume", "j1"], ["prune", "--yes"]):
+            wrong = cli(*command, "--app", app, "--store", store)
+            assert (2, "") == (wrong.exit_code, wrong.out)
+            assert "keeps its runs in" in wrong.err
 
 
 def test_resume_without_app_is_a_usage_error(cli: CommandLine) -> None:

@@ -56,7 +56,7 @@ def test_chosen_runs_are_copied(cli: CommandLine, runner: Runner) -> None:
         runner.start("go", run_id=name)
 
     first = cli(*COPY, "--run", "j1")
-    assert "go on with these runs, and erase them in file:" in first.lines[-1]
+    assert "go on with these runs, and resume none of them in file:" in first.lines[-1]
     copied = cli(*COPY, "--run", "j1", "--run", "j3", "--json")
 
     form = json.loads(copied.out)

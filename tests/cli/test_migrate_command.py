@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
+from continuations_storage import Unavailable
+from continuations_storage.postgres import PostgresStore
+from continuations_storage.postgres_sql import RoleRights
+from continuations_storage.retry_policy import RetryPolicy
 from tests.cli.command_line import RUNNERS
 from tests.postgres_server import OWNER, PASSWORD, PostgresServer
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.cli.command_line import CommandLine
 
 APP = ("--app", f"{RUNNERS}:boss")
@@ -140,3 +145,43 @@ def test_no_command_prints_the_password(
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     plain = shown.partition("'")[2][:-1]
     assert 0 == cli("runs", "--store", plain).exit_code
+
+
+def test_migrate_without_a_store_or_with_one_role_for_both_is_refused(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forgotten option must not read as a success."""
+    both = cli("migrate", "--decider-role", "app", "--worker-role", "app")
+    monkeypatch.delenv("CONTINUATIONS_STORE")
+    (cli.folder / "runs.db").touch()
+    missing = cli("migrate")
+
+    assert (2, True) == (both.exit_code, "Name two roles." in both.err)
+    assert (2, True) == (missing.exit_code, "--store is missing: " in missing.err)
+
+
+def test_migrate_gives_up_a_lock_that_others_hold(
+    postgres: PostgresServer,
+) -> None:
+    """While it waited, all other statements would wait behind it."""
+    url = fresh_url(postgres)
+    store = PostgresStore(url, retry_policy=RetryPolicy(max_attempts=1))
+    schema = url.rpartition("=")[2]
+    rights = [RoleRights(role=OWNER, name="worker", creates=["^"], deletes=["^"])]
+    asyncio.run(store.migrate())
+    with postgres.connect(OWNER) as reader:
+        reader.execute("BEGIN")
+        reader.execute(f"TABLE {schema}.objects".encode())
+
+        with pytest.raises(Unavailable, match="another transaction holds a lock"):
+            asyncio.run(store.migrate(rights))
+
+        reader.execute("COMMIT")
+    assert not asyncio.run(store.migrate(rights))
+
+
+def test_copy_refuses_the_memory_of_its_own_process(cli: CommandLine) -> None:
+    """Its advice would be to remove the only copy that stays."""
+    for places in (("file:runs", "memory:"), ("memory:x", "sqlite:new.db")):
+        refused = cli("copy", *places)
+        assert (2, True) == (refused.exit_code, "ends with it" in refused.err)

@@ -22,12 +22,18 @@ from continuations import (
     tool,
     wait_for,
 )
-from continuations.errors import InvalidInput, RunBusy, RunErased, RunNotFound
+from continuations.errors import (
+    InvalidInput,
+    RunBusy,
+    RunErased,
+    RunNotFound,
+    StoreDenied,
+)
 from continuations.ledger import layout
 from continuations.ledger.repair.erasing import ErasedRun
 from continuations.tools import ToolWait
 from continuations.wire.versions import TOMBSTONE
-from continuations_storage import MemoryStore, Store, faults
+from continuations_storage import Denied, MemoryStore, Store, faults
 from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
@@ -484,3 +490,32 @@ def test_prune_needs_a_positive_timedelta(
 ) -> None:
     with pytest.raises(InvalidInput, match="older_than must be a positive timedelta"):
         make_runner(store, clock).prune(older_than=older_than)
+
+
+class KeepsRuns(ForwardingStore):
+    """A store whose rights do not allow to delete under runs/."""
+
+    async def delete(self, key: str) -> None:
+        """Remove a key, or refuse."""
+        if key.startswith("runs/"):
+            raise Denied(key, "no right")
+        await super().delete(key)
+
+
+def test_process_without_the_right_to_delete_hides_no_run(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    """A tombstone would hide the run, and leave its bodies."""
+    waiting = start_waiting(store, clock)
+    before = all_keys(store)
+    worker = make_runner(KeepsRuns(store), clock)
+
+    for _ in range(2):
+        with pytest.raises(StoreDenied, match="r1 was not erased"):
+            worker.erase("r1")
+
+    proof = layout.erasure_key("r1")
+    assert sorted([*before, proof]) == all_keys(store)
+    assert waiting.waits[0].id == worker.look("r1").waits[0].id
+    make_runner(store, clock).erase("r1")
+    assert proof not in all_keys(store)

@@ -39,7 +39,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from continuations_storage.postgres import PostgresStore
 from tests import effect_log
-from tests.postgres_server import OWNER, PostgresServer, run_bouncer
+from tests.postgres_server import ADMIN, OWNER, PostgresServer, run_bouncer
 
 ORDERS = "CREATE TABLE orders (id text, state text)"
 INSERT = "INSERT INTO orders VALUES ('o1', 'paid')"
@@ -313,6 +313,10 @@ def test_connections_that_cannot_take_a_write_are_refused(shop: Shop) -> None:
             connection.execute("SELECT 1/0")
         assert "its transaction has failed" in error_of(connection)
     assert "must be a connection of psycopg 3, got str" in error_of(shop.url)
+    other = shop.server.url(ADMIN).replace("/app", "/postgres")
+    with psycopg.connect(other) as elsewhere:
+        wrong = "connected to database postgres, and the runs are in app"
+        assert wrong in error_of(elsewhere)
     memory = Runner([], store=MemoryStore())
     assert "MemoryStore has no transactions" in error_of(connection, memory)
     with pytest.raises(InvalidInput, match="work=False"):
@@ -416,5 +420,5 @@ def test_example_places_and_ships_an_order(database: str) -> None:
     )
 
     assert "" == done.stderr
-    assert "placed order-1; order-2 was rolled back with its run" in done.stdout
+    assert "placed order 1; order 2 was rolled back with its run" in done.stdout
     assert "(1, 'a lamp', 'shipped')" in done.stdout

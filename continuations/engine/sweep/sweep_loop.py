@@ -216,8 +216,8 @@ class _WorkerPool:
         began_at, seen = now(), self._seen
         try:
             due = await self._sweeper.due_runs()
-        except ContinuationsError:
-            _log.exception("the due runs could not be listed")
+        except ContinuationsError as error:
+            _log.error("the due runs could not be listed: %s", error)
             return _Look(began_work=False)
         self._start_pruning()
         keys = {

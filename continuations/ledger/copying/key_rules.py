@@ -132,6 +132,7 @@ KEY_RULES: dict[str, KeyRule] = {
     **_rules(
         Part.NEVER,
         "runs/{run}/v/-{until}",
+        "runs/{run}/z",
         "probe/passed",
         "probe/{ulid}",
         is_record=False,

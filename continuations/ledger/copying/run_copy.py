@@ -132,7 +132,7 @@ def different_body_error(key: str) -> RunExists:
     of_run = f"run {run_id} was not copied: " if run_id else "nothing more was copied: "
     msg = (
         f"{of_run}{key} has another body in the target. Nothing was overwritten. Let "
-        "one of the two go on, and erase the other."
+        "one of the two go on, and cancel the other."
     )
     return RunExists(msg, run_id=run_id)
 
@@ -232,7 +232,7 @@ class RunCopy:
             msg = (
                 f"run {self.run_id} was not copied: the target has {own[0]}, which the "
                 "source does not have, so its run went on by itself. Nothing was "
-                "overwritten. Let one of the two go on, and erase the other."
+                "overwritten. Let one of the two go on, and cancel the other."
             )
             raise RunExists(msg, run_id=self.run_id)
 
@@ -368,7 +368,7 @@ class RunCopy:
                 return
             msg = (
                 f"run {run_id} was not copied: it is erased in the source and not in "
-                f"the target. Erase it there: continuations erase {run_id}."
+                "the target. If the target must not have it, erase it there, too."
             )
             raise RunErased(msg, run_id=run_id)
         if keeps_audit(tombstone):

@@ -13,6 +13,7 @@ from continuations.errors import (
     RunBusy,
     RunErased,
     RunNotFound,
+    StoreDenied,
 )
 from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.arrivals.arrivals import read_arrivals
@@ -119,6 +120,11 @@ class Eraser:
         """
         loaded, late = await self._load_with_late_keys(number)
         await self.clock.create(self.objects, guard.key)
+        try:
+            await self._prove_right_to_delete()
+        except StoreDenied:
+            await self.objects.delete(guard.key)
+            raise
         if loaded is not None:
             check_free(loaded.state.run, self.clock.now())
             if self.only_if_ended and loaded.state.run.status not in ENDED_STATUSES:
@@ -135,6 +141,23 @@ class Eraser:
         key = layout.version_key(self.run_id, tombstone.number)
         await self.objects.create(key, TOMBSTONE.encode(tombstone))
         self.objects.recent_versions.forget(self.run_id)
+
+    async def _prove_right_to_delete(self) -> None:
+        """Raise `StoreDenied` before the tombstone hides a run that would stay.
+
+        A store may tell only about a key that exists.
+        """
+        key = layout.erasure_key(self.run_id)
+        with suppress(AlreadyExists):
+            await self.objects.create(key, b"")
+        try:
+            await self.objects.delete(key)
+        except StoreDenied as error:
+            msg = (
+                f"run {self.run_id} was not erased: this process may not delete keys "
+                "under runs/. Erase it with the rights of the owner of the store."
+            )
+            raise StoreDenied(msg, run_id=self.run_id) from error
 
     async def _load_with_late_keys(
         self, number: int
