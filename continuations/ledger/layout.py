@@ -70,7 +70,7 @@ NONCE_LENGTH = 8
 _MAX_FRUITLESS_LOOKS = 20
 _NUMBER = re.compile(r"[0-9]{10}\Z")
 _AUDIT_KEY = re.compile(r"\Aruns/[^/]+/in/(?:[dfgo]-[^/]+|stop)\Z")
-_COPY_GUARD = re.compile(r"/v/-[0-9]{13}\Z")
+_COPY_GUARD = re.compile(r"/v/-([0-9]{13})(u?)\Z")
 _MARKER = re.compile(
     r"([0-9]{13})-(?:([gmors])-([0-9]{1,10})|([decn])-([0-9a-z]{1,26}))-([0-9a-z]{1,26})\Z"
 )
@@ -135,18 +135,26 @@ def newest_version_number(keys: Iterable[str], run_id: str) -> int:
     return 0 if first is None else version_number(first)
 
 
-def copy_guard_key(run_id: str, until_ms: int) -> str:
+def copy_guard_key(run_id: str, until_ms: int, *, is_update: bool = False) -> str:
     """Return the key that hides a run while it is copied into this store.
 
     It sorts before every version. So the one listing that begins each operation shows
-    it, and the operation raises `RunBusy`.
+    it, and the operation raises `RunBusy`. The guard of an update says that this store
+    has shown the run before.
     """
-    return f"{versions_prefix(run_id)}-{until_ms:0{_DUE_DIGITS}d}"
+    update = "u" if is_update else ""
+    return f"{versions_prefix(run_id)}-{until_ms:0{_DUE_DIGITS}d}{update}"
 
 
 def is_copy_guard(key: str) -> bool:
     """Return whether a key hides a run that is being copied."""
     return _COPY_GUARD.search(key) is not None
+
+
+def is_guard_of_update(key: str) -> bool:
+    """Return whether a key hides a run that the store has shown before."""
+    found = _COPY_GUARD.search(key)
+    return found is not None and found[2] == "u"
 
 
 def _being_copied_error(key: str) -> RunBusy:
@@ -155,7 +163,7 @@ def _being_copied_error(key: str) -> RunBusy:
         f"run {run_id} is not complete in this store: it is being copied, or the copy "
         "stopped in between. Wait for the copy, or repeat it."
     )
-    until = from_milliseconds(int(key[-_DUE_DIGITS:]))
+    until = from_milliseconds(int(key.rpartition("-")[2].removesuffix("u")))
     return RunBusy(msg, run_id=run_id, until=until)
 
 

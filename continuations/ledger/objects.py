@@ -176,14 +176,16 @@ def objects_within(store: Store, connection: object, method: str) -> Objects:
             "transactions. Use a postgresql:// store, or leave `connection` out."
         )
         raise InvalidInput(msg)
-    return Objects(inside)
+    return Objects(inside, in_transaction=True)
 
 
 class Objects:
     """The verbs of a store, with the errors of this library."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, in_transaction: bool = False) -> None:
         self.store = store
+        # Whether other processes see what is created here only after a commit.
+        self.in_transaction = in_transaction
         self.recent_versions = RecentVersions()
         # The version of each run for which this process noted that it lacks code.
         self.noted_missing_code: dict[str, int] = {}
@@ -235,6 +237,13 @@ class Objects:
     async def read(self, key: str) -> bytes:
         """Return an object; raises `NotFound`."""
         return await _translate_errors(self.store.read(key))
+
+    def translated(self, check: Callable[[], None]) -> None:
+        """Call a check of the store, with the errors of this library."""
+        try:
+            check()
+        except storage.StorageError as error:
+            raise _translation_of(error) from error
 
     async def exists(self, key: str) -> bool:
         """Read an object; return whether it exists."""
@@ -326,7 +335,11 @@ async def _translate_errors(operation: Coroutine[Any, Any, T]) -> T:
     except (storage.AlreadyExists, storage.NotFound):
         raise
     except storage.StorageError as error:
-        for storage_class, error_class in _ERROR_CLASSES:
-            if isinstance(error, storage_class):
-                raise error_class(str(error)) from error
-        raise StoreError(str(error)) from error
+        raise _translation_of(error) from error
+
+
+def _translation_of(error: storage.StorageError) -> Exception:
+    for storage_class, error_class in _ERROR_CLASSES:
+        if isinstance(error, storage_class):
+            return error_class(str(error))
+    return StoreError(str(error))

@@ -43,6 +43,9 @@ _MAX_LIMIT = (1 << 63) - 1
 _AFTER_KEYS = "\x7f"
 _NOT_IN_KEYS = re.compile("[\\0\x7f-\U0010ffff].*", re.DOTALL)
 _MICROSECONDS = "(extract(epoch FROM {}) * 1000000)::bigint"
+_LIMIT_WAITING = """\
+WITH limited AS (SELECT set_config('lock_timeout', '2s', true))
+"""
 # The name, type, NOT NULL and collation of each column that `migrate` makes.
 _COLUMNS = [
     ("key", "text", True, "C"),
@@ -102,11 +105,16 @@ class ObjectTable:
 
     # The verbs --------------------------------------------------------------------
 
-    def create(self, key: str, body: bytes, maker: str) -> Statement[datetime]:
+    def create(
+        self, key: str, body: bytes, maker: str, *, is_patient: bool = False
+    ) -> Statement[datetime]:
         """Put a body if the key is absent; raises `AlreadyExists`.
 
         `maker` has 32 hexadecimal digits. The commit of the transaction is flushed also
         where the default of the server or the role is not to flush.
+
+        If another transaction puts the same key and is open, only a patient statement
+        waits for its end. In a transaction of an application, a limit would stay.
         """
         channels = [
             self.channel(prefix)
@@ -115,12 +123,15 @@ class ObjectTable:
         ]
         # Without a text: the listening process lists the keys.
         notify = ", pg_notify(%s, '')" * len(channels)
+        limit = "" if is_patient else _LIMIT_WAITING
+        source = "" if is_patient else " FROM limited"
         sql = f"""\
-INSERT INTO {self._name} (key, maker, created_at, body)
-VALUES (%s, %s::uuid, clock_timestamp(), %s) ON CONFLICT (key) DO NOTHING
+{limit}INSERT INTO {self._name} (key, maker, created_at, body)
+SELECT %s::text, %s::uuid, clock_timestamp(), %s::bytea{source}
+ON CONFLICT (key) DO NOTHING
 RETURNING {_MICROSECONDS.format("created_at")},
     CASE current_setting('synchronous_commit')
-    WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END{notify}"""  # noqa: S608
+    WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END{notify}"""
 
         def parse(rows: Rows) -> datetime:
             if not rows:
@@ -370,7 +381,7 @@ _RULES: Mapping[str, ErrorRule] = {
     "40": NOT_SENT,  # a deadlock, or a conflict of serializable transactions
     "40003": _LOST,
     "55P03": ErrorRule(
-        Unavailable, retry=True, hint="another transaction holds a lock on the table"
+        Unavailable, hint="another transaction is open that writes the same; try later"
     ),
     "57014": NOT_SENT,  # a timeout of the server, or a cancellation by an operator
     "57P01": _LOST,

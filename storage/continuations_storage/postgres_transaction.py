@@ -81,7 +81,7 @@ class TransactionStore:
         If another transaction puts the same key, this waits until that one has ended.
         """
         check_key(key)
-        statement = self._table.create(key, body, os.urandom(16).hex())
+        statement = self._table.create(key, body, os.urandom(16).hex(), is_patient=True)
         return await self._run("create", key, statement)
 
     async def created_at(self, key: str) -> datetime | None:
@@ -152,16 +152,19 @@ class TransactionStore:
         self._is_checked = True
 
     async def _rows(self, key: str | None, statement: Statement[Any]) -> Rows:
+        self.check_intact(key)
         self._check_open()
         query, values = statement.sql.encode(), statement.values
+        connection = self._connection
         try:
-            if isinstance(self._connection, psycopg.AsyncConnection):
-                async with self._connection.cursor(
-                    binary=True, row_factory=tuple_row
+            if isinstance(connection, psycopg.AsyncConnection):
+                # Not `connection.cursor()`: its class may send values in another way.
+                async with psycopg.AsyncCursor(
+                    connection, row_factory=tuple_row
                 ) as cursor:
-                    await cursor.execute(query, values, prepare=False)
+                    await cursor.execute(query, values, prepare=False, binary=True)
                     return await cursor.fetchall()
-            execute = partial(_execute, self._connection, query, values)
+            execute = partial(_execute, connection, query, values)
             return await asyncio.to_thread(execute)
         except psycopg.Error as error:
             failure = failure_of(error, is_sent=True)
@@ -170,6 +173,16 @@ class TransactionStore:
                 raise Unavailable(key, failure.detail, advice=_ROLL_BACK) from error
             raise failure.to_storage_error(key) from error
 
+    def check_intact(self, key: str | None = None) -> None:
+        """Raise `Unavailable` if the transaction has failed.
+
+        Its commit would roll it back without an error.
+        """
+        status = self._connection.info.transaction_status
+        if not self._connection.closed and status == TransactionStatus.INERROR:
+            detail = "the transaction has failed"
+            raise Unavailable(key, detail, advice=_ROLL_BACK)
+
     def _check_open(self) -> None:
         """Raise `NoTransaction` if a statement would be committed alone, or refused."""
         status = self._connection.info.transaction_status
@@ -177,6 +190,9 @@ class TransactionStore:
             raise NoTransaction("it is closed", "Pass an open connection.")
         if status == TransactionStatus.INERROR:
             raise NoTransaction("its transaction has failed", _ROLL_BACK)
+        if self._connection.info.encoding == "ascii":
+            detail = "its client_encoding is SQL_ASCII"
+            raise NoTransaction(detail, "Set client_encoding to UTF8.")
         if self._connection.autocommit and status == TransactionStatus.IDLE:
             detail = "it commits each statement on its own (autocommit)"
             raise NoTransaction(detail, "Use `with connection.transaction():`.")
@@ -185,6 +201,6 @@ class TransactionStore:
 def _execute(
     connection: psycopg.Connection[Any], query: bytes, values: Sequence[object]
 ) -> Rows:
-    with connection.cursor(binary=True, row_factory=tuple_row) as cursor:
-        cursor.execute(query, values, prepare=False)
+    with psycopg.Cursor(connection, row_factory=tuple_row) as cursor:
+        cursor.execute(query, values, prepare=False, binary=True)
         return cursor.fetchall()

@@ -173,7 +173,7 @@ def test_migrate_gives_up_a_lock_that_others_hold(
         reader.execute("BEGIN")
         reader.execute(f"TABLE {schema}.objects".encode())
 
-        with pytest.raises(Unavailable, match="another transaction holds a lock"):
+        with pytest.raises(Unavailable, match="another transaction is open"):
             asyncio.run(store.migrate(rights))
 
         reader.execute("COMMIT")

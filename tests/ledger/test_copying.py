@@ -364,6 +364,29 @@ async def test_no_copy_erases_a_run_that_the_target_shows(
     assert ("r1",) == (await copy(source, target)).unchanged
 
 
+async def test_stopped_update_of_a_run_that_was_erased_shows_it_again(
+    source: MemoryStore, target: MemoryStore, clock: ManualClock, copy: Copy
+) -> None:
+    """The target had shown the run, so nothing of it is erased."""
+    wait_id = await start(make_runner(source, clock), "go", "r1")
+    await copy(source, target)
+    await go_on(make_runner(source, clock), wait_id)
+    dies = faults.on("create", faults.crashed("after"), prefix="runs/r1/in/")
+    with suppress(faults.Crash):
+        await copy(source, faults.FaultyStore(target, dies))
+    assert [True] == [
+        layout.is_guard_of_update(key)
+        for key in await contents(target)
+        if layout.is_copy_guard(key)
+    ]
+    await erase(make_runner(source, clock), "")
+
+    error = (await copy(source, target)).errors["r1"]
+
+    assert isinstance(error, RunErased)
+    assert "suspended" == (await make_runner(target, clock).look("r1")).status
+
+
 async def test_run_that_the_target_erased_is_not_copied_again(
     source: MemoryStore, target: MemoryStore, clock: ManualClock, copy: Copy
 ) -> None:

@@ -199,6 +199,53 @@ def test_event_is_published_with_the_commit(shop: Shop) -> None:
     assert "receipt 7" in str(ended.continuation.root.messages)
 
 
+def test_event_reaches_a_run_that_began_to_wait_before_the_commit(shop: Shop) -> None:
+    """That run could not see the event, and the publisher did not see the run."""
+    runner = Runner(make_agent("receipt"), store=shop.url)
+    with shop.connect() as connection:
+        runner.publish("receipt", "receipt 7", key="o1", connection=connection)
+        assert isinstance(runner.start("go", run_id="r1"), Suspended)
+
+    runner.sweep()
+
+    assert "finished" == runner.look("r1").status
+
+
+def test_transaction_that_fails_in_a_step_that_ignores_errors(shop: Shop) -> None:
+    """Its commit would be a rollback without an error."""
+    wait = shop.waiting_run()
+    schema = shop.url.rpartition("=")[2]
+    with shop.connect() as other, shop.connect() as connection:
+        lock = f"SELECT FROM {schema}.objects WHERE key = %s FOR UPDATE"
+        other.execute(lock.encode(), [f"waits/{wait}"])
+        connection.execute("SET LOCAL lock_timeout = '50ms'")
+        with pytest.raises(StoreUnavailable, match="Roll back the transaction"):
+            shop.runner.decide(wait, Approve(by="kim"), connection=connection)
+        connection.rollback()
+    assert [wait] == [each.id for each in shop.runner.waiting()]
+
+
+def test_decision_beside_an_open_transaction_gives_up_soon(shop: Shop) -> None:
+    """It is repeated after the commit, and then knows who was first."""
+    wait = shop.waiting_run()
+    with shop.connect() as connection:
+        shop.runner.decide(wait, Approve(by="kim"), connection=connection)
+        with pytest.raises(StoreUnavailable, match="another transaction is open"):
+            shop.runner.decide(wait, Deny(by="lee"))
+    with pytest.raises(AlreadyDecided):
+        shop.runner.decide(wait, Deny(by="lee"))
+
+
+@pytest.mark.parametrize("factory", [psycopg.ClientCursor, psycopg.RawCursor])
+def test_cursors_of_the_application_do_not_matter(shop: Shop, factory: Any) -> None:
+    """Django has cursors that put values into the text of a statement."""
+    wait = shop.waiting_run()
+    with shop.connect(cursor_factory=factory) as connection:
+        shop.runner.decide(wait, Approve(by="kim"), connection=connection)
+
+    assert isinstance(shop.runner.resume("r1"), Finished)
+
+
 def test_two_transactions_decide_one_wait(shop: Shop) -> None:
     """The second one waits for the end of the first, and then knows who was first."""
     wait, other = shop.waiting_run("r1"), shop.waiting_run("r2")
@@ -308,6 +355,8 @@ def test_connections_that_cannot_take_a_write_are_refused(shop: Shop) -> None:
         with connection.transaction(force_rollback=True):
             shop.runner.decide(wait, Approve(by="kim"), connection=connection)
     assert "it is closed" in error_of(connection)
+    with shop.connect(client_encoding="SQL_ASCII") as connection:
+        assert "Set client_encoding to UTF8." in error_of(connection)
     with shop.connect() as connection:
         with suppress(psycopg.Error):
             connection.execute("SELECT 1/0")

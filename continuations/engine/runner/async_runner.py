@@ -292,7 +292,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         state = await self._worker_factory.initial_state(
             input, **chosen, context=run_options.context, description=description
         )
-        return await self._begin(state, input, run_options, on_event)
+        outcome = await self._begin(state, input, run_options, on_event)
+        return self._if_intact(outcome)
 
     async def _starting_within(self, connection: object, *, work: bool) -> Self:
         """Return this runner inside a transaction; the store is probed outside."""
@@ -756,7 +757,8 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         _check_call(verdict, _unexpected, _unknown)
         if connection is not None:
             self = self._within(connection, "decide")  # noqa: PLW0642 - the same runner
-        return await self._record(wait_id, verdict, shown, check_digest, door)
+        result = await self._record(wait_id, verdict, shown, check_digest, door)
+        return self._if_intact(result)
 
     async def _record(
         self,
@@ -1463,8 +1465,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
 
         Raises:
             InvalidInput: An argument is invalid, or the id names another event.
-            StoreError: The store failed. The event may be published: repeat the call
-                with an `id`.
+            StoreError: The event may be published. Repeat the call with an `id`.
         """
         from continuations.engine.requests import request_checks
         from continuations.ledger.published_events import EventPublisher
@@ -1476,7 +1477,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             clock=self._ports.clock,
             new_ulid=self._ports.ids.new_ulid,
         )
-        return await publisher.publish(
+        published = await publisher.publish(
             request_checks.event_name(name),
             request_checks.event_key(key),
             request_checks.json_text(data),
@@ -1484,6 +1485,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
             own_id=request_checks.own_id(id),
             door=door,
         )
+        return self._if_intact(published)
 
     async def cancel(
         self,

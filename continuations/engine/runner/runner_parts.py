@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from continuations.engine.ports import EventSinks, check_on_event
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from continuations.authoring.agent.agent import Agent
@@ -68,6 +68,9 @@ def check_retention(retention: Any) -> Retention | None:
         return retention
     msg = f"retention must be Retention(...) or None, got {type(retention).__name__}."
     raise InvalidInput(f"{msg} Pass Retention(finished=timedelta(days=90)).")
+
+
+T = TypeVar("T")
 
 
 class RunnerParts:
@@ -175,6 +178,18 @@ class RunnerParts:
         for name in ("_worker_factory", "_sweep_memory", "_word_hub"):
             inside.__dict__.pop(name, None)
         return inside
+
+    def _if_intact(self, result: T) -> T:
+        """Return a result, unless the transaction of an application has failed.
+
+        Some steps after a record ignore errors of the store. In a transaction, such an
+        error also takes back the record.
+        """
+        check: Callable[[], None] | None
+        check = getattr(self._objects.store, "check_intact", None)
+        if self._objects.in_transaction and check is not None:
+            self._objects.translated(check)
+        return result
 
     async def _with_notice(
         self, found: list[Wait], result: Decision | Vote

@@ -1020,8 +1020,7 @@ class Runner(Generic[Output]):
 
         Raises:
             InvalidInput: An argument is invalid, or the id names another event.
-            StoreError: The store failed. The event may be published: repeat the call
-                with an `id`.
+            StoreError: The event may be published. Repeat the call with an `id`.
         """
 
     def cancel(

@@ -193,7 +193,13 @@ class Sweeper:
         found = await markers.read_due(self.objects, self.clock)
         run_markers = [*found.due]
         if found.due_events:
-            run_markers += await self._process_events(found.due_events)
+            try:
+                run_markers += await self._process_events(found.due_events)
+            except StoreError as error:
+                # A transaction of an application may hold a wait for such an event.
+                if not run_markers:
+                    raise
+                _log.warning("events are delivered later: %s", error)
         by_run: dict[str, list[Marker]] = {}
         for marker in run_markers:
             by_run.setdefault(marker.run_id, []).append(marker)

@@ -150,7 +150,7 @@ class RunCopy:
         self.created = 0
         self._stores = stores
         self._keys: list[str] = []
-        self._seen: tuple[str, int] = ("", 0)
+        self._seen: frozenset[str] = frozenset()
         self._guards: list[str] = []
         self._look_again = ""
         self._loaded: LoadedVersion | None = None
@@ -321,7 +321,10 @@ class RunCopy:
             await self._let_sweeps_look(number)
             await self._unlist(listed)
         until = self._stores.target_clock.now() + _GUARD_TIME
-        guard = layout.copy_guard_key(self.run_id, to_milliseconds(until))
+        # A copy that was never complete has shown nothing, also if it goes on.
+        is_update = bool(number) and all(map(layout.is_guard_of_update, self._guards))
+        ends_ms = to_milliseconds(until)
+        guard = layout.copy_guard_key(self.run_id, ends_ms, is_update=is_update)
         await self._stores.put(guard, b"")
         self._guards.append(guard)
         await self._unlist(listed)
@@ -361,7 +364,10 @@ class RunCopy:
         body = await self._read(key)
         tombstone = decode_tombstone(body, run_id, number)
         newest = layout.newest_version_number(sorted(existing), run_id)
-        if newest and not self._guards:
+        was_shown = all(map(layout.is_guard_of_update, self._guards))
+        if newest and was_shown:
+            # An update that stopped has hidden a run that the target had shown.
+            await self._show()
             try:
                 await Versions(stores.target, run_id).header(newest)
             except RunErased:
@@ -456,9 +462,9 @@ class RunCopy:
         return _summary(keys) != self._seen
 
 
-def _summary(keys: Sequence[str]) -> tuple[str, int]:
-    """Return the newest version and the number of objects: they tell of any change."""
-    return next((key for key in keys if "/v/" in key), ""), len(keys)
+def _summary(keys: Sequence[str]) -> frozenset[str]:
+    """Return the keys, which tell of any change but the notes of workers."""
+    return frozenset(key for key in keys if "/y/" not in key)
 
 
 async def _list_keys(objects: Objects, run_id: str) -> list[str]:
