@@ -147,6 +147,9 @@ def prune(
         question = f"Erase {counted(count, 'run')} that ended {when} in "
         _confirm(f"{question}{store_name(runner.store)}?", yes=count == 0)
     result = runner.prune(**options, dry_run=dry_run)
+    if dry_run:
+        place, count = store_name(runner.store), len(result.run_ids)
+        write_note(f"{counted(count, 'run')} would be erased in {place}.")
     _write_pruned(command, result, dry_run=dry_run)
 
 

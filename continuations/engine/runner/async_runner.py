@@ -1905,7 +1905,7 @@ class AsyncRunner(RunnerParts, Generic[Output]):
         and an error of one run does not stop the others.
 
         Args:
-            older_than: Erase runs that ended at least this long ago; at most 3650 days.
+            older_than: Erase runs that ended at least this long ago: at most 100 years.
             retention: Erase the runs that it keeps no longer, however many they are.
                 Default: the retention of this runner.
             dry_run: With True, erase nothing, and return only the ids.

@@ -38,7 +38,7 @@ PEOPLES_KINDS: frozenset[WaitKind] = frozenset(
 )
 _PREFIX_LENGTH = len(layout.WAITS_PREFIX)
 _PARALLEL_READS = 50
-# At most 8 MB of a process are bodies of waits that it has decoded.
+# A process keeps so small bodies of the waits that it has decoded.
 _MAX_SMALL_BODY = 4096
 
 
@@ -229,7 +229,7 @@ def _decode(wait_id: str, body: bytes) -> Wait:
 
 
 # The same bytes are the same wait, whatever the store has now.
-_decode_small = lru_cache(maxsize=2048)(_decode)
+_decode_small = lru_cache(maxsize=8192)(_decode)
 
 
 async def _create_one(objects: Objects, wait: Wait) -> None:

@@ -8,7 +8,7 @@ from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
 # A longer time may begin before the first day that `datetime` can represent.
-MAX_AGE = timedelta(days=3650)
+MAX_AGE = timedelta(days=36_500)
 MAX_RUNS_PER_SWEEP = 10_000
 
 
@@ -20,7 +20,7 @@ class Retention:
     that waits, works or rests is never erased.
 
     Attributes:
-        finished: How long finished runs are kept: a timedelta of at most 3,650 days.
+        finished: How long finished runs are kept: a timedelta of at most 36,500 days.
             `None`: forever. A thread is finished only when it is closed.
         failed: The same for failed runs.
         cancelled: The same for cancelled runs.
