@@ -43,7 +43,7 @@ _FOLDERS = {
 
 # Functions whose errors end with a list, a command, or a text that is not ours.
 FREE_ENDS = {
-    "continuations/ledger/objects.py:_translate_errors": "the text of a client",
+    "continuations/ledger/objects.py:_translation_of": "the text of a client",
     "continuations/models/chat_errors.py:model_error": "the command that installs",
     "continuations/models/fallback.py:_error_of": "the texts of all providers",
     "continuations/wire/envelope.py:_to_msgpack": "the text of msgpack",

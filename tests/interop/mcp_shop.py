@@ -47,7 +47,8 @@ def main() -> None:
     clock = OffsetClock(float(hours) * 3600)
     # The time of files is the real one, so this store does not tell it.
     timeless = StoreWithoutTime(open_store(store))
-    runner = AsyncRunner(shop(Path(effects)), store=timeless, clock=clock)
+    # The process may be killed right after it claimed the run.
+    runner = AsyncRunner(shop(Path(effects)), store=timeless, clock=clock, lease=3.0)
     server = mcp_server(runner, secret=SECRET, verify=lambda _: "kim")
     uvicorn.run(server.app(), port=int(port), log_level="warning")
 

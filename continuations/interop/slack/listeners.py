@@ -119,7 +119,8 @@ def handler(  # noqa: PLR0913 - what an application may choose, all by keyword
     web = posting.client_of(token, client, retry_handlers=retries)
     decisions = Decisions(runner, users, Rights(can), link, dispatcher)
     app = App(
-        name="continuations",
+        # Not the name of our logger: the app gives a logger of its name a level.
+        name="continuations.slack",
         client=WebClient(),
         authorize=_authorize,
         request_verification_enabled=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from functools import partial
 from types import SimpleNamespace
@@ -83,6 +84,16 @@ def test_a_wrong_signature_is_401(api: SlackApi, signature: str) -> None:
     response = kim.app.dispatch(BoltRequest(body=body, headers=dict(headers)))
     assert response.status == 401
     assert api.names() == ["chat.postMessage"]
+
+
+def test_app_does_not_change_the_level_of_our_logger(api: SlackApi) -> None:
+    """Otherwise a program with this door would lose what workers log."""
+    logger = logging.getLogger("continuations")
+    before = logger.level
+
+    set_up(api, transfer_call(), [transfer])
+
+    assert before == logger.level
 
 
 def test_a_refused_request_is_not_logged(
