@@ -119,8 +119,7 @@ def handler(  # noqa: PLR0913 - what an application may choose, all by keyword
     web = posting.client_of(token, client, retry_handlers=retries)
     decisions = Decisions(runner, users, Rights(can), link, dispatcher)
     app = App(
-        # Not the name of our logger: the app gives a logger of its name a level.
-        name="continuations.slack",
+        name="continuations.slack",  # the app sets the level of this logger
         client=WebClient(),
         authorize=_authorize,
         request_verification_enabled=False,
