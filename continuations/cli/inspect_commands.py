@@ -173,6 +173,8 @@ def inbox(
         _write_note(models)
         output.write_json([listed_wait_json(row) for row in rows])
         return
+    if not rows:
+        output.write_note(f"The store is {store_name(runner.store)}.")
     others = [*filter(None, (_others(runner), models))]
     if not sys.stdout.isatty():
         output.write_lines(_plain_lines(rows, person, others))

@@ -20,8 +20,8 @@ from continuations.core.visible_text import escape_invisible
 from continuations.engine.ports import Ports
 from continuations.engine.sync import portal
 from continuations.errors import RunBusy, StaleRun
+from continuations.ledger.layout import role_rights
 from continuations.ledger.objects import Objects, open_store
-from continuations.ledger.store_rights import role_rights
 from continuations.present.json_forms import copy_result_json, prune_result_json
 from continuations.present.times import counted
 from continuations.wire.report import to_json

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.wait_rules import WaitKind
+    from continuations_storage.postgres_sql import RoleRights
 
 MAX_VERSIONS = 9_999_999_999
 WAITS_PREFIX = "waits/"
@@ -473,3 +474,34 @@ def is_release_marker(key: str) -> bool:
 def key_after_due_markers(due_ms: int) -> str:
     """Return a key that sorts after every marker that is due at a time or before."""
     return f"{MARKERS_PREFIX}{due_ms:0{_DUE_DIGITS}d}~"
+
+
+# Rights -----------------------------------------------------------------------
+
+# `docs/s3.md` has the same rights as policies of a bucket. Neither role can delete the
+# history of a run. These are regular expressions of keys.
+_DELETED = ("^(markers|waits|index|events|probe)/",)
+# A server of A2A works on runs, too.
+_DELETED_BY_WORKER = (*_DELETED, "^a2a/")
+_DECIDER_CREATES = ("^(markers|waits|events|probe)/", "^runs/[^/]+/in/")
+_ALL = ("^",)
+
+
+def role_rights(decider: str | None, worker: str | None) -> list[RoleRights]:
+    """Return the rights of the roles that are named.
+
+    Args:
+        decider: The role that shows waits, decides, sends messages and cancels. It
+            cannot create a version, so it cannot advance or forge a run.
+        worker: The role that starts, resumes and sweeps runs.
+    """
+    from continuations_storage.postgres_sql import RoleRights  # noqa: PLC0415 - one command needs it
+
+    creates = {"decider": _DECIDER_CREATES, "worker": _ALL}
+    deletes = {"decider": _DELETED, "worker": _DELETED_BY_WORKER}
+    roles = {"decider": decider, "worker": worker}
+    return [
+        RoleRights(role=role, name=name, creates=creates[name], deletes=deletes[name])
+        for name, role in roles.items()
+        if role is not None
+    ]

@@ -19,11 +19,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations_storage import retries
-from continuations_storage.contract import PAGE_SIZE, Page
-from continuations_storage.errors import Denied
-from continuations_storage.keys import check_key, check_limit, check_prefix
+from continuations_storage.keys import check_key, check_prefix
 from continuations_storage.postgres_connections import Connections
-from continuations_storage.postgres_sql import ObjectTable, failure_of
+from continuations_storage.postgres_sql import ObjectTable, TableVerbs, failure_of
 from continuations_storage.retries import AttemptFailed, located_errors
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.thread_pool import DaemonThreadPool
@@ -50,7 +48,7 @@ _MAX_CONNECTIONS = 10
 _threads = DaemonThreadPool(_MAX_CONNECTIONS, "continuations-postgres")
 
 
-class PostgresStore:
+class PostgresStore(TableVerbs):
     """A store that keeps each body as a row of a table.
 
     Loops, threads and forked children may share it. The constructor does not use the
@@ -79,7 +77,7 @@ class PostgresStore:
     ) -> None:
         self._connections = Connections(url, timeout)
         self._watched_prefixes = (*watched_prefixes,)
-        self._table = ObjectTable(self._connections.schema, self._watched_prefixes)
+        super().__init__(ObjectTable(self._connections.schema, self._watched_prefixes))
         self._retry_policy = retry_policy or RetryPolicy()
         self._database_name: str | None = None
 
@@ -124,67 +122,12 @@ class PostgresStore:
             )
         return created.store_time
 
-    async def created_at(self, key: str) -> datetime | None:
-        """Return the time of the create of a key, or raise `NotFound`.
-
-        Args:
-            key: A valid key.
-
-        Returns:
-            The time that `create` returned.
-
-        Raises:
-            StorageError: As `Store.read` states.
-        """
-        check_key(key)
-        created = await self._run("read", key, self._table.describe(key))
-        return created.store_time
-
-    async def read(self, key: str) -> bytes:
-        """Return the whole body, or raise `NotFound`; see `Store.read`."""
-        check_key(key)
-        return await self._run("read", key, self._table.read(key))
-
-    async def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the bodies of several keys, in one round trip.
-
-        Args:
-            keys: Valid keys.
-
-        Returns:
-            For each key the whole body, or None if the key does not exist.
-
-        Raises:
-            StorageError: As `Store.read` states.
-        """
-        for key in keys:
-            check_key(key)
-        return await self._run("read", None, self._table.read_many(keys))
-
-    async def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> Page:
-        """Return the first keys of a prefix, in byte order; see `Store.keys`.
-
-        The page has the time of the database.
-        """
-        check_prefix(prefix)
-        check_limit(limit)
-        listing = self._table.list_keys(prefix, after, limit)
-        keys, time = await self._run("list", prefix or None, listing)
-        page = Page(keys)
-        page.store_time = time
-        return page
-
     async def delete(self, key: str) -> None:
         """Remove the key; to delete a missing key is a success.
 
         The server does not flush a delete before it answers.
         """
-        check_key(key)
-        is_gone = await self._run(
-            "delete", key, self._table.delete(key, is_flushed=False)
-        )
-        if not is_gone:
-            await self._check_gone(key)
+        await self._delete(key, is_flushed=False)
 
     def watch(self, prefix: str) -> AbstractAsyncContextManager[Watch] | None:
         """Watch the creates of a prefix over a connection that listens.
@@ -300,15 +243,6 @@ class PostgresStore:
         return not exists
 
     # Statements -------------------------------------------------------------------
-
-    async def _check_gone(self, key: str) -> None:
-        """Raise `Denied` if a key exists; another process may have deleted it."""
-        [body] = await self._run("delete", key, self._table.read_many([key]))
-        if body is not None:
-            detail = "a policy of the table keeps this key from being deleted"
-            error = Denied(key, f"{detail} by this role")
-            error.locate("delete", self.place)
-            raise error
 
     async def _run(
         self, operation: Operation, key: str | None, statement: Statement[T]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from continuations_storage.contract import PAGE_SIZE, Page
 from continuations_storage.errors import (
     AlreadyExists,
     Damaged,
@@ -26,13 +27,24 @@ from continuations_storage.errors import (
     Unavailable,
     Unsafe,
 )
+from continuations_storage.keys import check_key, check_limit, check_prefix
 from continuations_storage.retries import AttemptFailed, ErrorRule, StoredObjectInfo
 from continuations_storage.s3errors import format_detail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["NOT_SENT", "ObjectTable", "RoleRights", "Rows", "Statement", "failure_of"]
+    from continuations_storage.errors import Operation
+
+__all__ = [
+    "NOT_SENT",
+    "ObjectTable",
+    "RoleRights",
+    "Rows",
+    "Statement",
+    "TableVerbs",
+    "failure_of",
+]
 
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
@@ -351,6 +363,90 @@ def _checked(rows: Rows) -> Rows:
             _STANDBY, format_detail("the server is a standby", _STANDBY)
         )
     return [row[1:] for row in rows]
+
+
+# The verbs that are one statement ------------------------------------------------
+
+
+class TableVerbs:
+    """The verbs of a store that are one statement in each kind of transaction."""
+
+    def __init__(self, table: ObjectTable) -> None:
+        self._table = table
+
+    @property
+    def place(self) -> str:
+        """The host and the database, as errors name them."""
+        raise NotImplementedError
+
+    async def _run(
+        self, operation: Operation, key: str | None, statement: Statement[T]
+    ) -> T:
+        """Send a statement; raises a `StorageError` that names the place."""
+        raise NotImplementedError
+
+    async def created_at(self, key: str) -> datetime | None:
+        """Return the time of the create of a key, or raise `NotFound`.
+
+        Args:
+            key: A valid key.
+
+        Returns:
+            The time that `create` returned.
+
+        Raises:
+            StorageError: As `Store.read` states.
+        """
+        check_key(key)
+        created = await self._run("read", key, self._table.describe(key))
+        return created.store_time
+
+    async def read(self, key: str) -> bytes:
+        """Return the whole body, or raise `NotFound`; see `Store.read`."""
+        check_key(key)
+        return await self._run("read", key, self._table.read(key))
+
+    async def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
+        """Return the bodies of several keys, in one round trip.
+
+        Args:
+            keys: Valid keys.
+
+        Returns:
+            For each key the whole body, or None if the key does not exist.
+
+        Raises:
+            StorageError: As `Store.read` states.
+        """
+        for key in keys:
+            check_key(key)
+        return await self._run("read", None, self._table.read_many(keys))
+
+    async def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> Page:
+        """Return the first keys of a prefix, in byte order; see `Store.keys`.
+
+        The page has the time of the database.
+        """
+        check_prefix(prefix)
+        check_limit(limit)
+        listing = self._table.list_keys(prefix, after, limit)
+        keys, time = await self._run("list", prefix or None, listing)
+        page = Page(keys)
+        page.store_time = time
+        return page
+
+    async def _delete(self, key: str, *, is_flushed: bool) -> None:
+        check_key(key)
+        statement = self._table.delete(key, is_flushed=is_flushed)
+        if await self._run("delete", key, statement):
+            return
+        # Another process may have deleted it meanwhile.
+        [body] = await self._run("delete", key, self._table.read_many([key]))
+        if body is not None:
+            detail = "a policy of the table keeps this key from being deleted"
+            error = Denied(key, f"{detail} by this role")
+            error.locate("delete", self.place)
+            raise error
 
 
 # Errors -------------------------------------------------------------------------

@@ -16,10 +16,9 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
-from continuations_storage.contract import PAGE_SIZE, Page
-from continuations_storage.errors import Denied, NoTransaction, Unavailable
-from continuations_storage.keys import check_key, check_limit, check_prefix
-from continuations_storage.postgres_sql import failure_of
+from continuations_storage.errors import NoTransaction, Unavailable
+from continuations_storage.keys import check_key
+from continuations_storage.postgres_sql import TableVerbs, failure_of
 from continuations_storage.retries import AttemptFailed, located_errors
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ _OF_OTHERS = (
 _ROLL_BACK = "Roll back the transaction and repeat it."
 
 
-class TransactionStore:
+class TransactionStore(TableVerbs):
     """The verbs of a Postgres store, as statements of an open transaction.
 
     Args:
@@ -64,13 +63,19 @@ class TransactionStore:
             raise NoTransaction(detail, _OF_OTHERS)
         self._connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
         self._connection = connection
-        self._table, self._database = table, database
+        super().__init__(table)
+        self._database = database
         self._check_open()
         info = connection.info
         self._place = f"postgresql://{info.host}:{info.port}/{info.dbname}"
         self._is_checked = False
         # Another task of the same call must not send its statement at the same time.
         self._lock = asyncio.Lock()
+
+    @property
+    def place(self) -> str:
+        """The host, the port and the database of the connection."""
+        return self._place
 
     def __repr__(self) -> str:
         return f"<TransactionStore {self._place}>"
@@ -84,43 +89,9 @@ class TransactionStore:
         statement = self._table.create(key, body, os.urandom(16).hex(), is_patient=True)
         return await self._run("create", key, statement)
 
-    async def created_at(self, key: str) -> datetime | None:
-        """Return the time of the create of a key, or raise `NotFound`."""
-        check_key(key)
-        described = await self._run("read", key, self._table.describe(key))
-        return described.store_time
-
-    async def read(self, key: str) -> bytes:
-        """Return the whole body, or raise `NotFound`."""
-        check_key(key)
-        return await self._run("read", key, self._table.read(key))
-
-    async def read_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """Return the bodies of several keys, in one round trip."""
-        for key in keys:
-            check_key(key)
-        return await self._run("read", None, self._table.read_many(keys))
-
-    async def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> Page:
-        """Return the first keys of a prefix, in byte order."""
-        check_prefix(prefix)
-        check_limit(limit)
-        listing = self._table.list_keys(prefix, after, limit)
-        keys, time = await self._run("list", prefix or None, listing)
-        page = Page(keys)
-        page.store_time = time
-        return page
-
     async def delete(self, key: str) -> None:
         """Remove the key; to delete a missing key is a success."""
-        check_key(key)
-        if not await self._run("delete", key, self._table.delete(key)):
-            [body] = await self._run("delete", key, self._table.read_many([key]))
-            if body is not None:
-                detail = "a policy of the table keeps this key from being deleted"
-                error = Denied(key, f"{detail} by this role")
-                error.locate("delete", self._place)
-                raise error
+        await self._delete(key, is_flushed=True)
 
     async def probe(self) -> None:
         """Do nothing: the store proves put-if-absent with transactions of its own."""

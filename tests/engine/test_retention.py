@@ -401,6 +401,26 @@ def test_audit_is_kept_longer(store: MemoryStore, clock: ManualClock) -> None:
     assert ["r1", "r2"] == [key.split("/")[1] for key in keys_of(store)]
 
 
+def test_audits_behind_keys_that_stay_are_erased(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    """A repair may bring a run back to life whose audit was to be kept."""
+    for name in ("alive-1", "alive-2"):
+        key = run_index.erased_key(name, clock.now() - timedelta(days=60))
+        asyncio.run(store.create(key, b""))
+    finish_decided(store, clock)
+    few = Retention(
+        finished=timedelta(days=30), audit=timedelta(days=365), runs_per_sweep=2
+    )
+    clock.seconds += 31 * DAY
+    make_runner(store, clock, few).sweep()
+    clock.seconds += 400 * DAY
+
+    erased = [make_runner(store, clock, few).sweep().erased for _ in range(40)]
+
+    assert ["r1"] == [each.run_id for receipts in erased for each in receipts]
+
+
 def test_audit_of_a_run_can_be_erased_at_once(
     store: MemoryStore, clock: ManualClock
 ) -> None:
@@ -545,4 +565,4 @@ def test_invalid_arguments_are_refused(store: MemoryStore, clock: ManualClock) -
     with pytest.raises(InvalidInput, match="Pass one of them"):
         make_runner(store, clock).prune(older_than=timedelta(1), retention=ALL)
     assert age_of(ALL, "suspended") is None
-    assert run_index.ended_day("index/ended/x") is None
+    assert run_index.indexed_day("index/ended/x") is None

@@ -281,3 +281,20 @@ async def test_damaged_wait_is_corrupt(body: bytes) -> None:
 def test_read_with_invalid_wait_id_raises_wait_not_found() -> None:
     with pytest.raises(WaitNotFound):
         run_async(waits.read(make_objects(), "../../etc/passwd"))
+
+
+async def test_listed_wait_is_decoded_once_and_other_bytes_are_not_trusted() -> None:
+    """A process that lists the same waits again reads their bytes again."""
+    objects = make_objects()
+    wait = make_wait()
+    await waits.create(objects, [wait])
+    [first] = [each async for each in waits.read_open(objects)]
+    [again] = [each async for each in waits.read_open(objects)]
+    assert first is again
+
+    key = layout.wait_key(wait.id)
+    await objects.delete(key)
+    await objects.create(key, b"damaged")
+
+    with pytest.raises(FormatError):
+        _ = [each async for each in waits.read_open(objects)]

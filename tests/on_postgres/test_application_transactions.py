@@ -65,11 +65,11 @@ def receipt() -> Any:
     return wait_for("receipt", str, key="o1")
 
 
-def make_agent(name: str = "pay") -> Agent:
+def make_agent(tool_name: str = "pay", name: str = "payer") -> Agent:
     """Return an agent that calls one tool."""
-    arguments = {} if name == "receipt" else {"cents": 500}
-    model = ScriptedModel([ToolCall(name, arguments), "Done."])
-    return Agent("payer", tools=[pay, pay_much, receipt], model=model)
+    arguments = {} if tool_name == "receipt" else {"cents": 500}
+    model = ScriptedModel([ToolCall(tool_name, arguments), "Done."])
+    return Agent(name, tools=[pay, pay_much, receipt], model=model)
 
 
 class Shop:
@@ -234,6 +234,26 @@ def test_decision_beside_an_open_transaction_gives_up_soon(shop: Shop) -> None:
             shop.runner.decide(wait, Deny(by="lee"))
     with pytest.raises(AlreadyDecided):
         shop.runner.decide(wait, Deny(by="lee"))
+
+
+def test_open_transaction_of_a_publisher_stops_no_other_run(shop: Shop) -> None:
+    """A sweep that cannot deliver an event now still continues the decided runs."""
+    runner = Runner([make_agent("receipt"), make_agent(name="other")], store=shop.url)
+    runner.start("go", run_id="r1", agent="payer")
+    other = runner.start("go", run_id="r2", agent="other")
+    assert isinstance(other, Suspended)
+    with shop.connect() as connection:
+        runner.publish("receipt", "receipt 7", key="o1", connection=connection)
+        with pytest.raises(StoreUnavailable, match="another transaction is open"):
+            runner.publish("receipt", "receipt 8", key="o1")
+        runner.decide(other.waits[0].id, Approve(by="kim"))
+
+        [ended] = runner.sweep().resumed
+
+        assert "r2" == ended.run_id
+    assert ["pay 500"] == effect_log.names()
+    runner.sweep()
+    assert "finished" == runner.look("r1").status
 
 
 @pytest.mark.parametrize("factory", [psycopg.ClientCursor, psycopg.RawCursor])

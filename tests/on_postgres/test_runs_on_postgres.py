@@ -12,7 +12,7 @@ import pytest
 
 from continuations import Approve, Finished, Runner, Suspended
 from continuations.errors import StoreDenied
-from continuations.ledger.store_rights import role_rights
+from continuations.ledger.layout import role_rights
 from continuations_storage import SyncStore
 from continuations_storage.postgres import PostgresStore
 from continuations_storage.retry_policy import RetryPolicy

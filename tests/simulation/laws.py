@@ -155,6 +155,7 @@ _LAW_FUNCTIONS: tuple[Law, ...] = (
     laws_of_handoffs.each_turn_is_of_the_agent_that_has_the_conversation,
     laws_of_handoffs.the_next_agent_reads_what_the_filter_left,
     laws_of_runs.versions_are_linear,
+    laws_of_runs.notes_of_missing_code_follow_their_versions,
     laws_of_runs.notified_after_commit,
     laws_of_runs.each_message_once,
     laws_of_runs.nothing_unread_at_the_end,

@@ -171,7 +171,7 @@ class Runner(Generic[Output]):
             labels: At most 16 names and values by which `runs` finds the run.
             title: The subject of the run, on one line.
             by: The requester: a name or an `Identity`, whose name is stored.
-            settings: Model settings of the run, over those of its agents; no secrets.
+            settings: Model settings that win over those of agents. They are stored.
             trace_context: The W3C headers of your caller as a dict, or `traceparent`.
             on_event: A function, plain or async, that gets each event, as of `stream`.
             connection: With `work=False`, your transaction, as for `decide`.

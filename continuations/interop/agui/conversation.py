@@ -1,4 +1,4 @@
-"""A run as the messages and interrupts of AG-UI, and resume entries as verdicts.
+"""A run as the messages and interrupts of AG-UI, and resume entries as decisions.
 
 The messages have ids that each turn and process computes anew. A client keeps its
 messages by id, and sends them with each turn. Nothing of them is taken as history. They

@@ -20,6 +20,7 @@ a crash in step 6, a sweep of the target or a repeated copy lists the run.
 
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -150,7 +151,7 @@ class RunCopy:
         self.created = 0
         self._stores = stores
         self._keys: list[str] = []
-        self._seen: frozenset[str] = frozenset()
+        self._seen = b""
         self._guards: list[str] = []
         self._look_again = ""
         self._loaded: LoadedVersion | None = None
@@ -462,9 +463,10 @@ class RunCopy:
         return _summary(keys) != self._seen
 
 
-def _summary(keys: Sequence[str]) -> frozenset[str]:
-    """Return the keys, which tell of any change but the notes of workers."""
-    return frozenset(key for key in keys if "/y/" not in key)
+def _summary(keys: Sequence[str]) -> bytes:
+    """Return a digest of the keys, which tell of any change but notes of workers."""
+    text = "\n".join(key for key in keys if "/y/" not in key)
+    return hashlib.sha256(text.encode()).digest()
 
 
 async def _list_keys(objects: Objects, run_id: str) -> list[str]:

@@ -157,10 +157,10 @@ def ended_key(run_id: str, ended_at: datetime) -> str:
     return f"{ENDED_PREFIX}{ended_at:%Y-%m-%d}/{run_id}"
 
 
-def ended_day(key: str) -> date | None:
-    """Return the day in the key of an ended run, or `None` for another key."""
-    with suppress(ValueError):
-        return date.fromisoformat(key.removeprefix(ENDED_PREFIX).partition("/")[0])
+def indexed_day(key: str) -> date | None:
+    """Return the day in the key of an ended or erased run, or `None` for another."""
+    with suppress(ValueError, IndexError):
+        return date.fromisoformat(key.split("/")[2])
     return None
 
 

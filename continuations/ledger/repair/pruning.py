@@ -102,26 +102,35 @@ class Pruner:
             The result, and the key after which the next sweep begins; "" at the end.
         """
         found = _Found(retention, dry_run=False)
-        limit = retention.runs_per_sweep
-        keys, following = await self._old_page(_ENDED, retention, after, limit)
-        await self._prune_page(_ENDED, keys, found)
-        if following and not after and not found.run_ids:
-            # Runs that are kept longer must not hide the others from a process that
-            # makes one sweep only.
-            after = self._random_day(keys[-1], retention, seed)
-            keys, following = await self._old_page(_ENDED, retention, after, limit)
-            await self._prune_page(_ENDED, keys, found)
+        following = await self._prune_part(_ENDED, after, seed, found)
         if retention.audit is not None:
-            keys, _ = await self._old_page(_AUDITS, retention, "", limit)
-            await self._prune_page(_AUDITS, keys, found)
+            await self._prune_part(_AUDITS, "", seed, found)
         return found.result(), following
 
-    def _random_day(self, key: str, retention: Retention, seed: str) -> str:
+    async def _prune_part(
+        self, section: _Section, after: str, seed: str, found: _Found
+    ) -> str:
+        """Erase as much of a section as one sweep may; return where the next begins."""
+        retention, limit = found.retention, found.retention.runs_per_sweep
+        before = len(found.run_ids)
+        keys, following = await self._old_page(section, retention, after, limit)
+        await self._prune_page(section, keys, found)
+        if following and not after and len(found.run_ids) == before:
+            # Keys that stay must not hide the others from a process that always begins
+            # with the first one.
+            after = self._random_day(section, keys[-1], retention, seed)
+            keys, following = await self._old_page(section, retention, after, limit)
+            await self._prune_page(section, keys, found)
+        return following
+
+    def _random_day(
+        self, section: _Section, key: str, retention: Retention, seed: str
+    ) -> str:
         """Return a key before a random day, between that of a key and the last one."""
-        first = run_index.ended_day(key) or date.min
-        last = (self.clock.now() - shortest_age(retention)).date()
+        first = run_index.indexed_day(key) or date.min
+        last = (self.clock.now() - (section.age(retention) or timedelta())).date()
         days = random.Random(seed).randrange(max(1, (last - first).days + 1))  # noqa: S311 - not for secrets
-        return f"{run_index.ENDED_PREFIX}{first + timedelta(days=days)}/"
+        return f"{section.prefix}{first + timedelta(days=days)}/"
 
     async def _old_page(
         self,

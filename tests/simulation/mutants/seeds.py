@@ -112,6 +112,10 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_changed_tool_runs_under_the_old_approval": (470, "executed_equals_approved"),
     "stricter_code_is_not_asked": (411, "executed_equals_approved"),
     "an_approval_of_a_removed_tool_is_lost": (22, "approved_call_runs_or_waits_again"),
+    "missing_code_is_noted_for_a_later_version": (
+        22,
+        "notes_of_missing_code_follow_their_versions",
+    ),
     "a_timed_out_call_is_repeated": (18, "started_once"),
     "a_timed_out_call_is_guessed_to_have_failed": (142, "same_end_as_uninterrupted"),
     "a_running_call_may_be_approved_again": (

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core.changes.call_events import Answered, CallRaised, RepeatAllowed
@@ -13,7 +14,9 @@ from continuations.engine.call_failures import FailedAttempts
 from continuations.engine.calls.admission import Admission
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.worker import performer
-from continuations.ledger import decision_errors
+from continuations.errors import ContinuationsError
+from continuations.ledger import decision_errors, layout, missing_code
+from continuations.ledger.objects import AlreadyExists
 from tests.simulation.decisions.laws import (
     approved_call_runs_or_waits_again,
     executed_equals_approved,
@@ -24,6 +27,9 @@ from tests.simulation.protocol.laws_of_effects import (
     timed_out_call_is_over_before_a_repeat,
 )
 from tests.simulation.protocol.laws_of_endings import same_end_as_uninterrupted
+from tests.simulation.protocol.laws_of_runs import (
+    notes_of_missing_code_follow_their_versions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,6 +47,8 @@ if TYPE_CHECKING:
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
+    from continuations.ledger.missing_code import MissingCode
+    from continuations.ledger.objects import Objects
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -124,6 +132,24 @@ def an_approval_of_a_removed_tool_is_lost() -> Patches:
         return original(self, state, call, wait, decision)
 
     yield patch(ArrivalReducer._approval_events, approval_events)
+
+
+@mutant(
+    "A worker that lacks code notes it for the version after the one that it read.",
+    breaks=(notes_of_missing_code_follow_their_versions,),
+)
+def missing_code_is_noted_for_a_later_version() -> Patches:
+    original = missing_code.post
+
+    async def post(
+        objects: Objects, run_id: str, number: int, found: MissingCode
+    ) -> None:
+        del found
+        key = layout.missing_code_key(run_id, number + 1)
+        with suppress(AlreadyExists, ContinuationsError):
+            await objects.create(key, b"")
+
+    yield patch(original, post)
 
 
 # Time limits of tools ---------------------------------------------------------------

@@ -36,6 +36,18 @@ def versions_are_linear(evidence: Evidence) -> str | None:
     return None
 
 
+def notes_of_missing_code_follow_their_versions(evidence: Evidence) -> str | None:
+    """A note about the code that a worker lacked is about a version that existed."""
+    for key, creates in evidence.created.items():
+        run_id, found, number = key.removeprefix("runs/").partition("/y/")
+        if not found:
+            continue
+        version = evidence.created.get(layout.version_key(run_id, int(number)))
+        if not version or version[0].at > creates[0].at:
+            return f"{key} was created before its version"
+    return None
+
+
 def notified_after_commit(evidence: Evidence) -> str | None:
     """A wait is notified only after a version that opens it, or after its decision."""
     for each in evidence.environment.notifications:
