@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 
+import psycopg
 import pytest
 
 from continuations_storage import Store, open_store
-from continuations_storage.conformance import SharedStoreContract
-from tests.postgres_server import PostgresServer
+from continuations_storage.conformance import SharedStoreContract, StoreContract
+from continuations_storage.postgres import PostgresStore
+from tests.postgres_server import OWNER, PostgresServer
 from tests.sampling import RUNS_ALL_CASES
 
 
@@ -36,3 +40,28 @@ class TestPostgresStoreBehindPgBouncer(SharedStoreContract):
 
     def opener(self) -> Callable[[], Store]:
         return partial(open_store, self.new_url())
+
+
+class TestWithinATransaction(StoreContract):
+    """One open transaction of an application sees its own objects."""
+
+    @pytest.fixture(autouse=True)
+    def _connections(self, postgres: PostgresServer) -> Iterator[None]:
+        self.server = postgres
+        with ExitStack() as self.opened:
+            yield
+
+    def make(self) -> Store:
+        """Return an empty store in a new transaction."""
+        store = PostgresStore(self.server.new_url())
+        url = self.server.url(OWNER)
+        connection = self.opened.enter_context(psycopg.connect(url))
+        return store.within(connection)
+
+    def test_probe_passes_and_is_recorded(self) -> None:
+        """The store itself makes the proof, with transactions of its own."""
+        store = self.make()
+
+        asyncio.run(store.probe())
+
+        assert [] == asyncio.run(store.keys(""))
