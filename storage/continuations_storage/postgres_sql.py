@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -368,22 +369,22 @@ def _checked(rows: Rows) -> Rows:
 # The verbs that are one statement ------------------------------------------------
 
 
-class TableVerbs:
+class TableVerbs(ABC):
     """The verbs of a store that are one statement in each kind of transaction."""
 
     def __init__(self, table: ObjectTable) -> None:
         self._table = table
 
     @property
+    @abstractmethod
     def place(self) -> str:
         """The host and the database, as errors name them."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _run(
         self, operation: Operation, key: str | None, statement: Statement[T]
     ) -> T:
         """Send a statement; raises a `StorageError` that names the place."""
-        raise NotImplementedError
 
     async def created_at(self, key: str) -> datetime | None:
         """Return the time of the create of a key, or raise `NotFound`.
