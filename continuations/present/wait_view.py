@@ -25,9 +25,8 @@ from continuations.core.rows.waits import Wait, withheld
 from continuations.core.visible_text import escape_invisible
 from continuations.present import wait_words
 from continuations.present.json_forms import indented_json
-from continuations.present.times import TimeView, left_text, time_view
+from continuations.present.times import TimeView, left_text, left_view, time_view
 from continuations.value_class import dataclass
-from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -381,7 +380,6 @@ class InboxRow:
         title: The effect, as one sentence.
         facts: Two or three facts.
         due: The time that is left, or that there is no deadline.
-        due_at: The deadline as ISO 8601 text; empty for none.
         is_soon: Whether little time is left.
         then: The consequence of the deadline.
     """
@@ -390,8 +388,7 @@ class InboxRow:
     kind: KindWords
     title: str
     facts: tuple[str, ...]
-    due: str
-    due_at: str
+    due: str | TimeView
     is_soon: bool
     then: str
 
@@ -405,8 +402,7 @@ def inbox_row(row: ListedWait, now: datetime) -> InboxRow:
         kind=wait.rules.words,
         title=wait_words.title(wait),
         facts=_facts(wait),
-        due=left_text(left),
-        due_at="" if wait.deadline is None else utc_text(wait.deadline),
+        due=left_view(wait.deadline, now) if wait.deadline else left_text(None),
         is_soon=left is not None and left < _SOON,
         then=_then(wait),
     )

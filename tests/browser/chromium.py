@@ -66,12 +66,16 @@ def run_browser() -> Generator[Any]:
 
 
 @contextmanager
-def open_tab(browser: Any, *, offline_is_expected: bool = False) -> Generator[Any]:
+def open_tab(
+    browser: Any, *, offline_is_expected: bool = False, **options: Any
+) -> Generator[Any]:
     """Open a tab of a new person, and yield it; each message of the console fails.
 
     With `offline_is_expected`, the browser may report that it cannot reach the server.
+    Other options are those of the context, such as `timezone_id`.
     """
-    context = browser.new_context(viewport=DESKTOP, reduced_motion="reduce")
+    options = {"viewport": DESKTOP, "reduced_motion": "reduce", **options}
+    context = browser.new_context(**options)
     messages: list[str] = []
     tab = context.new_page()
 

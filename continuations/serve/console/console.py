@@ -238,14 +238,14 @@ def _marked(view: _View) -> Response:
     time = time_view(view.at)
     bar = (
         '<div class="news"><p class="notice is-danger" role="alert">The store does not '
-        f'answer. This page is as it was at <time datetime="{time.iso}">{time.text}'
-        "</time>. It may have changed since, and nothing can be decided now. Nothing "
-        "is lost: load the page again in a moment.</p></div>\n"
+        f"answer. This page is as it was at {time.html}. It may have changed since, "
+        "and nothing can be decided now. Nothing is lost: load the page again in a "
+        "moment.</p></div>\n"
     )
     text = _LIVE_PARTS.sub("", view.response.body)
     body = text.replace(_MAIN, bar + _MAIN, 1)
     headers = {**view.response.headers, "retry-after": "5"}
-    _log.warning("the store does not answer: a page of %s is shown again", time.iso)
+    _log.warning("the store does not answer: a page of %s is shown again", time.text)
     return replace(view.response, status=_AWAY, body=body, headers=headers)
 
 
@@ -359,7 +359,7 @@ PAGES: tuple[PageRoute, ...] = (
 )
 """All pages of the console: each module of pages has a table of routes."""
 
-SCRIPTS, LIVE_SCRIPT = ("console.js",), "live.js"
+SCRIPTS, LIVE_SCRIPT = ("times.js", "console.js"), "live.js"
 _LIVE_PAGES = frozenset({"/inbox"})
 _ASSETS = "/assets/"
 _HTML, _JSON, _EVENTS = "text/html", "application/json", "text/event-stream"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from continuations import errors
+from continuations.present.times import PageText, time_view
 from continuations.present.wait_words import DECISION_WORDS
 from continuations.serve.console.page import html_page
 from continuations.serve.http import problems
-from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,8 +149,8 @@ def _words_of(problem: problems.Problem, error: Exception | None) -> _Words:
     return _WORDS.get(problem.type.slug, own)
 
 
-def _facts(problem: problems.Problem, error: Exception | None) -> dict[str, str]:
-    facts: dict[str, str] = {}
+def _facts(problem: problems.Problem, error: Exception | None) -> dict[str, PageText]:
+    facts: dict[str, PageText] = {}
     if isinstance(error, errors.AlreadyDecided):
         facts |= decision_facts(error.decision)
     elif isinstance(error, errors.FormatError):
@@ -165,12 +165,12 @@ def _facts(problem: problems.Problem, error: Exception | None) -> dict[str, str]
     return facts
 
 
-def decision_facts(decision: Decision) -> dict[str, str]:
+def decision_facts(decision: Decision) -> dict[str, PageText]:
     """Return who decided what, when, and by which way."""
     facts = {
         "Decision": DECISION_WORDS[decision.kind],
         "By": decision.rule or ", ".join(decision.voters) or decision.by,
-        "At": readable_time(decision.at),
+        "At": time_view(decision.at),
         "Reason": decision.reason,
         "Through": decision.door,
     }

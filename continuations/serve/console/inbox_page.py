@@ -20,17 +20,17 @@ from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.index.waits import PEOPLES_KINDS
 from continuations.ledger.objects import Objects
 from continuations.present import wait_view
+from continuations.present.times import PageText, time_view
 from continuations.present.wait_words import DECISION_WORDS, awaiting_models_words
 from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import ListPage
 from continuations.value_class import dataclass, replace
-from continuations.wire.fields import readable_time
-from continuations.wire.report import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from continuations.core.reading.audit import AuditLine
     from continuations.ledger.decisions.worklist import ListedWait
@@ -309,7 +309,7 @@ async def show_decided(page: Page) -> Response:
     return page.render(
         "decided.html",
         tabs=tabs("decided"),
-        lines=[_decided_line(line) for line in lines],
+        lines=[_decided_line(line, page.clock.now()) for line in lines],
         next=page.next_page("/inbox/decided", runs.next),
     )
 
@@ -327,7 +327,7 @@ async def _audit(page: Page, run_id: str) -> list[AuditLine]:
         return []  # erased since it was listed
 
 
-def _decided_line(line: AuditLine) -> dict[str, str]:
+def _decided_line(line: AuditLine, now: datetime) -> dict[str, PageText]:
     """Return one line of the table, in words."""
     icon, tone = _VERDICT_ICONS.get(line.verdict, ("ring", ""))
     # The door, and how it knew the person.
@@ -336,8 +336,7 @@ def _decided_line(line: AuditLine) -> dict[str, str]:
         how = f"{how}, by {line.authentication}"
     word = _WORDS_OF_KINDS.get(line.kind) or line.kind.capitalize()
     return {
-        "at": readable_time(line.at),
-        "at_iso": utc_text(line.at),
+        "at": time_view(line.at, now),
         "icon": icon,
         "tone": tone,
         "verdict": DECISION_WORDS.get(line.verdict) or _OTHER_WORDS[line.verdict],

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
+    from continuations.present.times import PageText
     from continuations.serve.console.live import Sees
     from continuations.serve.console.live_pages import LivePages
     from continuations.serve.dispatch import Dispatcher
@@ -147,7 +148,7 @@ class Page(Caller):
         text: str,
         links: Mapping[str, str],
         *,
-        facts: Mapping[str, str] | None = None,
+        facts: Mapping[str, PageText] | None = None,
         values: Mapping[str, str] | None = None,
     ) -> Response:
         """Return a short page.

@@ -23,7 +23,7 @@ from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.core.visible_text import shorten
 from continuations.present import wait_words
-from continuations.present.times import moment_text
+from continuations.present.times import time_view
 from continuations.present.wait_view import argument_views
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_acts_page import Fields, RunAct
@@ -106,7 +106,7 @@ def version_row(version: run_past.RunVersion, now: datetime) -> dict[str, object
     words = version.words
     return {
         "number": version.number,
-        "at": moment_text(version.at, now),
+        "at": time_view(version.at, now),
         "state": status_pill(version.status),
         "words": [shorten(each, _TEXT_CHARS) for each in words[:_SHOWN_WORDS]],
         "more": max(len(words) - _SHOWN_WORDS, 0),

@@ -13,7 +13,7 @@ from continuations.errors import FormatError, InvalidInput, NewerFormat
 from continuations.ledger import missing_code
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.present.times import clock_text, length_text
+from continuations.present.times import PageText, clock_view, length_text
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_snapshot import RunSnapshot
 from continuations.serve.http import problems, request_fields
@@ -269,7 +269,7 @@ class TreeRow:
     note: str
     state: RowState
     bars: tuple[Bar, ...]
-    times: str
+    times: PageText
     is_selected: bool
     fold: Fold | None
 
@@ -443,16 +443,16 @@ def _bar(span: Span, time: WorkingTime) -> Bar:
     return Bar(span.kind, x, max(end - x, _MIN_WIDTH))
 
 
-def _times(row: RunRow) -> str:
+def _times(row: RunRow) -> PageText:
     """Return what the bars show, in words."""
-    began = clock_text(row.began)
+    began = clock_view(row.began)
     last = row.spans[-1] if row.spans else None
     if row.ended is not None:
-        return f"{began}, {length_text(row.ended - row.began)} from begin to end"
+        return (began, f", {length_text(row.ended - row.began)} from begin to end")
     if last is None or last.kind == "frame":
-        return f"since {began}"
+        return ("since ", began)
     words = {"work": "started", "hold": "waits since", "lost": "no result since"}
-    return f"{words[last.kind]} {clock_text(last.begin)}"
+    return (f"{words[last.kind]} ", clock_view(last.begin))
 
 
 # The window ends with the wanted version, and becomes shorter until it is readable.

@@ -15,7 +15,7 @@ from continuations.core.visible_text import shorten
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.thread_ids import is_thread_id
 from continuations.present.drift_words import allowed_changes
-from continuations.present.times import counted, moment_text
+from continuations.present.times import counted, time_view
 from continuations.serve.console.page import Page, PageRoute, RunAddresses
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import ListPage
@@ -117,8 +117,8 @@ def list_row(
         "run": summary,
         "title": shorten(title, _TITLE_CHARS),
         "state": status_pill(summary.status),
-        "started": "" if started is None else moment_text(started, now),
-        "changed": "" if changed is None else moment_text(changed, now),
+        "started": None if started is None else time_view(started, now),
+        "changed": None if changed is None else time_view(changed, now),
         "awaits": awaits[:_SHOWN_WAITS],
         "more_waits": max(len(awaits) - _SHOWN_WAITS, 0),
         "messages": messages,
@@ -163,14 +163,14 @@ def grant_row(
     grant: KeptGrant, run: RunSummary, now: datetime, *, may_revoke: bool
 ) -> dict[str, Any]:
     """Return a grant of a run, and the words that the page shows."""
-    at = moment_text(grant.at, now)
+    at = time_view(grant.at, now)
     return {
         "grant": grant,
         "run_id": run.run_id,
         "title": run.title or run.thread or run.run_id,
-        "given": f"{grant.by}, {at}" if grant.by else at,
+        "given": (f"{grant.by}, ", at) if grant.by else at,
         # Without a time, it ends with the run.
-        "until": "" if grant.until is None else moment_text(grant.until, now),
+        "until": None if grant.until is None else time_view(grant.until, now),
         "may_revoke": may_revoke and not grant.revoked,
     }
 

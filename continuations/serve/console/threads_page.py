@@ -10,7 +10,7 @@ from continuations.core.rows.run import ENDED_STATUSES, RunRow
 from continuations.errors import InvalidInput
 from continuations.ledger.arrivals import thread_keys
 from continuations.ledger.objects import Objects
-from continuations.present.times import moment_text
+from continuations.present.times import time_view
 from continuations.serve.console.live_runs import replaces_words
 from continuations.serve.console.messages_page import (
     attachment_views,
@@ -165,8 +165,7 @@ def _unread_line(message: InboxMessage, now: datetime) -> dict[str, Any]:
     return {
         "key": f"unread.{message.number}",
         "who": message.by or "user",
-        "at": moment_text(message.at, now),
-        "moment": message.at.isoformat(timespec="milliseconds"),
+        "at": time_view(message.at, now),
         "text": message_text(message.message.data.get("content")),
     }
 
@@ -211,8 +210,7 @@ def _line(
         "key": event.cursor,
         "kind": kind,
         "who": who,
-        "at": moment_text(version.at, now),
-        "moment": version.at.isoformat(timespec="milliseconds"),
+        "at": time_view(version.at, now),
         "text": text,
         "files": files,
         "wait_id": wait_id,

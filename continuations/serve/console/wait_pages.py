@@ -15,6 +15,7 @@ from continuations.errors import AlreadyDecided, Cancelled, DecisionRefused, Wai
 from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.objects import Objects
+from continuations.present.times import PageText, time_view
 from continuations.present.wait_view import wait_view
 from continuations.present.wait_words import DECISION_WORDS
 from continuations.serve.console.inbox_page import Filter, find_waits
@@ -32,7 +33,6 @@ from continuations.serve.pages.decision_view import (
     recorded_view,
 )
 from continuations.value_class import dataclass
-from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -252,7 +252,7 @@ async def _ended_page(page: Page, error: Exception) -> Response:
     )
     links = {inbox_address(page): "Back to the inbox"}
     wait_id = page.params["wait"]
-    facts = {"Wait": wait_id}
+    facts: dict[str, PageText] = {"Wait": wait_id}
     if not is_expired:
         facts |= await closing_facts(page.runner, wait_id)
     return page.message(title, text, links, facts=facts)
@@ -306,7 +306,7 @@ ROUTES = (
 )
 
 
-async def closing_facts(runner: AsyncRunner, wait_id: str) -> dict[str, str]:
+async def closing_facts(runner: AsyncRunner, wait_id: str) -> dict[str, PageText]:
     """Return who closed a wait, when and why, as far as the store tells.
 
     A request to cancel the run precedes all that it closes.
@@ -317,16 +317,16 @@ async def closing_facts(runner: AsyncRunner, wait_id: str) -> dict[str, str]:
         return {}
     request = await read_cancel_request(objects, run_of_wait(wait_id))
     if request is not None and closed.by is None and request.at <= closed.at:
-        facts = {
+        facts: dict[str, PageText | None] = {
             "Cancelled by": request.by,
-            "At": readable_time(request.at),
+            "At": time_view(request.at),
             "Reason": request.reason,
             "Through": request.door,
         }
     else:
         facts = {
             "Closed by": closed.by,
-            "At": readable_time(closed.at),
+            "At": time_view(closed.at),
             "Reason": closed.reason,
         }
     return {label: fact for label, fact in facts.items() if fact}

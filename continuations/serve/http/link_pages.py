@@ -27,12 +27,12 @@ from continuations.errors import (
 )
 from continuations.ledger import layout
 from continuations.present.json_forms import indented_json
+from continuations.present.times import TimeView, time_view
 from continuations.present.wait_words import DECISION_WORDS, votes_text
 from continuations.serve.http import decision_bodies, problems, request_fields
 from continuations.serve.http.links import LinkInvalid, LinkPayload
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.environment import style_text
-from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -288,12 +288,12 @@ def page_headers() -> Mapping[str, str]:
     }
 
 
-def decision_facts(decision: decisions.Decision | Vote) -> dict[str, str]:
+def decision_facts(decision: decisions.Decision | Vote) -> dict[str, str | TimeView]:
     """Return a recorded decision as labels and texts."""
     facts = {
         "Decision": DECISION_WORDS[decision.kind],
         "By": ", ".join(getattr(decision, "voters", ())) or decision.by,
-        "At": readable_time(decision.at),
+        "At": time_view(decision.at),
         "Reason": decision.reason,
         "Wait": decision.wait_id,
     }
@@ -312,7 +312,7 @@ def decision_values(decision: decisions.Decision | Vote) -> dict[str, str]:
 
 def _decision_html(decision: decisions.Decision | Vote) -> str:
     rows = "".join(
-        f"<dt>{label}</dt><dd>{_html_text(fact)}</dd>\n"
+        f"<dt>{label}</dt><dd>{_html_fact(fact)}</dd>\n"
         for label, fact in decision_facts(decision).items()
     )
     values = "".join(
@@ -321,6 +321,10 @@ def _decision_html(decision: decisions.Decision | Vote) -> str:
         for label, text in decision_values(decision).items()
     )
     return f'<section class="card"><dl class="facts">\n{rows}</dl></section>\n{values}'
+
+
+def _html_fact(fact: str | TimeView) -> str:
+    return fact.html if isinstance(fact, TimeView) else _html_text(fact)
 
 
 def _lines(text: str) -> str:

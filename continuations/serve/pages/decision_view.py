@@ -12,7 +12,7 @@ from continuations.core.rows.slots import ENDING_ALONE, find_own_vote
 from continuations.core.rows.waits import TEXT_SCHEMA, Wait, withheld
 from continuations.present import wait_words
 from continuations.present.json_forms import MAX_TEXT_CHARS
-from continuations.present.times import time_left, time_view
+from continuations.present.times import PageText, time_left, time_view
 from continuations.present.wait_words import DECISION_WORDS, votes_text
 from continuations.serve.pages.form_view import FieldView, FormFields, field_errors_of
 from continuations.value_class import dataclass, replace
@@ -119,7 +119,7 @@ class FormView:
     heading: tuple[str, str] | None
     claim: str
     warning: str
-    closed_until: str
+    closed_until: PageText
     label: str
     tone: str
     reason: str
@@ -221,14 +221,14 @@ def form_view(
     )
 
 
-def _closed_until(wait: Wait, now: datetime) -> str:
+def _closed_until(wait: Wait, now: datetime) -> PageText:
     """Return why a call cannot be approved yet: the first one may still run."""
     moment = wait.approve_after
     if moment is None or now > moment:
         return ""
     # The page shows minutes: at the next whole one, it is not too early.
-    shown = time_view(moment + _ALMOST_A_MINUTE).text
-    return f"Not before {shown}: until then, the first call may run."
+    shown = time_view(moment + _ALMOST_A_MINUTE)
+    return ("Not before ", shown, ": until then, the first call may run.")
 
 
 def _fields(

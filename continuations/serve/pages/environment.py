@@ -10,6 +10,9 @@ template.
 Every printed text has its invisible characters shown as escapes, and is HTML-escaped
 after that, so a call cannot forge the page that shows it. A line end is invisible too:
 print a text of several lines with the filter `lines`, in an element that keeps them.
+
+Times are `TimeView`s, alone or in a tuple with texts: print one like a text, and it
+becomes a `<time>` element. In a text of SVG, print it with the filter `svg`.
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ from __future__ import annotations
 import os
 from functools import cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core.visible_text import escape_invisible
+from continuations.present.times import TimeView
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -118,7 +122,7 @@ def render(template: str, **context: object) -> str:
 def environment() -> Environment:
     """Return the environment of the templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - HTML only
-    from markupsafe import Markup  # noqa: PLC0415 - a part of Jinja2
+    from markupsafe import Markup, escape  # noqa: PLC0415 - a part of Jinja2
 
     def printable(value: object) -> Any:
         """Return what is printed for the value of an expression."""
@@ -128,12 +132,26 @@ def environment() -> Environment:
             return escape_invisible(value)
         if type(value) is int:
             return str(value)
+        if isinstance(value, TimeView):
+            return Markup(value.html)  # noqa: S704 - no character of it is special
+        if isinstance(value, tuple):
+            parts = cast("tuple[object, ...]", value)
+            return Markup().join(escape(printable(part)) for part in parts)
         msg = f"a template printed a {type(value).__name__}; print a text"
         raise TypeError(msg)
 
     def lines(text: str) -> Markup:
         """Return a text with its line ends, and other invisible characters escaped."""
         return Markup("\n").join(map(escape_invisible, text.split("\n")))
+
+    def svg(text: tuple[object, ...]) -> Markup:
+        """Return a text with times, for an element of SVG."""
+        return Markup().join(
+            Markup(f"<tspan {part.attributes}>{part.text}</tspan>")  # noqa: S704 - as above
+            if isinstance(part, TimeView)
+            else escape(printable(part))
+            for part in text
+        )
 
     def asset_text(name: str) -> Markup:
         """Return the text of a file of this package, for a page that contains it."""
@@ -149,5 +167,6 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.filters["lines"] = lines
+    made.filters["svg"] = svg
     made.filters["asset_text"] = asset_text
     return made

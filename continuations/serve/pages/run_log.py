@@ -11,7 +11,7 @@ from continuations.core.rows.calls import Nested
 from continuations.core.rows.run import ENDED_STATUSES, Claim
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.visible_text import shorten
-from continuations.present.times import clock_text, counted, day_text
+from continuations.present.times import TimeView, counted, day_view, second_view
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class LogLine:
         call: Id of the call, for a link; or `None`.
         wait: Id of the wait, for a link; or "".
         cursor: The cursor of the event.
-        day: The day, if the line above has another one; otherwise "".
+        day: The day, if the line above has another one; otherwise `None`. The script
+            of the page places the days of the reader's zone.
         clock: The time of day.
-        moment: The time as ISO 8601 text.
     """
 
     icon: str
@@ -77,9 +77,8 @@ class LogLine:
     call: str | None = None
     wait: str = ""
     cursor: str = ""
-    day: str = ""
-    clock: str = ""
-    moment: str = ""
+    day: TimeView | None = None
+    clock: TimeView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,17 +165,16 @@ def _repeats(event: run_stream.StreamEvent, agents: set[str]) -> bool:
 
 def _lines(found: list[tuple[str, datetime, LogLine]]) -> tuple[LogLine, ...]:
     lines: list[LogLine] = []
-    day = ""
+    day = None
     for cursor, at, said in found:
-        this_day = day_text(at)
+        this_day = at.date()
         lines.append(
             replace(
                 said,
                 quote=shorten(said.quote.replace("\n", " "), _TEXT_CHARS),
                 cursor=cursor,
-                day="" if this_day == day else this_day,
-                clock=clock_text(at),
-                moment=at.isoformat(timespec="milliseconds"),
+                day=None if this_day == day else day_view(at),
+                clock=second_view(at),
             )
         )
         day = this_day

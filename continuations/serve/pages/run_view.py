@@ -13,7 +13,7 @@ from continuations.core.rows.run import RunRow as Run
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.rows.waits import Wait, withheld
 from continuations.core.visible_text import shorten
-from continuations.present.times import counted, length_text, moment_text
+from continuations.present.times import PageText, counted, length_text, time_view
 from continuations.present.wait_view import FactView, fact_views
 from continuations.present.wait_words import question
 from continuations.serve.pages.run_log import arguments_text, is_workflow, message_text
@@ -215,22 +215,21 @@ def _banner(
 
 def _banner_wait(
     wait: Wait, decided: Collection[str], votes: Mapping[str, str], now: datetime
-) -> dict[str, str]:
+) -> dict[str, PageText]:
     """Return one reason why a run does not go on; a wait with a page has its id."""
     wait = withheld(wait)
     wait_id = wait.id if wait.rules.has_object else ""
     if wait.id in decided:
-        words = "Decided, not yet resumed"
+        words: PageText = "Decided, not yet resumed"
         return {"words": words, "title": wait_title(wait), "wait_id": wait_id}
-    words = f"Waits for {wait.rules.awaited}"
+    awaited = f"Waits for {wait.rules.awaited}"
     if wait.id in votes:
-        words += f", {votes[wait.id]}"
+        awaited += f", {votes[wait.id]}"
+    words = awaited
     if wait.deadline is not None and not wait.rules.asks_person:
         left = wait.deadline - now
-        until = moment_text(wait.deadline, now)
-        words += f" until {until}"
-        if left.total_seconds() > 0:
-            words += f" (in {length_text(left)})"
+        rest = f" (in {length_text(left)})" if left.total_seconds() > 0 else ""
+        words = (f"{awaited} until ", time_view(wait.deadline, now), rest)
     title = wait_title(wait)
     if wait.rules.may_wake:
         title = f"{wait.note or ''} {_WAKE_HINT}".lstrip()
@@ -315,9 +314,9 @@ def _text(value: object) -> str:
 
 
 def _call_facts(row: RunRow, state: RunState, now: datetime) -> tuple[Fact, ...]:
-    facts = [Fact(words="Began", value=moment_text(row.began, now))]
+    facts = [Fact(words="Began", value=time_view(row.began, now))]
     if row.ended is not None:
-        facts.append(Fact(words="Ended", value=moment_text(row.ended, now)))
+        facts.append(Fact(words="Ended", value=time_view(row.ended, now)))
     if row.call_id is not None:
         facts.append(Fact(words="Call", value=row.call_id))
     if row.frame_id is not None:
@@ -366,7 +365,7 @@ class Fact:
     """
 
     words: str
-    value: str
+    value: PageText
     source: tuple[str, str] | None = None
 
 
@@ -381,16 +380,17 @@ def run_facts(
         now: The time of the report.
         first_version: Number of the first version that the time axis covers.
     """
-    asked = moment_text(run.created_at, now)
+    asked = time_view(run.created_at, now)
     facts = [Fact(words="agent", value=run.agent)]
     if run.requester is not None:
-        facts.append(Fact(words="asked for by", value=f"{run.requester}, {asked}"))
+        value = (f"{run.requester}, ", asked)
+        facts.append(Fact(words="asked for by", value=value))
     else:
         facts.append(Fact(words="started", value=asked))
     if run.forked_from is not None:
         run_id, _, version = run.forked_from.rpartition("@")
-        value = f"{run_id}, version {version}"
-        facts.append(Fact(words="fork of", value=value, source=(run_id, version)))
+        fork = f"{run_id}, version {version}"
+        facts.append(Fact(words="fork of", value=fork, source=(run_id, version)))
     processes = "1 process" if time.workers == 1 else f"{time.workers} processes"
     worked = f"{length_text(time.worked)} in {processes}"
     if first_version > 1:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.present.times import clock_text, length_text
+from continuations.present.times import TimeView, clock_view, length_text
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Segment:
     x: int
     width: int
     title: str
-    text: str
+    text: tuple[str | TimeView, ...]
 
     @property
     def is_wide(self) -> bool:
@@ -238,13 +238,14 @@ def _placed(stretches: list[Stretch]) -> tuple[Segment, ...]:
     for each in stretches:
         if each.worker is None:
             width = float(sleep_width)
-            title, text = "asleep", length_text(each.length)
+            title = "asleep"
+            text: tuple[str | TimeView, ...] = (length_text(each.length),)
         else:
             share = each.length / worked if worked else 1 / works
             width = least + (room - least * works) * share
             number = workers.setdefault(each.worker, len(workers) + 1)
             title = f"Worker {number}"
-            text = f"{clock_text(each.begin)}, {length_text(each.length)}"
+            text = (clock_view(each.begin), f", {length_text(each.length)}")
         x, place = round(place), place + width
         end = AXIS_WIDTH if each is stretches[-1] else round(place)
         segments.append(

@@ -63,7 +63,8 @@ def test_time_of_a_repeat_is_rounded_up_to_the_minute_that_the_page_shows() -> N
     desk = Desk()
     wait = open_wait(desk, "unknown")
     assert wait.approve_after is not None
-    shown = re.search(r"Not before \w+ [^:]*(\d\d:\d\d) UTC", desk.get(path_of(wait)))
+    pattern = r"Not before <time [^>]*>[^:]*(\d\d:\d\d) UTC<"
+    shown = re.search(pattern, desk.get(path_of(wait)))
     assert shown is not None
     whole = wait.approve_after.replace(second=0, microsecond=0)
     is_whole = whole == wait.approve_after

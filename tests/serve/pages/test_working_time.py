@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from continuations.core.reading.run_past import VersionEvents, VersionWindow
 from continuations.core.rows.run import Claim, RunRow
-from continuations.present.times import length_text
+from continuations.present.times import length_text, plain_text
 from continuations.serve.pages.working_time import AXIS_WIDTH, WorkingTime, working_time
 
 BEGIN = datetime(2026, 11, 22, 9, 2, tzinfo=UTC)
@@ -55,7 +55,7 @@ def window(
 
 def described(time: WorkingTime) -> list[tuple[str, str]]:
     """Return the words of each segment."""
-    return [(each.title, each.text) for each in time.segments]
+    return [(each.title, plain_text(each.text)) for each in time.segments]
 
 
 def test_claims_are_segments_and_sleeps_are_columns() -> None:
@@ -65,9 +65,9 @@ def test_claims_are_segments_and_sleeps_are_columns() -> None:
     time = working_time(window(versions), last + timedelta(hours=8, minutes=56))
 
     assert [
-        ("Worker 1", "09:02, 19 s"),
+        ("Worker 1", "09:02 UTC, 19 s"),
         ("asleep", "4 h 12 min"),
-        ("Worker 2", "13:14, 12 s"),
+        ("Worker 2", "13:14 UTC, 12 s"),
         ("asleep", "8 h 56 min"),
     ] == described(time)
     assert timedelta(seconds=31) == time.worked
@@ -82,7 +82,8 @@ def test_worker_that_died_worked_until_its_last_version() -> None:
 
     time = working_time(window(versions), BEGIN + timedelta(seconds=93))
 
-    assert [("Worker 1", "09:02, 3.0 s"), ("asleep", "1 min 30 s")] == described(time)
+    expected = [("Worker 1", "09:02 UTC, 3.0 s"), ("asleep", "1 min 30 s")]
+    assert expected == described(time)
     assert time.segments[0].stretch.is_lost
 
 
@@ -100,10 +101,10 @@ def test_worker_that_works_now_counts_until_now() -> None:
 
     time = working_time(window([(0.0, "w1"), (5.0, "w1")]), now)
 
-    assert [("Worker 1", "09:02, 20 s")] == described(time)
+    assert [("Worker 1", "09:02 UTC, 20 s")] == described(time)
     assert time.segments[-1].stretch.is_open
     later = working_time(window([(0.0, "w1"), (5.0, "w1")]), now + LEASE)
-    assert [("Worker 1", "09:02, 5.0 s"), ("asleep", "45 s")] == described(later)
+    assert [("Worker 1", "09:02 UTC, 5.0 s"), ("asleep", "45 s")] == described(later)
     assert later.segments[0].stretch.is_lost
 
 
@@ -114,7 +115,7 @@ def test_older_version_and_an_ended_run_do_not_sleep_until_now() -> None:
     ended = working_time(window(versions, status="finished"), now)
     older = working_time(window(versions, newest=7), now)
 
-    assert [("Worker 1", "09:02, 5.0 s")] == described(ended) == described(older)
+    assert [("Worker 1", "09:02 UTC, 5.0 s")] == described(ended) == described(older)
 
 
 @given(VERSIONS, st.floats(0, 500_000), st.booleans())

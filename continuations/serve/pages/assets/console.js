@@ -59,19 +59,4 @@
       toggle.checked ? localStorage.setItem(stored, "1") : localStorage.removeItem(stored);
     });
   }
-  const units = [[86400, "d"], [3600, "h"], [60, "min"]];
-  const left = seconds => {
-    if (seconds <= 0) return "the deadline has passed";
-    if (seconds < 60) return "in less than a minute";
-    const at = units.findIndex(([size]) => seconds >= size);
-    const [[big, name], second] = [units[at], units[at + 1]];
-    const rest = second ? Math.floor(seconds % big / second[0]) : 0;
-    return `in ${Math.floor(seconds / big)} ${name}${rest ? ` ${rest} ${second[1]}` : ""}`;
-  };
-  const times = () => all("time[data-left]").forEach(each => {
-    each.textContent = left((new Date(each.dateTime) - Date.now()) / 1000);
-  });
-  times();
-  setInterval(times, 30000);
-  document.addEventListener("rows", times); // new rows of the inbox
 })();

@@ -38,6 +38,9 @@
     return run;
   };
 
+  // `times.js` writes the times of a new page, or of a part of one.
+  const tell = detail => document.dispatchEvent(new CustomEvent("fresh", {detail}));
+
   // The inbox ---------------------------------------------------------------------
   const rows = one("#live[data-events]");
   if (rows) {
@@ -52,7 +55,7 @@
       rows.dataset.cursor = reply.headers.get("x-live-cursor") ?? "";
       delete rows.dataset.stale;
       one("#live-news").textContent = `${count(all(".waits li").length, "wait")} shown`;
-      document.dispatchEvent(new Event("rows"));
+      tell(rows);
     });
     rows.addEventListener("focusout", () => setTimeout(() => rows.dataset.stale && refresh(), 0));
     listen(rows.dataset.events, {waits: refresh}, refresh);
@@ -130,7 +133,11 @@
     else if (changes) place.textContent = `${count(changes, "part")} of this page changed`;
     follow(now?.dataset.follow ?? "");
   };
-  const parse = async reply => new DOMParser().parseFromString(await reply.text(), "text/html");
+  const parse = async reply => {
+    const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
+    tell(fresh);
+    return fresh;
+  };
   const renew = oneAtATime(async () => {
     const known = pollSeconds ? {"x-live-after": isStale ? "" : place.dataset.cursor} : {"x-live-at": told};
     const reply = await fetch(location.href, {headers: {accept: "text/html", ...known}});

@@ -6,6 +6,7 @@
     const reply = await fetch(wait.dataset.state, {headers: {accept: "text/html"}});
     if (reply.status !== 200) return; // 204: the wait is open
     wait.innerHTML = await reply.text();
+    document.dispatchEvent(new CustomEvent("fresh", {detail: wait}));
     for (const each of document.querySelectorAll("#decide button")) each.disabled = true;
     if (events) events.close();
     clearInterval(timer);
