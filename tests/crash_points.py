@@ -26,7 +26,7 @@ from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.sampling import sample
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from continuations_storage import Store
     from continuations_storage.faults import Moment
@@ -41,17 +41,20 @@ class CrashPoint:
     Attributes:
         number: The position of the operation, from 1.
         moment: Before or after the effect of the operation.
+        commits: Whether the store makes several changes in one operation, if it can.
         has_crashed: Whether the process came to the operation.
     """
 
     number: int
     moment: Moment
+    commits: bool = False
     has_crashed: bool = False
 
     @contextmanager
     def process(self, store: Store) -> Generator[FaultyStore, None, None]:
         """Yield the store of the process; the block ends when the process dies."""
-        dying = FaultyStore(store, at(self.number, crashed(self.moment)))
+        fault = at(self.number, crashed(self.moment))
+        dying = FaultyStore(store, fault, commits=self.commits)
         with suppress(Crash):
             yield dying
         self.has_crashed = dying.has_crashed
@@ -74,26 +77,41 @@ def _let_tools_end() -> None:
 
 
 def every_crash(
-    *moments: Moment, more_than: int, step: int = 4
+    *moments: Moment, more_than: int, step: int = 4, together: bool = True
 ) -> Iterator[CrashPoint]:
     """Yield a point for each operation of a process, and last one after its end.
 
+    First the store makes one change in each operation, then several if it can.
+
     Args:
         moments: Before or after each operation, or both.
-        more_than: The process must make more operations than this.
+        more_than: The process must make more operations than this, one by one.
         step: Crash before every `step`-th operation only, and after the operations in
             the middle between them, unless TORTURE=1. With 2, a process dies with each
             number of completed operations; with 4, with every second number.
+        together: Whether the store can make several changes in one operation.
     """
-    numbers = {
+    numbers: Mapping[Moment, Sequence[int]] = {
         "before": sample(range(1, MAX_OPERATIONS), step),
         "after": sample(range(1, MAX_OPERATIONS), step, max(0, step // 2 - 1)),
     }
+    for commits in (False, True) if together else (False,):
+        least = 0 if commits else more_than
+        yield from _crashes(moments, numbers, least, commits=commits)
+
+
+def _crashes(
+    moments: tuple[Moment, ...],
+    numbers: Mapping[Moment, Sequence[int]],
+    more_than: int,
+    *,
+    commits: bool,
+) -> Iterator[CrashPoint]:
     for number in range(1, MAX_OPERATIONS):
         for moment in moments:
             if number not in numbers[moment]:
                 continue
-            point = CrashPoint(number, moment)
+            point = CrashPoint(number, moment, commits)
             yield point
             if not point.has_crashed:
                 assert number - 1 > more_than

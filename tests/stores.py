@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.wire.dictionary import DICTIONARY
 from continuations_storage import MemoryStore
@@ -32,6 +32,15 @@ class StoreWithoutTime:
     async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
         """Return a plain list, which carries no time."""
         return list(await self._inner.keys(prefix, after, limit))
+
+
+class OneByOneStore(MemoryStore):
+    """A store in memory that makes one change in each request, as a bucket does.
+
+    A test that replaces or counts its verbs sees every change.
+    """
+
+    commit: Any = None
 
 
 class StoreWithListingTime(MemoryStore):

@@ -33,7 +33,7 @@ from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, gather_all
 from continuations.present import wait_view
 from continuations.present.json_forms import listed_wait_json, run_json, wait_json
-from continuations.present.times import counted
+from continuations.present.times import counted, plain_text
 from continuations.present.wait_words import agent_state, awaiting_models_line
 from continuations.serve.pages.run_log import message_text
 from continuations.wire.fields import readable_time
@@ -232,7 +232,7 @@ def _plain_lines(
     for row in rows:
         view = wait_view.inbox_row(row, row.wait.created_at)
         yield f"{view.kind.word}: {escape_invisible(view.title)}"
-        due = view.due
+        due = plain_text(view.due)
         if row.wait.deadline is not None:
             due = f"by {readable_time(row.wait.deadline)}"
         due = f"{due} (expired)" if row.expired else due

@@ -17,7 +17,7 @@ from continuations.cli.stack_tree import Line
 from continuations.core.rows.waits import TEXT_SCHEMA
 from continuations.core.visible_text import escape_invisible
 from continuations.present.json_forms import indented_json
-from continuations.present.times import time_left
+from continuations.present.times import plain_text, time_left
 from continuations.present.wait_view import FactView, InboxRow, WaitView, wait_view
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def print_inbox(title: str, rows: Iterable[InboxRow], others: Sequence[str]) -> 
         tone = _TONES.get(row.kind.tone, "cyan")
         console.print(_text(row.kind.word, tone))
         _print_indented(console, _escaped(row.title, "bold"))
-        due = _text(row.due, "bold red" if row.is_soon else "")
+        due = _text(plain_text(row.due), "bold red" if row.is_soon else "")
         if row.then:
             due.append(f", {escape_invisible(row.then)}", "dim")
         _print_indented(console, due)

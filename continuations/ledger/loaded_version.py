@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.rows.state import RunState
+    from continuations_storage.contract import Committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class LoadedVersion:
         store_time: The store's time of the create, if this process created the version
             and the store has a clock.
         replies: The versions of replies, if the run is a thread (`reply_table`).
+        committed: The result of the changes that were made together with its create.
     """
 
     number: int
@@ -48,6 +50,7 @@ class LoadedVersion:
     marker_keys: tuple[str, ...] = ()
     store_time: datetime | None = None
     replies: tuple[int, ...] = ()
+    committed: Committed | None = None
 
 
 @dataclass(frozen=True, slots=True)

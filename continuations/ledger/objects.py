@@ -26,6 +26,7 @@ from continuations.ledger.loaded_version import RecentVersions
 from continuations_storage import errors as storage
 from continuations_storage.contract import (
     PAGE_SIZE,
+    committer,
     created_at,
     is_last_page,
     listing_size,
@@ -39,12 +40,25 @@ from continuations_storage.url import open_store as storage_open_store
 from continuations_storage.url import without_password
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Coroutine,
+        Iterable,
+        Sequence,
+    )
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime, timedelta
     from typing import Any, TypeVar, Unpack
 
-    from continuations_storage.contract import Store, Watch
+    from continuations_storage.contract import (
+        Changes,
+        Committed,
+        Listing,
+        Store,
+        Watch,
+    )
     from continuations_storage.postgres_sql import RoleRights
     from continuations_storage.url import StoreOptions
 
@@ -214,6 +228,20 @@ class Objects:
             self.announce_work()
         return created
 
+    @property
+    def commits(self) -> bool:
+        """Whether the store makes several changes together, in one request."""
+        return not self.in_transaction and committer(self.store) is not None
+
+    async def commit(self, changes: Changes) -> Committed:
+        """Make several changes together, if `commits`; raises `AlreadyExists`."""
+        commit = committer(self.store)
+        assert commit is not None  # noqa: S101 - the caller asked
+        committed = await _translate_errors(commit(changes))
+        if any(map(layout.is_arrival_key, (changes.key, *changes.also))):
+            self.announce_work()
+        return committed
+
     def announce_work(self) -> None:
         """Tell the worker loops of this process that they have work."""
         # A copy: a loop in another thread may begin or end meanwhile.
@@ -262,6 +290,10 @@ class Objects:
     ) -> list[str]:
         """Return the first keys of a prefix."""
         return await _translate_errors(self.store.keys(prefix, after, limit))
+
+    async def listed(self, listing: Listing) -> list[str]:
+        """Return the keys of a listing."""
+        return await self.keys(listing.prefix, listing.after, listing.limit)
 
     async def all_keys(self, prefix: str, after: str = "") -> AsyncIterator[str]:
         """Iterate over the keys of a prefix that sort after `after`, page by page."""
@@ -329,7 +361,7 @@ async def gather_outcomes(
         return [error]
 
 
-async def _translate_errors(operation: Coroutine[Any, Any, T]) -> T:
+async def _translate_errors(operation: Awaitable[T]) -> T:
     try:
         return await operation
     except (storage.AlreadyExists, storage.NotFound):

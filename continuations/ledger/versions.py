@@ -7,7 +7,7 @@ history.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.core.rows.delta import diff
 from continuations.core.rows.run import ENDED_STATUSES
@@ -22,7 +22,7 @@ from continuations.ledger import layout
 from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion, Tree
 from continuations.ledger.objects import AlreadyExists, NotFound, gather_outcomes
 from continuations.ledger.other_runs import check_ids, decode_own_header
-from continuations.value_class import replace
+from continuations.value_class import dataclass, replace
 from continuations.wire.envelope import object_digest
 from continuations.wire.versions import (
     VersionHeader,
@@ -31,6 +31,7 @@ from continuations.wire.versions import (
     encode_version,
     rebuild_state,
 )
+from continuations_storage.contract import Changes, Committed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,11 +39,12 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.state import RunState
     from continuations.ledger.objects import Objects
+    from continuations_storage.contract import Listing
 
     Bases = Mapping[int, RebuiltVersion]
 
 
-__all__ = ["LoadedVersion", "RebuiltVersion", "Versions", "tree_of"]
+__all__ = ["LoadedVersion", "RebuiltVersion", "Together", "Versions", "tree_of"]
 
 # The tree of every run that was not repaired.
 FIRST_TREE = Tree(root=1)
@@ -53,6 +55,21 @@ _MOST_LIKELY_TREE = FIRST_TREE
 MAX_CARRIED_BYTES = 4096
 # A listing is cheaper than more reads.
 _MAX_READ_NUMBERS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """The changes that a store makes together with a version, if it `commits`.
+
+    Attributes:
+        creates: Bodies by key; a key that exists keeps its body.
+        listing: The keys to list after the version is stored.
+        deletes: The keys to delete after that, if it is the newest version then.
+    """
+
+    creates: Mapping[str, bytes]
+    listing: Listing | None = None
+    deletes: tuple[str, ...] = ()
 
 
 def tree_of(header: VersionHeader) -> Tree:
@@ -75,6 +92,15 @@ def _carried_object(
     if base is None or state.run.status != "suspended":
         return None
     return base.small_object if tree.follows_root(number) else None
+
+
+class _Place(NamedTuple):
+    """The place of a version that will be created."""
+
+    number: int
+    tree: Tree
+    chain: tuple[RebuiltVersion, ...] = ()
+    replies: tuple[int, ...] = ()
 
 
 class Versions:
@@ -235,6 +261,7 @@ class Versions:
         at: datetime,
         marker_keys: tuple[str, ...] = (),
         may_be_stored: bool = False,
+        together: Together | None = None,
     ) -> LoadedVersion:
         """Create the next version, or the first one.
 
@@ -245,28 +272,28 @@ class Versions:
             marker_keys: The keys of the markers that point at the run.
             may_be_stored: Whether an append with the same arguments was `Inconclusive`.
                 If that one was stored, this append succeeds.
+            together: What else is changed in the same request, by a store that can.
 
         Raises:
             StaleRun: Another process created this version; nothing was written.
             Corrupt: The key exists but is not listed.
             Inconclusive, StoreUnavailable: The caller must stop and read the run again.
         """
-        number, tree = 1, FIRST_TREE
-        chain: tuple[RebuiltVersion, ...] = ()
-        replies: tuple[int, ...] = ()
+        place = _Place(1, FIRST_TREE)
         answered = 0
         if previous is not None:
-            number, tree, chain = previous.number + 1, previous.tree, previous.chain
-            replies, answered = previous.replies, previous.state.run.answered
+            place = _Place(
+                previous.number + 1, previous.tree, previous.chain, previous.replies
+            )
+            answered = previous.state.run.answered
+        replies = follow(place.replies, answered, state.run.answered, place.number)
         return await self._create(
-            number,
-            tree,
-            chain,
+            place._replace(replies=replies),
             state,
             at,
             marker_keys,
-            replies=follow(replies, answered, state.run.answered, number),
             may_be_stored=may_be_stored,
+            together=together,
         )
 
     async def append_root(
@@ -278,20 +305,19 @@ class Versions:
         Raises `StaleRun` if a version with this number exists.
         """
         tree = replace(old_tree, root=number)
-        return await self._create(number, tree, (), state, at, ())
+        return await self._create(_Place(number, tree), state, at)
 
     async def _create(
         self,
-        number: int,
-        tree: Tree,
-        chain: tuple[RebuiltVersion, ...],
+        place: _Place,
         state: RunState,
         at: datetime,
-        marker_keys: tuple[str, ...],
+        marker_keys: tuple[str, ...] = (),
         *,
-        replies: tuple[int, ...] = (),
         may_be_stored: bool = False,
+        together: Together | None = None,
     ) -> LoadedVersion:
+        number, tree, chain, replies = place
         base = tree.base(number)
         step = next((step for step in chain if step.number == base), None)
         run, claim = state.run, state.run.claim
@@ -312,11 +338,9 @@ class Versions:
             replies=replies if is_thread else (),
         )
         body = encode_version(header, diff(step.state if step else None, state))
-        store_time: datetime | None = None
+        committed = Committed(store_time=None)
         try:
-            store_time = await self._objects.create(
-                layout.version_key(self.run_id, number), body
-            )
+            committed = await self._put(number, body, together)
         except AlreadyExists:
             if not (may_be_stored and await self.read(number) == body):
                 raise await self._taken_error(number) from None
@@ -324,11 +348,28 @@ class Versions:
         chain = tuple(step for step in chain if step.number in kept)
         small = _small_root(tree, number, body)
         new = RebuiltVersion(number, state, object_digest(body), small)
+        time = committed.store_time
         created = LoadedVersion(
-            number, tree, state, (*chain, new), at, marker_keys, store_time, replies
+            number, tree, state, (*chain, new), at, marker_keys, time, replies
         )
         self._keep(created)
-        return created
+        return replace(created, committed=committed)
+
+    async def _put(
+        self, number: int, body: bytes, together: Together | None
+    ) -> Committed:
+        key = layout.version_key(self.run_id, number)
+        if together is None:
+            return Committed(store_time=await self._objects.create(key, body))
+        changes = Changes(
+            key=key,
+            body=body,
+            also=together.creates,
+            listing=together.listing,
+            deletes=together.deletes,
+            only_if_first=layout.versions_prefix(self.run_id),
+        )
+        return await self._objects.commit(changes)
 
     def _keep(self, version: LoadedVersion) -> None:
         recent = self._objects.recent_versions

@@ -18,6 +18,7 @@ import os
 import threading
 from collections import Counter
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,14 +29,24 @@ from continuations_storage.conformance_keys import (
     INVALID_PREFIXES,
     ORDERED_KEYS,
 )
-from continuations_storage.contract import all_keys, watch
+from continuations_storage.contract import (
+    Changes,
+    Listing,
+    all_keys,
+    committer,
+    watch,
+)
 from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
 from continuations_storage.probe import PROBE_PASSED_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+    from typing import TypeAlias, TypeVar
 
-    from continuations_storage.contract import Store, Watch
+    from continuations_storage.contract import Committed, Store, Watch
+
+    T = TypeVar("T")
+    Commit: TypeAlias = Callable[[Changes], Awaitable[Committed]]
 
 __all__ = ["SharedStoreContract", "StoreContract"]
 
@@ -317,6 +328,136 @@ class StoreContract:
 
         assert [PROBE_PASSED_KEY] == asyncio.run(scenario())
 
+    # commit: stores without one pass these tests
+
+    def test_commit_makes_its_creates_together_or_not_at_all(self) -> None:
+        """If the key is taken, no other body of the call is written."""
+        store = self.make()
+
+        async def scenario(commit: Commit) -> list[str]:
+            await commit(Changes(key="k", body=b"1", also={"a/1": b"", "b": b"2"}))
+            with pytest.raises(AlreadyExists) as raised:
+                await commit(Changes(key="k", body=b"3", also={"c": b"4"}))
+            assert "k" == raised.value.key
+            assert [b"1", b"", b"2"] == [await store.read(k) for k in ("k", "a/1", "b")]
+            return await store.keys("")
+
+        assert ["a/1", "b", "k"] == _committed(store, scenario, ["a/1", "b", "k"])
+
+    def test_commit_keeps_other_bodies_that_exist(self) -> None:
+        """Only its first key must be absent."""
+        store = self.make()
+
+        async def scenario(commit: Commit) -> bytes:
+            await store.create("a", b"first")
+            await commit(Changes(key="k", body=b"", also={"a": b"second"}))
+            return await store.read("a")
+
+        assert b"first" == _committed(store, scenario, b"first")
+
+    def test_commit_refuses_invalid_keys_and_writes_nothing(self) -> None:
+        """Each key of its creates is checked."""
+        store = self.make()
+
+        async def scenario(commit: Commit) -> list[str]:
+            for key, other in (("../a", "b"), ("a", "b//c")):
+                also = {"c": b"", other: b""}
+                with pytest.raises(InvalidKey):
+                    await commit(Changes(key=key, body=b"", also=also))
+            return await store.keys("")
+
+        assert not _committed(store, scenario, list[str]())
+
+    def test_commit_lists_after_its_creates_and_before_its_deletes(self) -> None:
+        """The listing has the limits of `keys`."""
+        store = self.make()
+
+        async def scenario(commit: Commit) -> list[list[str]]:
+            for key in ("r/1", "r/2", "r/3", "s"):
+                await store.create(key, b"")
+            changes = Changes(
+                key="r/15",
+                body=b"",
+                also={"r/16": b""},
+                listing=Listing("r/", "r/1", 3),
+                deletes=["r/2", "r/3", "absent"],
+            )
+            committed = await commit(changes)
+            assert committed.is_cleaned
+            return [committed.page or [], await store.keys("")]
+
+        expected = [["r/15", "r/16", "r/2"], ["r/1", "r/15", "r/16", "s"]]
+        assert expected == _committed(store, scenario, expected)
+
+    def test_commit_deletes_only_while_its_key_is_the_first(self) -> None:
+        """A key before it, or a create that another call made, keeps all keys."""
+        store = self.make()
+
+        async def scenario(commit: Commit) -> list[bool]:
+            cleaned: list[bool] = []
+            for key in ("v/5", "v/4", "v/45"):
+                await store.create(f"mark/{key[2:]}", b"")
+                changes = Changes(
+                    key=key,
+                    body=b"",
+                    deletes=[f"mark/{key[2:]}"],
+                    only_if_first="v/",
+                )
+                cleaned.append((await commit(changes)).is_cleaned)
+                with pytest.raises(AlreadyExists):
+                    await commit(replace(changes, deletes=["v/4", "v/5"]))
+            marks = await store.keys("mark/")
+            assert ["mark/45"] == marks
+            assert not (await commit(Changes(key="w", body=b""))).is_cleaned
+            return cleaned
+
+        expected = [True, True, False]
+        assert expected == _committed(store, scenario, expected)
+
+    def test_exactly_one_of_racing_commits_is_made(self) -> None:
+        """The bodies of the others do not exist."""
+        store = self.make()
+
+        async def scenario(commit: Commit) -> int:
+            async def race(number: int) -> bool:
+                also = {f"also/{number}": b""}
+                try:
+                    await commit(Changes(key="k", body=b"%d" % number, also=also))
+                except AlreadyExists:
+                    return False
+                return True
+
+            won = await asyncio.gather(*map(race, range(30)))
+            winner = won.index(True)
+            assert b"%d" % winner == await store.read("k")
+            assert [f"also/{winner}"] == await store.keys("also/")
+            return sum(won)
+
+        assert 1 == _committed(store, scenario, 1)
+
+    def test_of_two_that_write_and_then_look_one_sees_the_other(self) -> None:
+        """The listing of a commit shows what was created before it was made."""
+        store = self.make()
+
+        async def scenario(commit: Commit) -> int:
+            async def write_and_look(name: str) -> bool:
+                await store.create(f"{name}/b", b"")
+                return f"{name}/a" in await store.keys(f"{name}/")
+
+            async def commit_and_look(name: str) -> bool:
+                listing = Listing(f"{name}/")
+                changes = Changes(key=f"{name}/a", body=b"", listing=listing)
+                return f"{name}/b" in ((await commit(changes)).page or ())
+
+            blind = 0
+            for number in range(100):
+                name = f"n{number}"
+                seen = await asyncio.gather(commit_and_look(name), write_and_look(name))
+                blind += not any(seen)
+            return blind
+
+        assert 0 == _committed(store, scenario, 0)
+
     # watch: stores without one pass these tests
 
     def test_watch_tells_of_creates_and_then_is_quiet(self) -> None:
@@ -476,6 +617,18 @@ async def _create_all(store: Store, keys: Iterable[str]) -> None:
 async def _created_and_listed(store: Store, keys: Iterable[str]) -> list[str]:
     await _create_all(store, keys)
     return await store.keys("")
+
+
+def _committed(
+    store: Store, scenario: Callable[[Commit], Awaitable[T]], otherwise: T
+) -> T:
+    """Return the result of a scenario; `otherwise` if the store has no `commit`."""
+    commit = committer(store)
+
+    async def run(commit: Commit) -> T:
+        return await scenario(commit)
+
+    return otherwise if commit is None else asyncio.run(run(commit))
 
 
 def _run_in_watch(

@@ -47,6 +47,9 @@ A store that can tell of creates may have a method ``watch(prefix)``; see the fu
 `watch`, and `Watch` for its promises.
 A store in a database may have a method ``within(connection)``, which returns the same
 store inside the open transaction of an application; see the function `within`.
+A store that can make several changes together may have a method ``commit(changes)``;
+see `Changes` for its promises. `ForwardingStore` does not pass it on, because a
+subclass may change `create`.
 
 `continuations_storage.keys` defines valid keys. One more rule keeps keys portable: no
 key is the folder of another key ("a" and "a/b"). File and memory stores refuse the
@@ -56,22 +59,27 @@ second key with `InvalidKey`; an object store cannot check it.
 from __future__ import annotations
 
 from asyncio import gather
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from continuations_storage.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
 __all__ = [
     "PAGE_SIZE",
+    "Changes",
+    "Committed",
+    "Listing",
     "Page",
     "Store",
     "Watch",
     "all_keys",
+    "committer",
     "created_at",
     "is_last_page",
     "listing_size",
@@ -179,6 +187,67 @@ class Store(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The arguments of `Store.keys`.
+
+    Attributes:
+        prefix: The beginning of the keys.
+        after: Only keys that are greater than this text.
+        limit: The number of keys.
+    """
+
+    prefix: str
+    after: str = ""
+    limit: int = PAGE_SIZE
+
+
+def _no_bodies() -> Mapping[str, bytes]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The changes that a method ``commit`` of a store makes in one request.
+
+    First come the creates, together or not at all: `AlreadyExists` and all other errors
+    of `Store.create` are about them, and mean the same. A process that sees one of the
+    bodies sees all of them. Afterwards come the listing and then the deletes, as two
+    more steps. An error of these steps is not raised, and a crash may leave them out.
+
+    Attributes:
+        key: If this key exists, nothing is changed.
+        body: Its body.
+        also: More bodies by key. A key that exists keeps the body that it has.
+        listing: The keys to list after the creates.
+        deletes: The keys to remove after the creates.
+        only_if_first: Remove them only if `key` is the first key with this prefix, and
+            has the body of this call. With "", only the second condition counts.
+    """
+
+    key: str
+    body: bytes
+    also: Mapping[str, bytes] = field(default_factory=_no_bodies)
+    listing: Listing | None = None
+    deletes: Sequence[str] = ()
+    only_if_first: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """The result of changes whose creates were made.
+
+    Attributes:
+        store_time: The store's own time of the creates, or None.
+        page: The listing. None if it was not asked for, or failed.
+        is_cleaned: Whether the keys of `deletes` are removed. False without any.
+    """
+
+    store_time: datetime | None
+    page: list[str] | None = None
+    is_cleaned: bool = False
+
+
 class Watch(Protocol):
     """Lets a caller sleep until a key with a prefix is created; see `watch`.
 
@@ -278,6 +347,20 @@ def within(store: Store, connection: object) -> Store | None:
     """
     inside: Callable[[object], Store] | None = getattr(store, "within", None)
     return None if inside is None else inside(connection)
+
+
+def committer(store: Store) -> Callable[[Changes], Awaitable[Committed]] | None:
+    """Return the method of a store that makes several changes together.
+
+    Args:
+        store: The store.
+
+    Returns:
+        Its method ``commit``, or None for a store without one.
+    """
+    commit: Callable[[Changes], Awaitable[Committed]] | None
+    commit = getattr(store, "commit", None)
+    return commit
 
 
 async def created_at(store: Store, key: str) -> datetime | None:

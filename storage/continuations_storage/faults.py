@@ -17,9 +17,10 @@ import asyncio
 import os
 import signal
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from continuations_storage.contract import PAGE_SIZE
+from continuations_storage.contract import PAGE_SIZE, committer
 from continuations_storage.errors import Inconclusive, StorageError, Unavailable
 from continuations_storage.forwarding import ForwardingStore
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
-    from continuations_storage.contract import Store
+    from continuations_storage.contract import Changes, Committed, Store
 
 __all__ = [
     "Crash",
@@ -47,7 +48,7 @@ __all__ = [
     "refused",
 ]
 
-Verb = Literal["create", "read", "keys", "delete", "probe"]
+Verb = Literal["create", "read", "keys", "delete", "probe", "commit"]
 Moment = Literal["before", "after"]
 T = TypeVar("T")
 
@@ -193,6 +194,8 @@ class FaultyStore(ForwardingStore):
         inner: The store.
         plan: Returns the fault of an operation; by default no faults.
         stale_listings: Listings that do not show new keys yet.
+        commits: Whether to pass on the method ``commit`` of the other store, as one
+            operation. By default, this store has no such method.
 
     Attributes:
         inner: The wrapped store.
@@ -207,8 +210,12 @@ class FaultyStore(ForwardingStore):
         inner: Store,
         plan: FaultPlan = no_faults,
         stale_listings: Sequence[StaleListing] = (),
+        *,
+        commits: bool = False,
     ) -> None:
         super().__init__(inner)
+        made = committer(inner) if commits else None
+        self.commit = made and partial(self._commit_with, made)
         self.plan = plan
         self.stale_listings = tuple(stale_listings)
         self.operations: list[Operation] = []
@@ -224,6 +231,17 @@ class FaultyStore(ForwardingStore):
             return time
 
         return await self._perform("create", key, effect)
+
+    async def _commit_with(
+        self, commit: Callable[[Changes], Awaitable[Committed]], changes: Changes
+    ) -> Committed:
+        async def effect(number: int) -> Committed:
+            committed = await commit(changes)
+            keys = (changes.key, *changes.also)
+            self._created_at_operation.update(dict.fromkeys(keys, number))
+            return committed
+
+        return await self._perform("commit", changes.key, effect)
 
     async def read(self, key: str) -> bytes:
         """Return the whole body."""

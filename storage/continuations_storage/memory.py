@@ -8,8 +8,13 @@ from bisect import bisect_left, bisect_right, insort
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from continuations_storage.contract import PAGE_SIZE
-from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
+from continuations_storage.contract import PAGE_SIZE, Committed, Listing
+from continuations_storage.errors import (
+    AlreadyExists,
+    InvalidKey,
+    NotFound,
+    StorageError,
+)
 from continuations_storage.keys import check_key, check_limit, check_prefix, split_key
 
 if TYPE_CHECKING:
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from continuations_storage.contract import Watch
+    from continuations_storage.contract import Changes, Watch
 
 __all__ = ["MemoryStore"]
 
@@ -52,16 +57,43 @@ class MemoryStore:
             AlreadyExists: The key exists.
             InvalidKey: The key is not valid, or is the folder of other keys.
         """
-        segments = split_key(key)
         with self._lock:
-            if key in self._bodies:
-                raise AlreadyExists(key)
-            self._refuse_folder_and_key(key, segments)
-            self._bodies[key] = body
-            insort(self._sorted, key)
-            for each in self._watches:
-                each.tell(key)
+            self._create(key, body)
             return self._clock() if self._clock else None
+
+    async def commit(self, changes: Changes) -> Committed:
+        """Make several changes together; see `contract.Changes`.
+
+        Args:
+            changes: The changes.
+
+        Returns:
+            The listing, and whether the keys are removed.
+
+        Raises:
+            StorageError: As `create` states.
+        """
+        with self._lock:
+            made: list[str] = []
+            try:
+                for key, body in {changes.key: changes.body, **changes.also}.items():
+                    if key == changes.key or key not in self._bodies:
+                        self._create(key, body)
+                        made.append(key)
+            except StorageError:
+                for key in made:
+                    self._delete(key)
+                raise
+            time = self._clock() if self._clock else None
+            page = None if changes.listing is None else self._page(changes.listing)
+            first = self._page(Listing(changes.only_if_first, limit=1))
+            is_cleaned = not changes.only_if_first or first == [changes.key]
+            if is_cleaned:
+                for key in changes.deletes:
+                    self._delete(key)
+        return Committed(
+            store_time=time, page=page, is_cleaned=is_cleaned and bool(changes.deletes)
+        )
 
     async def read(self, key: str) -> bytes:
         """Return the whole body, or raise `NotFound`."""
@@ -78,18 +110,13 @@ class MemoryStore:
         check_prefix(prefix)
         check_limit(limit)
         with self._lock:
-            start = max(
-                bisect_left(self._sorted, prefix), bisect_right(self._sorted, after)
-            )
-            page = self._sorted[start : start + limit]
-        return [key for key in page if key.startswith(prefix)]
+            return self._page(Listing(prefix, after, limit))
 
     async def delete(self, key: str) -> None:
         """Remove the key; to delete a missing key is a success."""
         check_key(key)
         with self._lock:
-            if self._bodies.pop(key, None) is not None:
-                del self._sorted[bisect_left(self._sorted, key)]
+            self._delete(key)
 
     def watch(self, prefix: str) -> AbstractAsyncContextManager[Watch]:
         """Watch the creates of a prefix by every loop and thread; see `contract.watch`.
@@ -122,6 +149,30 @@ class MemoryStore:
         from continuations_storage.probe import prove_put_if_absent  # noqa: PLC0415 -- cold start
 
         await prove_put_if_absent(self)
+
+    # With the lock ---------------------------------------------------------------
+
+    def _create(self, key: str, body: bytes) -> None:
+        segments = split_key(key)
+        if key in self._bodies:
+            raise AlreadyExists(key)
+        self._refuse_folder_and_key(key, segments)
+        self._bodies[key] = body
+        insort(self._sorted, key)
+        for each in self._watches:
+            each.tell(key)
+
+    def _page(self, listing: Listing) -> list[str]:
+        start = max(
+            bisect_left(self._sorted, listing.prefix),
+            bisect_right(self._sorted, listing.after),
+        )
+        page = self._sorted[start : start + listing.limit]
+        return [key for key in page if key.startswith(listing.prefix)]
+
+    def _delete(self, key: str) -> None:
+        if self._bodies.pop(key, None) is not None:
+            del self._sorted[bisect_left(self._sorted, key)]
 
     def _refuse_folder_and_key(self, key: str, segments: list[str]) -> None:
         # A file system cannot hold both, and a program that runs on this store must

@@ -16,13 +16,20 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
 from continuations_storage import retries
+from continuations_storage.contract import Committed
+from continuations_storage.errors import Unavailable
 from continuations_storage.keys import check_key, check_prefix
 from continuations_storage.postgres_connections import Connections
 from continuations_storage.postgres_sql import ObjectTable, TableVerbs, failure_of
-from continuations_storage.retries import AttemptFailed, located_errors
+from continuations_storage.retries import AttemptFailed, ErrorRule, located_errors
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.thread_pool import DaemonThreadPool
 
@@ -32,9 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    import psycopg
-
-    from continuations_storage.contract import Store, Watch
+    from continuations_storage.contract import Changes, Page, Store, Watch
     from continuations_storage.errors import Operation
     from continuations_storage.postgres_sql import RoleRights, Rows, Statement
     from continuations_storage.retries import StoredObjectInfo
@@ -121,6 +126,56 @@ class PostgresStore(TableVerbs):
                 head=lambda: self._send(self._table.describe(key)),
             )
         return created.store_time
+
+    async def commit(self, changes: Changes) -> Committed:
+        """Make several changes in one round trip; see `contract.Changes`.
+
+        The creates are one transaction. The listing and the deletes are another one,
+        which begins after its commit: what other processes committed before, it shows.
+
+        Args:
+            changes: The changes.
+
+        Returns:
+            The time of the database, the listing, and whether the keys are removed.
+
+        Raises:
+            StorageError: As `create` states.
+        """
+        for key in (changes.key, *changes.also):
+            check_key(key)
+        maker_id = os.urandom(16).hex()
+        create = self._table.create_together(changes, maker_id)
+        steps = self._table.steps_after(changes, maker_id)
+        page: Page | None = None
+        is_cleaned = False
+
+        async def put() -> StoredObjectInfo:
+            nonlocal page, is_cleaned
+            send = partial(_rows_together, create, steps)
+            created, *rows = await self._in_thread(send)
+            time = create.parse(created)
+            for step, found in zip(steps, rows, strict=True):
+                result = step.parse(found)
+                if isinstance(result, bool):
+                    is_cleaned = result
+                else:
+                    page = result
+            return retries.StoredObjectInfo(
+                maker_id=maker_id, store_time=time, version_id=None
+            )
+
+        with located_errors("create", self.place):
+            created = await retries.create_with_retries(
+                self._retry_policy,
+                changes.key,
+                maker_id,
+                put=put,
+                head=lambda: self._send(self._table.describe(changes.key)),
+            )
+        return Committed(
+            store_time=created.store_time, page=page, is_cleaned=is_cleaned
+        )
 
     async def delete(self, key: str) -> None:
         """Remove the key; to delete a missing key is a success.
@@ -274,6 +329,36 @@ class PostgresStore(TableVerbs):
             raise
         except Exception as error:
             raise failure_of(error, is_sent=is_sent) from error
+
+
+_NOT_CLEANED = ErrorRule(Unavailable, may_be_stored=True)
+
+
+def _rows_together(
+    first: Statement[Any],
+    others: Sequence[Statement[Any]],
+    connection: psycopg.Connection[Any],
+) -> list[Rows]:
+    """Send one statement as a transaction, and others as the next one.
+
+    They are sent at once, as one text: a pipeline of psycopg would wait between them.
+
+    Raises:
+        AttemptFailed: The first transaction is committed; the second one failed.
+    """
+    text = ";\n".join(("BEGIN", first.sql, "COMMIT", *(each.sql for each in others)))
+    values = [*first.values, *chain.from_iterable(each.values for each in others)]
+    with psycopg.ClientCursor(connection, row_factory=tuple_row) as cursor:
+        try:
+            cursor.execute(text.encode(), values)
+        except psycopg.Error as error:
+            if connection.info.transaction_status != TransactionStatus.IDLE:
+                raise
+            raise AttemptFailed(_NOT_CLEANED, str(error)) from error
+        rows = [cursor.fetchall()] if cursor.description else []
+        while cursor.nextset():
+            rows += [cursor.fetchall()] if cursor.description else []
+        return rows
 
 
 def _rows(statement: Statement[Any], connection: psycopg.Connection[Any]) -> Rows:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from continuations_storage.contract import PAGE_SIZE, Page
+from continuations_storage.contract import PAGE_SIZE, Listing, Page
 from continuations_storage.errors import (
     AlreadyExists,
     Damaged,
@@ -35,6 +35,7 @@ from continuations_storage.s3errors import format_detail
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from continuations_storage.contract import Changes
     from continuations_storage.errors import Operation
 
 __all__ = [
@@ -56,6 +57,8 @@ _MAX_LIMIT = (1 << 63) - 1
 _AFTER_KEYS = "\x7f"
 _NOT_IN_KEYS = re.compile("[\\0\x7f-\U0010ffff].*", re.DOTALL)
 _MICROSECONDS = "(extract(epoch FROM {}) * 1000000)::bigint"
+# Without a text: the listening process lists the keys.
+_NOTIFY = ", pg_notify(%s, '')"
 _LIMIT_WAITING = """\
 WITH limited AS (SELECT set_config('lock_timeout', '2s', true))
 """
@@ -129,13 +132,8 @@ class ObjectTable:
         If another transaction puts the same key and is open, only a patient statement
         waits for its end. In a transaction of an application, a limit would stay.
         """
-        channels = [
-            self.channel(prefix)
-            for prefix in self._watched_prefixes
-            if key.startswith(prefix) and "/" not in key[len(prefix) :]
-        ]
-        # Without a text: the listening process lists the keys.
-        notify = ", pg_notify(%s, '')" * len(channels)
+        channels = self._channels_of(key)
+        notify = _NOTIFY * len(channels)
         limit = "" if is_patient else _LIMIT_WAITING
         source = "" if is_patient else " FROM limited"
         sql = f"""\
@@ -146,12 +144,73 @@ RETURNING {_MICROSECONDS.format("created_at")},
     CASE current_setting('synchronous_commit')
     WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END{notify}"""
 
-        def parse(rows: Rows) -> datetime:
-            if not rows:
-                raise AttemptFailed(_TAKEN, "")
-            return _time(rows[0][0])
+        return Statement(sql, (key, maker, body, *channels), _created)
 
-        return Statement(sql, (key, maker, body, *channels), parse)
+    def create_together(self, changes: Changes, maker: str) -> Statement[datetime]:
+        """Put the bodies of changes; raises `AlreadyExists`; see `create`."""
+        also = changes.also
+        channels = self._channels_of(changes.key, *also)
+        sql = f"""\
+{_LIMIT_WAITING}, first AS (
+    INSERT INTO {self._name} (key, maker, created_at, body)
+    SELECT %s::text, %s::uuid, clock_timestamp(), %s::bytea FROM limited
+    ON CONFLICT (key) DO NOTHING
+    RETURNING maker, created_at,
+        CASE current_setting('synchronous_commit')
+        WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END
+), others AS (
+    INSERT INTO {self._name} (key, maker, created_at, body)
+    SELECT other.key, maker, created_at, other.body
+    FROM first, unnest(%s::text[], %s::bytea[]) AS other (key, body)
+    ON CONFLICT (key) DO NOTHING
+)
+SELECT {_MICROSECONDS.format("created_at")}{_NOTIFY * len(channels)} FROM first"""  # noqa: S608
+        first = (changes.key, maker, changes.body)
+        values = (*first, list(also), list(also.values()), *channels)
+        return Statement(sql, values, _created)
+
+    def steps_after(
+        self, changes: Changes, maker: str
+    ) -> list[Statement[Page] | Statement[bool]]:
+        """Return the listing and the deletes that follow the creates of changes."""
+        steps: list[Statement[Page] | Statement[bool]] = []
+        if changes.listing is not None:
+            steps.append(self.list_keys(changes.listing))
+        if changes.deletes:
+            steps.append(self._clean(changes, maker))
+        return steps
+
+    def _clean(self, changes: Changes, maker: str) -> Statement[bool]:
+        """Remove the keys of changes that were made; return whether they are removed.
+
+        The server does not flush these deletes before it answers.
+        """
+        name, condition = self._name, "key = %s AND maker = %s::uuid"
+        sql = f"""\
+{_LIMIT_WAITING}, made AS (
+    SELECT FROM {name}, limited WHERE {condition} AND NOT EXISTS (
+        SELECT FROM {name} WHERE key >= %s AND key < %s
+    )
+), deleted AS (
+    DELETE FROM {name} USING made WHERE key = ANY (%s::text[])
+    RETURNING set_config('synchronous_commit', 'off', true)
+)
+SELECT EXISTS (SELECT FROM made) AND (SELECT count(*) FROM deleted) = (
+    SELECT count(*) FROM {name} WHERE key = ANY (%s::text[])
+)"""  # noqa: S608
+        first = changes.only_if_first or changes.key
+        keys = list(changes.deletes)
+        values = (changes.key, maker, first, changes.key, keys, keys)
+        return Statement(sql, values, lambda rows: bool(rows[0][0]))
+
+    def _channels_of(self, *keys: str) -> list[str]:
+        return [
+            self.channel(prefix)
+            for prefix in self._watched_prefixes
+            if any(
+                key.startswith(prefix) and "/" not in key[len(prefix) :] for key in keys
+            )
+        ]
 
     def channel(self, prefix: str) -> str:
         """Return the channel that tells of the creates of a prefix.
@@ -197,22 +256,23 @@ RETURNING {_MICROSECONDS.format("created_at")},
         sql = self._select("key, body", "key = ANY (%s::text[])")
         return Statement(sql, (list(keys),), parse)
 
-    def list_keys(
-        self, prefix: str, after: str, limit: int
-    ) -> Statement[tuple[list[str], datetime]]:
-        """Return a page of keys in byte order, and the time of the database."""
+    def list_keys(self, listing: Listing) -> Statement[Page]:
+        """Return a page of keys in byte order, with the time of the database."""
         sql = f"""\
 SELECT pg_is_in_recovery(), {_MICROSECONDS.format("clock_timestamp()")}, ARRAY(
     SELECT key FROM {self._name}
     WHERE key >= %s AND key > %s AND key < %s ORDER BY key LIMIT %s
 )"""  # noqa: S608
 
-        def parse(rows: Rows) -> tuple[list[str], datetime]:
+        def parse(rows: Rows) -> Page:
             [(microseconds, keys)] = _checked(rows)
-            return keys, _time(microseconds)
+            page = Page(keys)
+            page.store_time = _time(microseconds)
+            return page
 
-        end = f"{prefix}{_AFTER_KEYS}"
-        values = (prefix, _comparable(after), end, min(limit, _MAX_LIMIT))
+        prefix, after = listing.prefix, _comparable(listing.after)
+        limit = min(listing.limit, _MAX_LIMIT)
+        values = (prefix, after, f"{prefix}{_AFTER_KEYS}", limit)
         return Statement(sql, values, parse)
 
     def delete(self, key: str, *, is_flushed: bool = True) -> Statement[bool]:
@@ -353,6 +413,12 @@ def _comparable(after: str) -> str:
     return after[: found.start()] + ("" if found[0][0] == "\0" else _AFTER_KEYS)
 
 
+def _created(rows: Rows) -> datetime:
+    if not rows:
+        raise AttemptFailed(_TAKEN, "")
+    return _time(rows[0][0])
+
+
 def _time(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
@@ -430,11 +496,8 @@ class TableVerbs(ABC):
         """
         check_prefix(prefix)
         check_limit(limit)
-        listing = self._table.list_keys(prefix, after, limit)
-        keys, time = await self._run("list", prefix or None, listing)
-        page = Page(keys)
-        page.store_time = time
-        return page
+        statement = self._table.list_keys(Listing(prefix, after, limit))
+        return await self._run("list", prefix or None, statement)
 
     async def _delete(self, key: str, *, is_flushed: bool) -> None:
         check_key(key)

@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations_storage.contract import PAGE_SIZE, Page
+from continuations_storage.contract import PAGE_SIZE, Committed, Listing, Page
 from continuations_storage.errors import (
     AlreadyExists,
     Inconclusive,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from continuations_storage.contract import Watch
+    from continuations_storage.contract import Changes, Watch
     from continuations_storage.step_groups import SlowCall
 
 __all__ = ["SQLiteStore"]
@@ -118,7 +118,29 @@ class SQLiteStore:
             Unsafe: The file belongs to another program, or its file system is not fit.
             StorageError: As `Store.create` states.
         """
-        return await self._writes.run(self._join(_Write(key, split_key(key), body)))
+        write = _Write(key, split_key(key), body)
+        await self._writes.run(self._join(write))
+        return _time(write.microseconds)
+
+    async def commit(self, changes: Changes) -> Committed:
+        """Make several changes in one transaction; see `contract.Changes`.
+
+        Args:
+            changes: The changes.
+
+        Returns:
+            The time of this machine, the listing, and whether the keys are removed.
+
+        Raises:
+            StorageError: As `create` states.
+        """
+        write = _Commit(changes)
+        await self._writes.run(self._join(write))
+        return Committed(
+            store_time=_time(write.microseconds),
+            page=write.page,
+            is_cleaned=write.is_cleaned,
+        )
 
     async def created_at(self, key: str) -> datetime:
         """Return the time of the create of a key, or raise `NotFound`.
@@ -173,17 +195,10 @@ class SQLiteStore:
         """Return the first keys of a prefix, in byte order; see `Store.keys`."""
         check_prefix(prefix)
         check_limit(limit)
-        first = max(
-            prefix, f"{_NOT_IN_KEYS.sub(_AFTER_KEYS, after)}\0" if after else ""
-        )
         # A long listing must not hold the event loop.
         read = self._read if limit <= PAGE_SIZE else self._read_in_thread
-        rows = await read(
-            prefix, _LIST, first, f"{prefix}{_AFTER_KEYS}", min(limit, _MAX_LIMIT)
-        )
-        page = Page(key for (key,) in rows)
-        page.store_time = datetime.now(UTC)
-        return page
+        rows = await read(prefix, _LIST, *_range(Listing(prefix, after, limit)))
+        return _page(rows)
 
     async def delete(self, key: str) -> None:
         """Remove the key; to delete a missing key is a success."""
@@ -252,14 +267,13 @@ class SQLiteStore:
 
     # Writes ---------------------------------------------------------------------
 
-    def _join(self, write: _Write) -> Generator[Sequence[SlowCall], None, datetime]:
+    def _join(self, write: _Write) -> Generator[Sequence[SlowCall], None, None]:
         """Put a change into the batch of this thread; one call stores the batch."""
         batch = self._batch()
         batch.append(write)
         yield [(self._store_batch, 0)]
         if write.error is not None:
             raise write.error
-        return _time(write.microseconds)
 
     def _batch(self) -> list[_Write]:
         local = self._batches()
@@ -351,6 +365,64 @@ class _Write:
         row = (self.key, self.microseconds, self.body)
         if connection.execute(_INSERT, row).rowcount == 0:
             self.error = AlreadyExists(self.key)
+
+
+class _Commit(_Write):
+    """Creates together, then a listing and deletes, and their results."""
+
+    __slots__ = ("_also", "_changes", "is_cleaned", "page")
+
+    def __init__(self, changes: Changes) -> None:
+        super().__init__(changes.key, split_key(changes.key), changes.body)
+        self._changes = changes
+        self._also = [
+            _Write(key, split_key(key), body) for key, body in changes.also.items()
+        ]
+        self.page: Page | None = None
+        self.is_cleaned = False
+
+    def apply(self, connection: sqlite3.Connection) -> None:
+        """Make the changes in an open transaction."""
+        super().apply(connection)
+        made: list[_Write] = [self]
+        for each in self._also if self.error is None else ():
+            each.apply(connection)
+            if isinstance(each.error, InvalidKey):
+                for other in made:
+                    connection.execute(_DELETE, (other.key,))
+                self.error = each.error
+                break
+            if each.error is None:
+                made.append(each)
+        if self.error is None:
+            self._finish(connection)
+
+    def _finish(self, connection: sqlite3.Connection) -> None:
+        changes = self._changes
+        if changes.listing is not None:
+            rows = connection.execute(_LIST, _range(changes.listing))
+            self.page = _page(rows.fetchall())
+        if not changes.deletes:
+            return
+        if changes.only_if_first:
+            first = _range(Listing(changes.only_if_first, limit=1))
+            if connection.execute(_LIST, first).fetchone() != (self.key,):
+                return
+        connection.executemany(_DELETE, [(key,) for key in changes.deletes])
+        self.is_cleaned = True
+
+
+def _range(listing: Listing) -> tuple[str, str, int]:
+    """Return the values of the statement that lists keys."""
+    prefix, after = listing.prefix, listing.after
+    first = max(prefix, f"{_NOT_IN_KEYS.sub(_AFTER_KEYS, after)}\0" if after else "")
+    return first, f"{prefix}{_AFTER_KEYS}", min(listing.limit, _MAX_LIMIT)
+
+
+def _page(rows: list[Any]) -> Page:
+    page = Page(key for (key,) in rows)
+    page.store_time = datetime.now(UTC)
+    return page
 
 
 def _folder_error(

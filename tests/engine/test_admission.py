@@ -25,6 +25,7 @@ from continuations import (
     tool,
 )
 from continuations_storage import faults
+from continuations_storage.contract import Changes
 from tests import effect_log, scripts
 from tests.engine.agent_builders import (
     make_boss,
@@ -235,14 +236,14 @@ def test_approval_that_becomes_too_old_while_the_start_is_recorded_waits_again(
     runner.decide(start_and_get_wait(runner).id, Approve())
 
     # Given a store on which each commit takes six seconds
-    original = shop.store.create
+    original = shop.store.commit
 
-    async def create(key: str, body: bytes) -> Any:
-        if "/v/" in key:
+    async def commit(changes: Changes) -> Any:
+        if "/v/" in changes.key:
             shop.clock.seconds += 6
-        return await original(key, body)
+        return await original(changes)
 
-    shop.store.create = create  # type: ignore[method-assign]
+    shop.store.commit = commit  # type: ignore[method-assign]
     wait = single_wait(runner.resume("r1"))
 
     assert ("approval", "valid until" in str(wait.note)) == (wait.kind, True)

@@ -29,6 +29,7 @@ from tests.engine.attachment_agents import (
 )
 from tests.run_environment import RunEnvironment, run_python
 from tests.scripts import Script, call
+from tests.stores import OneByOneStore
 
 SCRIPT: Script = {
     "go": [[call("draw", what="pie")], [call("publish", what="pie")], "I saw SEEN"],
@@ -289,7 +290,7 @@ print([name for name in ours if any(word in name for word in words)])
 def test_a_start_that_loses_the_race_deletes_only_its_own_attachments() -> None:
     """The winner's run keeps its bytes, whether the inputs are equal or not."""
 
-    class Racing(MemoryStore):
+    class Racing(OneByOneStore):
         """A store in which another process starts the run just before version 1."""
 
         is_first = True

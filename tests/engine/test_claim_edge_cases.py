@@ -33,12 +33,12 @@ from tests.engine.payment_agent import make_payment_runner, start_and_get_wait
 from tests.ledger.interleaving import InterleavingStore
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script
-from tests.stores import StoreWithListingTime
+from tests.stores import OneByOneStore, StoreWithListingTime
 
 SCRIPT: Script = {"go": ["end"]}
 
 
-class SlowStore(MemoryStore):
+class SlowStore(OneByOneStore):
     """A store whose creates take twelve seconds, and that may tell its time."""
 
     def __init__(self, clock: ManualClock, *, tells_time: bool) -> None:

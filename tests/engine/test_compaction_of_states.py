@@ -29,6 +29,7 @@ from tests.clocks import ManualClock
 from tests.engine.compacted_agents import PADDING, last_step, pay, step, steps, worker
 from tests.engine.test_compaction import empty_summary, short_summary
 from tests.engine.test_thread_cost import CountingStore
+from tests.stores import OneByOneStore
 
 pytestmark = pytest.mark.usefixtures("environment")
 
@@ -259,7 +260,7 @@ def test_bytes_of_a_long_run_are_bounded() -> None:
     assert store.written < 300 * 2400
 
 
-class _SizeStore(MemoryStore):
+class _SizeStore(OneByOneStore):
     """A store that adds up the bytes that are written."""
 
     def __init__(self) -> None:

@@ -25,6 +25,7 @@ from continuations.ledger.arrivals import inbox_limits
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.ledger.damage import overwrite
+from tests.stores import OneByOneStore
 
 
 @tool(approval=True)
@@ -33,7 +34,7 @@ def pay(cents: int) -> str:
     return f"paid {cents}"
 
 
-class CountingStore(MemoryStore):
+class CountingStore(OneByOneStore):
     """A store that keeps the keys that were read."""
 
     def __init__(self) -> None:

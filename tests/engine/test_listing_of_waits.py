@@ -33,10 +33,10 @@ from continuations_storage import FileStore, MemoryStore, listing
 from continuations_storage.contract import PAGE_SIZE, Page
 from tests.clocks import OffsetClock
 from tests.engine.shared_store import SharedStore
-from tests.stores import StoreWithListingTime
+from tests.stores import OneByOneStore, StoreWithListingTime
 
 
-class CountingStore(MemoryStore):
+class CountingStore(OneByOneStore):
     """Counts listings and reads, and how many reads run at the same time."""
 
     def __init__(self, *, tells_last_page: bool = False) -> None:

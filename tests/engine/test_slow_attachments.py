@@ -15,13 +15,13 @@ from continuations.engine.journal.file_storing import MemoryFiles, with_files
 from continuations.errors import StoreError, StoreUnavailable
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.run_files import RunFiles
-from continuations_storage import MemoryStore
 from continuations_storage.errors import Unavailable
+from tests.stores import OneByOneStore
 
 PHOTO = Image(b"PNG", "image/png")
 
 
-class SlowStore(MemoryStore):
+class SlowStore(OneByOneStore):
     """A store whose first create fails when `may_fail` is set."""
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.scripts import Script, call
+from tests.stores import OneByOneStore
 
 SCRIPT: Script = {"go": [[call("act", what="x")], "end"]}
 
@@ -26,7 +27,7 @@ def act(what: str) -> str:
     return "done"
 
 
-class StoreOfWholeSeconds(MemoryStore):
+class StoreOfWholeSeconds(OneByOneStore):
     """A store that rounds its time down to whole seconds."""
 
     time_resolution = timedelta(seconds=1)

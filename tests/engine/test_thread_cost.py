@@ -9,8 +9,8 @@ from typing import Any
 
 from continuations import Agent, Replied, Runner, Suspended, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.stores import OneByOneStore
 
 _THREADS = 1_000
 
@@ -21,7 +21,7 @@ def wait_long() -> Any:
     return ask("Which?")
 
 
-class CountingStore(MemoryStore):
+class CountingStore(OneByOneStore):
     """A store that counts its requests, and keeps the prefixes of listings."""
 
     def __init__(self) -> None:

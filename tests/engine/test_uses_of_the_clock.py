@@ -74,6 +74,7 @@ _REASONS: dict[str, str] = {
         engine/past/forking.py Forker._forked_state
         engine/journal/job_cancellation.py JobCanceller._may_be_ended
         engine/journal/journal.py StoreJournal._append
+        engine/journal/publishing.py Publisher.commit_and_publish
         engine/model_delays.py ModelDelays._after_failure
         engine/model_delays.py ModelDelays._wait
         engine/calls/parked_calls.py ParkedCalls._renewed
@@ -164,6 +165,7 @@ _REASONS: dict[str, str] = {
         serve/console/console.py Console._answer_page
         serve/console/runs_page.py _grants
         serve/console/inbox_page.py inbox_context
+        serve/console/inbox_page.py show_decided
         serve/console/run_page.py show
         serve/console/runs_page.py list_page
         serve/console/threads_page.py show
@@ -210,7 +212,7 @@ _REASONS: dict[str, str] = {
         serve/notify/webhook.py WebhookNotifier._check_status
     """,
     """It is the time of the store: all its processes are on this machine.""": """
-        sqlite.py SQLiteStore.keys
+        sqlite.py _page
         sqlite.py _Write.apply
     """,
     """A connection is checked or closed: an operation opens another one.""": """

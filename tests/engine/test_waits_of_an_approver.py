@@ -23,9 +23,9 @@ from continuations import (
 )
 from continuations.errors import DecisionRefused, InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import MemoryStore
 from continuations_storage.contract import Page
 from tests.clocks import OffsetClock
+from tests.stores import OneByOneStore
 
 HOUR = timedelta(hours=1)
 POLICIES: dict[str, ApprovalPolicy] = {
@@ -80,7 +80,7 @@ class Office:
         return {name for name, wait_id in self.ids.items() if wait_id in ids}
 
 
-class CountingStore(MemoryStore):
+class CountingStore(OneByOneStore):
     """Counts listings."""
 
     def __init__(self) -> None:

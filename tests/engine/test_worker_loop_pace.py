@@ -22,11 +22,11 @@ from continuations import (
 )
 from continuations.engine.sweep.sweeping import Sweeper
 from continuations.tools import ToolWait
-from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.sampling import RUNS_ALL_CASES
 from tests.scripts import call, scripted_model
 from tests.simulation.virtual_loop import VirtualLoop
+from tests.stores import OneByOneStore
 
 LATENCY = 0.01
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ class LoopClock:
         await asyncio.sleep(seconds)
 
 
-class SlowStore(MemoryStore):
+class SlowStore(OneByOneStore):
     """A store that takes time for each create, and records when each was done."""
 
     def __init__(self, clock: LoopClock) -> None:

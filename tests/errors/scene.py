@@ -45,6 +45,7 @@ from tests.serve.notify.receivers import (
     serve_socket_script,
     serve_webhook,
 )
+from tests.stores import OneByOneStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -362,7 +363,7 @@ class _LambdaContext:
         return 60_000
 
 
-class _SlowStore(MemoryStore):
+class _SlowStore(OneByOneStore):
     """A store that needs `delay` seconds to create a version."""
 
     def __init__(self, clock: SettableClock) -> None:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from continuations import Approve, ContinuationsError, Runner
 from continuations.cli import main
 from continuations.errors import InvalidId, WaitNotFound
-from continuations_storage import MemoryStore
 from tests.hostile import sample_store
 from tests.hostile.editable_store import EditableStore
 from tests.hostile.sampling import every_nth
 from tests.sampling import examples
+from tests.stores import OneByOneStore
 
 PARENT_PATH = "../../../../tmp/outside"
 RUN_IDS: list[str] = [
@@ -94,7 +94,7 @@ def short_id(value: object) -> str:
     return ascii(value)[:30]
 
 
-class ForbiddenStore(MemoryStore):
+class ForbiddenStore(OneByOneStore):
     """A store that fails on every operation."""
 
     async def create(self, key: str, body: bytes) -> Any:

@@ -20,6 +20,7 @@ from continuations_storage import errors as theirs
 from continuations_storage.contract import PAGE_SIZE
 from continuations_storage.faults import FaultyStore, Operation, Verb, on, refused
 from tests.ledger.runs import all_keys, make_objects, run_async
+from tests.stores import OneByOneStore
 
 
 class CustomStoreError(theirs.StorageError):
@@ -140,7 +141,7 @@ def test_url_opens_a_store() -> None:
     assert isinstance(open_store("memory:"), MemoryStore)
 
 
-class StoreThatForgets(MemoryStore):
+class StoreThatForgets(OneByOneStore):
     """A store that tells the time of a key by another request, like obstore."""
 
     async def created_at(self, key: str) -> datetime | None:

@@ -156,7 +156,7 @@ def test_run_recovers_from_a_crash_at_every_storage_call(
 ) -> None:
     """Promise 4 (crash anywhere): sweeps of another process end the run."""
     monkeypatch.setenv("TEST_SCRIPT", json.dumps(SCRIPT))
-    for point in every_crash(moment, more_than=19, step=8):
+    for point in every_crash(moment, more_than=19, step=8, together=False):
         (environment.folder / "effects").unlink(missing_ok=True)
         clock = ManualClock()
         store = StoreWithoutTime(open_store(f"s3://{bucket}/{moment}{point.number}"))

@@ -184,6 +184,22 @@ STAGES = Family(number=20, trees=tuple(STAGED_TREES), roles=_no_roles)
 # Worker loops run on a store whose reports cannot be trusted.
 WATCHES = Family(number=21, trees=(), roles=draw_servers)
 
+
+def _draw_commits(
+    environment: SimEnvironment, rng: random.Random
+) -> list[tuple[str, Role]]:
+    """Draw the tree and the actors of another family, on a store that commits."""
+    environment.has_commits = True
+    other = rng.choice([each for each in FAMILIES.values() if each is not COMMITS])
+    if other.trees:
+        environment.tree_of_run["r0"] = rng.choice(other.trees)
+    return other.roles(environment, rng)
+
+
+# The store makes several changes in one request. Without deployments, as some trees of
+# other families must have none.
+COMMITS = Family(number=22, trees=(), roles=_draw_commits, deployment_rate=0.0)
+
 OPERATORS = Family(number=2, trees=OPERATED_TREES, roles=draw_operators)
 
 FAMILIES: dict[str, Family] = {
@@ -209,6 +225,7 @@ FAMILIES: dict[str, Family] = {
     "pasts of workflows": PASTS_OF_WORKFLOWS,
     "stages": STAGES,
     "watches": WATCHES,
+    "commits": COMMITS,
 }
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from continuations.authoring.tool.tool import Tool
     from continuations.core.rows.decisions import Verdict
     from continuations.past import Rewound
+    from continuations_storage.contract import Changes
     from tests.simulation.fault_schedule import Deployment, FaultSchedule
     from tests.simulation.models.slow_provider import SlowProvider
     from tests.simulation.policy.tools import Recheck
@@ -195,6 +196,21 @@ class SimStore:
             found.append(key)
         return found
 
+    def commit(
+        self, changes: Changes, maker: tuple[str, int], at: Callable[[], float]
+    ) -> datetime:
+        """Create the objects of changes, all in one moment."""
+        created = self.create(changes.key, changes.body, maker, at())
+        for key, body in changes.also.items():
+            if key not in self.bodies:
+                self.create(key, body, maker, at())
+        return created
+
+    def is_first(self, key: str, prefix: str, maker: tuple[str, int]) -> bool:
+        """Return whether a maker made a key, and it is the first one of a prefix."""
+        is_first = not prefix or self.keys(prefix, limit=1) == [key]
+        return is_first and key in self.bodies and self._makers[key] == maker
+
     def delete(self, key: str, process: str, at: float) -> None:
         """Delete a key."""
         if self.bodies.pop(key, None) is not None:
@@ -261,6 +277,7 @@ class SimEnvironment:
         deployment: The change of a deployment, if there is one.
         deployed_at: When each process gets the new code; none has it before, and a
             process that is not named has it from the start.
+        has_commits: Whether the store makes several changes in one request.
         has_watches: Whether the store reports creates to those who watch a prefix.
         marker_listings: The process and its awake seconds of each listing of markers.
         served: The process, and its awake seconds at the begin and the end of each
@@ -327,6 +344,7 @@ class SimEnvironment:
     codes_used: dict[str, list[tuple[float, Deployment | None]]] = field(
         default_factory=dict[str, Any]
     )
+    has_commits: bool = False
     has_watches: bool = False
     marker_listings: list[tuple[str, float]] = field(
         default_factory=list[tuple[str, float]]

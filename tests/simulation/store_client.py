@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from continuations_storage.contract import PAGE_SIZE, Page
+from continuations_storage.contract import PAGE_SIZE, Committed, Page
 from continuations_storage.errors import (
     Inconclusive,
     StorageError,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
+    from continuations_storage.contract import Changes
     from tests.simulation.fault_schedule import OperationPlan
     from tests.simulation.sim_environment import SimEnvironment
 
@@ -32,6 +34,21 @@ T = TypeVar("T")
 LISTING_LAG = 8.0
 # More store operations than any process needs: one that makes more is in a loop.
 MAX_OPERATIONS = 20_000
+
+
+# How often the steps after the creates of a commit fail.
+_STEPS_FAIL = 0.1
+
+
+class _Steps(NamedTuple):
+    """The steps of the server after the creates of a commit, some seconds later."""
+
+    finish: Callable[[Any], Committed]
+    delay: float
+
+
+def _unfinished(time: datetime) -> Committed:
+    return Committed(store_time=time)
 
 
 class StoreClient:
@@ -44,6 +61,7 @@ class StoreClient:
         self._environment = environment
         self._process = process
         self._sent = 0
+        self.commit = self._commit if environment.has_commits else None
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Create an object if its key is absent."""
@@ -56,13 +74,51 @@ class StoreClient:
                 key, body, maker, environment.next_timestamp
             )
 
-        return await self._request("create", key, apply)
+        created: datetime = await self._request("create", key, apply)
+        return created
+
+    async def _commit(self, changes: Changes) -> Committed:
+        """Make several changes in one request; see `continuations_storage.Changes`.
+
+        The server makes the steps after the creates later, or not at all. Requests of
+        other processes may come in between.
+        """
+        store, process = self._environment.store, self._process
+        maker = (process.name, self._sent)
+        rng = random.Random(f"{self._environment.seed}/{maker}/steps")  # noqa: S311 - not for secrets
+
+        def timestamp() -> float:
+            return self._environment.next_timestamp
+
+        def finish(time: datetime) -> Committed:
+            page = None
+            if changes.listing is not None:
+                page = store.keys(
+                    changes.listing.prefix, changes.listing.after, changes.listing.limit
+                )
+            is_cleaned = bool(changes.deletes) and store.is_first(
+                changes.key, changes.only_if_first, maker
+            )
+            for key in changes.deletes if is_cleaned else ():
+                store.delete(key, process.name, timestamp())
+            return Committed(store_time=time, page=page, is_cleaned=is_cleaned)
+
+        steps = _Steps(finish, rng.random() * self._environment.faults.latency)
+        if rng.random() < _STEPS_FAIL:
+            steps = _Steps(_unfinished, steps.delay)
+        committed: Committed = await self._request(
+            "create",
+            changes.key,
+            lambda: store.commit(changes, maker, timestamp),
+            steps,
+        )
+        return committed
 
     async def read(self, key: str) -> bytes:
         """Return a body."""
-        return await self._request(
-            "read", key, lambda: self._environment.store.read(key)
-        )
+        store = self._environment.store
+        body: bytes = await self._request("read", key, lambda: store.read(key))
+        return body
 
     async def keys(
         self, prefix: str, after: str = "", limit: int = PAGE_SIZE
@@ -70,13 +126,17 @@ class StoreClient:
         """Return a page of keys; a listing of waits may be stale."""
         check_prefix(prefix)
         self._note_listing(prefix, after)
-        if prefix == "waits/" and self._process.draw_fault("stale_listing") is not None:
-            return await self._request(
-                "keys", prefix, lambda: self._stale_page(after, limit)
-            )
-        return await self._request(
-            "keys", prefix, lambda: self._page(prefix, after, limit)
+        is_stale = (
+            prefix == "waits/" and self._process.draw_fault("stale_listing") is not None
         )
+
+        def apply() -> list[str]:
+            if is_stale:
+                return self._stale_page(after, limit)
+            return self._page(prefix, after, limit)
+
+        page: list[str] = await self._request("keys", prefix, apply)
+        return page
 
     def _note_listing(self, prefix: str, after: str) -> None:
         """Record a request that shows everything that arrived for a run."""
@@ -118,7 +178,13 @@ class StoreClient:
 
     # Requests ----------------------------------------------------------------------
 
-    async def _request(self, verb: str, key: str, apply: Callable[[], T]) -> T:
+    async def _request(
+        self,
+        verb: str,
+        key: str,
+        apply: Callable[[], Any],
+        steps: _Steps | None = None,
+    ) -> Any:
         environment, process = self._environment, self._process
         if environment.closed:
             raise ProcessKilled
@@ -128,7 +194,8 @@ class StoreClient:
             environment.unexpected_errors.append(msg)
             raise ProcessKilled(msg)
         if environment.faults.stopped:
-            return self._apply(verb, key, apply)
+            value = self._apply(verb, key, apply)
+            return value if steps is None else steps.finish(value)
         name = f"{process.name}/{self._sent}"
         plan = environment.faults.plan_operation(name, process.rng, verb)
         await self._inject_fault(plan, "before")
@@ -137,13 +204,13 @@ class StoreClient:
             error_type = Throttled if plan.phase == "before" else Unavailable
             raise error_type(key, "simulated")
         reply: asyncio.Future[Any] = environment.loop.create_future()
-        self._send(verb, key, apply, plan, reply)
+        self._send(verb, key, apply, plan, reply, steps)
         await self._inject_fault(plan, "flight")
         value, error = await reply
         await self._inject_fault(plan, "after")
         if error is not None:
             raise error
-        return value  # type: ignore[no-any-return]
+        return value
 
     def _send(
         self,
@@ -152,11 +219,22 @@ class StoreClient:
         apply: Callable[[], Any],
         plan: OperationPlan,
         reply: asyncio.Future[Any],
+        steps: _Steps | None,
     ) -> None:
         loop, kind = self._environment.loop, plan.kind
 
         def arrive() -> None:
-            outcome = self._reply_for(verb, key, apply, kind)
+            value, error = self._reply_for(verb, key, apply, kind)
+            if steps is None or value is None:
+                return_later((value, error))
+            else:
+                loop.call_later(steps.delay, go_on, value, error, context=NO_PROCESS)
+
+        def go_on(value: Any, error: Exception | None) -> None:
+            assert steps is not None
+            return_later((steps.finish(value), error))
+
+        def return_later(outcome: tuple[Any, Exception | None]) -> None:
             if plan.reply_delay:
                 loop.call_later(plan.reply_delay, answer, outcome, context=NO_PROCESS)
             else:
@@ -185,8 +263,10 @@ class StoreClient:
             value, error = self._apply_or_error(verb, key, apply)
             if kind != "lost_reply":
                 return value, error
+        else:
+            value = None
         error_type = Inconclusive if verb == "create" else Unavailable
-        return None, error_type(key, "simulated")
+        return value, error_type(key, "simulated")
 
     def _apply_or_error(
         self, verb: str, key: str, apply: Callable[[], Any]

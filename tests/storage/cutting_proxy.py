@@ -58,7 +58,7 @@ class CuttingProxy:
 
     def _next_fault(self, packet: bytes) -> Fault | None:
         with self._lock:
-            self.statements += packet.startswith(b"P") and b"objects" in packet
+            self.statements += packet[:1] in b"PQ" and b"objects" in packet
             if not self._left or self._word not in packet:
                 return None
             if self._skipped:

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,13 @@ from continuations_storage import (
     open_store,
     postgres_connections,
 )
-from continuations_storage.contract import Page, created_at, read_many
+from continuations_storage.contract import (
+    Changes,
+    Listing,
+    Page,
+    created_at,
+    read_many,
+)
 from continuations_storage.postgres import PostgresStore
 from continuations_storage.postgres_sql import ObjectTable, RoleRights, failure_of
 from continuations_storage.retry_policy import RetryPolicy
@@ -226,8 +233,18 @@ async def test_statements_use_the_index(
     for statement in (
         table.read("k/00001"),
         table.read_many(["k/00001", "k/00002"]),
-        table.list_keys("k/", "k/00100", 10),
+        table.list_keys(Listing("k/", "k/00100", 10)),
         table.delete("k/00001"),
+        *table.steps_after(
+            Changes(
+                key="k/00050",
+                body=b"",
+                listing=Listing("k/", "k/00100", 10),
+                deletes=["k/00051"],
+                only_if_first="k/",
+            ),
+            "0" * 32,
+        ),
     ):
         with psycopg.connect(
             postgres.url(), options="-cenable_seqscan=off"
@@ -527,6 +544,53 @@ async def test_cut_connection_is_not_noticed(
     assert 2 == proxy.cut
 
 
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_cut_connection_of_a_commit_is_not_noticed(
+    fault: Fault, url: str, proxy: CuttingProxy
+) -> None:
+    """The creates are made once; the steps after them may be left to the caller."""
+    store = PostgresStore(through(proxy, url), timeout=0.3, retry_policy=QUICK)
+    await store.create("old", b"")
+    changes = Changes(key="a", body=b"1", also={"b": b"2"}, deletes=["old"])
+    proxy.plan(fault, "INSERT", times=2)
+
+    committed = await store.commit(changes)
+
+    assert committed.store_time == await store.created_at("a")
+    left = ["a", "b"] if committed.is_cleaned else ["a", "b", "old"]
+    assert 2 == proxy.cut
+    assert set(left) >= {*await store.keys("")} >= {"a", "b"}
+    with pytest.raises(AlreadyExists):
+        await store.commit(replace(changes, also={"c": b""}))
+    assert "c" not in await store.keys("")
+
+
+async def test_commit_whose_steps_fail_is_made(
+    url: str, store: PostgresStore, postgres: PostgresServer
+) -> None:
+    """Another transaction holds a row that the commit would delete: nothing waits."""
+    await store.create("held", b"")
+    with psycopg.connect(postgres.url()) as connection:
+        held = f"SELECT FROM {schema_of(url)}.objects WHERE key = 'held' FOR UPDATE"
+        connection.execute(held.encode())
+        committed = await store.commit(
+            Changes(key="a", body=b"", listing=Listing(""), deletes=["held"])
+        )
+
+    assert (None, False) == (committed.page, committed.is_cleaned)
+    assert committed.store_time == await store.created_at("a")
+    assert ["a", "held"] == [key for key in await store.keys("") if "/" not in key]
+
+
+async def test_commit_into_a_missing_table_says_what_to_do(
+    postgres: PostgresServer,
+) -> None:
+    store = PostgresStore(fresh_url(postgres), retry_policy=QUICK)
+
+    with pytest.raises(Unavailable, match="continuations migrate"):
+        await store.commit(Changes(key="a", body=b"", deletes=["b"]))
+
+
 @pytest.mark.parametrize("place", ["direct", "bouncer"])
 async def test_connections_that_end_during_writes_lose_no_body(
     place: str, postgres: PostgresServer, bouncer: int
@@ -537,8 +601,12 @@ async def test_connections_that_end_during_writes_lose_no_body(
 
     async def write(name: int) -> None:
         for number in range(30):
-            await store.create(f"w/{name}/{number}", b"body")
-            await store.delete(f"w/{name}/{number - 20}")
+            key, old = f"w/{name}/{number}", f"w/{name}/{number - 20}"
+            if name % 2:
+                await store.commit(Changes(key=key, body=b"body", deletes=[old]))
+            else:
+                await store.create(key, b"body")
+            await store.delete(old)
 
     writers = [asyncio.create_task(write(name)) for name in range(6)]
     ended = 0

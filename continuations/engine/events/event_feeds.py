@@ -21,7 +21,7 @@ from continuations.core.reading.live_events import (
 from continuations.core.reading.run_stream_diff import events_between
 from continuations.core.rows.state import RunState, frame_path
 from continuations.engine.event_reading import Cursor, read_events, with_deciders
-from continuations.ledger.versions import LoadedVersion, Versions
+from continuations.ledger.versions import LoadedVersion, Together, Versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -247,6 +247,7 @@ class _ReportedVersions(Versions):
         at: datetime,
         marker_keys: tuple[str, ...] = (),
         may_be_stored: bool = False,
+        together: Together | None = None,
     ) -> LoadedVersion:
         """Create the next version, as `Versions.append`, and report its events."""
         version = await super().append(
@@ -255,6 +256,7 @@ class _ReportedVersions(Versions):
             at=at,
             marker_keys=marker_keys,
             may_be_stored=may_be_stored,
+            together=together,
         )
         await self._feed.report_version(previous, version)
         return version

@@ -23,10 +23,12 @@ from continuations.ledger.arrivals.arrivals import (
 )
 from continuations.ledger.claims import ClockReading, Lease
 from continuations.ledger.index import run_index
-from continuations.ledger.index.run_overview import read_progress
+from continuations.ledger.index.run_overview import progress_listing, read_progress
 from continuations.ledger.objects import Objects, gather_all
 from continuations.ledger.store_clock import StoreClock
+from continuations.ledger.versions import Together
 from continuations.value_class import replace
+from continuations_storage.contract import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -140,6 +142,7 @@ class StoreJournal:
         of these the caller must stop.
         """
         first = self._lease is None
+        together = self._together_with_claim(state) if self._objects.commits else None
         await self.ensure_guarded()
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         if progressed:
@@ -152,8 +155,9 @@ class StoreJournal:
             attempt=self._attempt,
         )
         try:
-            if first:  # the listing after this commit shows the requests
-                sent_at, asked = await self._append(claimed), NO_ARRIVALS
+            # The listing after this commit shows the requests.
+            if first or together is not None:
+                sent_at, asked = await self._append(claimed, together), NO_ARRIVALS
             else:
                 sent_at, asked = await with_side_task(
                     self._append(claimed), self._read_requests(state)
@@ -166,16 +170,59 @@ class StoreJournal:
             await self._index_if_new(state)
             asked = await self._check_still_newest(state)
         else:
+            if together is not None and self._may_have_requests:
+                asked = await self._read_requests(state)
             await self._check_not_erased()
         self._lease = replace(lease, clock_uncertainty=self._clock_uncertainty)
         self._check_store_speed()
         return asked
 
-    async def commit_and_release(self, state: RunState) -> None:
-        """Commit a suspended or ended state, without a claim."""
+    def _together_with_claim(self, state: RunState) -> Together:
+        """Return what a store changes and lists together with a running version."""
+        last = state.run.last_operator_number
+        if self._lease is None:
+            listing = progress_listing(self.run_id, last)
+            return Together(creates=self.index_bodies(state), listing=listing)
+        prefix, after = REQUESTS.prefix(self.run_id), REQUESTS.key(self.run_id, last)
+        return Together(creates={}, listing=Listing(prefix, after, limit=1))
+
+    @property
+    def page(self) -> list[str] | None:
+        """The keys that the store listed together with the last version, if it did."""
+        committed = self.loaded.committed if self.loaded else None
+        return committed.page if committed else None
+
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether the store deleted what the last version makes unnecessary."""
+        committed = self.loaded.committed if self.loaded else None
+        return committed is not None and committed.is_cleaned
+
+    @property
+    def _may_have_requests(self) -> bool:
+        page = self.page
+        return page is None or any(map(REQUESTS.number_in, page))
+
+    def index_bodies(self, state: RunState) -> dict[str, bytes]:
+        """Return the objects that list a live run, if this worker must make them."""
+        if not self.must_index or state.run.status in ENDED_STATUSES:
+            return {}
+        return dict.fromkeys(run_index.keys_of_live(state.run), b"")
+
+    async def commit_and_release(
+        self,
+        state: RunState,
+        together: Together | None = None,
+        *,
+        at: datetime | None = None,
+    ) -> None:
+        """Commit a suspended or ended state, without a claim.
+
+        `at` is the time of the version, if the caller has read the clock.
+        """
         await self.ensure_guarded()
         try:
-            await self._append(claims.released(state))
+            await self._append(claims.released(state), together, at=at)
         except errors.StaleRun:
             await self._delete_own_markers()
             raise
@@ -188,7 +235,13 @@ class StoreJournal:
             self.must_index = True
         self._lease = None
 
-    async def _append(self, state: RunState) -> datetime:
+    async def _append(
+        self,
+        state: RunState,
+        together: Together | None = None,
+        *,
+        at: datetime | None = None,
+    ) -> datetime:
         """Create the next version; while the claim lasts, also if the store is down.
 
         Returns the time at which the last attempt began.
@@ -196,7 +249,7 @@ class StoreJournal:
         known = self.loaded.state if self.loaded else None
         if self._session is not None:
             state = self._session.traced(known, state, self.version_number)
-        at = self._ports.clock.now()
+        at = at or self._ports.clock.now()
         sent_at, may_be_stored = at, False
 
         async def append() -> LoadedVersion:
@@ -209,24 +262,25 @@ class StoreJournal:
                     at=at,
                     marker_keys=self._guarding_markers,
                     may_be_stored=may_be_stored,
+                    together=together,
                 )
             except errors.Inconclusive:
                 may_be_stored = True
                 raise
 
-        opened: Sequence[Wait] = ()
         previous = self.loaded.state if self.loaded else None
         before: Mapping[str, Wait] = previous.waits if previous else {}
-        if before or state.waits:
-            opened, closed = opened_and_closed(before, state.waits)
-            if opened or closed:
-                await self._index_waits(opened, closed)
+        opened, closed = opened_and_closed(before, state.waits)
+        if opened or closed:
+            await self._index_waits(opened, closed)
         try:
             self.loaded = await self._retry_while_claimed(append)
         except errors.StaleRun:
             if opened:
                 await self._index_waits((), opened)
             raise
+        if together is not None and run_index.live_key(self.run_id) in together.creates:
+            self.must_index = False
         if self.notices is not None:
             self.notices.add(previous, self.loaded)
         if self._session is not None:
@@ -386,7 +440,7 @@ class StoreJournal:
 
     async def _check_still_newest(self, state: RunState) -> Arrivals:
         last = state.run.last_operator_number
-        progress = await read_progress(self._objects, self.run_id, last)
+        progress = await read_progress(self._objects, self.run_id, last, self.page)
         if progress.newest_number != self.version_number:
             await self._withdraw_if_over()
             raise self._versions.stale_error(self.version_number)

@@ -13,16 +13,22 @@ from continuations.core.rows.waits import Wait, withheld
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
 from continuations.ledger import layout, markers
-from continuations.ledger.arrivals.arrivals import Arrivals, read_arrivals
+from continuations.ledger.arrivals.arrivals import (
+    NO_ARRIVALS,
+    Arrivals,
+    read_arrivals,
+)
 from continuations.ledger.arrivals.recorded_decisions import list_decided_wait_ids
 from continuations.ledger.index import run_index, waits
-from continuations.ledger.index.run_overview import read_overview
+from continuations.ledger.index.run_overview import overview_listing, read_overview
 from continuations.ledger.objects import Objects, gather_all, gather_outcomes
 from continuations.ledger.store_clock import StoreClock
+from continuations.ledger.versions import Together
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from continuations.core.rows.state import RunState
     from continuations.engine.journal.journal import StoreJournal
@@ -35,11 +41,17 @@ _log = logging.getLogger("continuations")
 async def publish_waits(objects: Objects, new_waits: Iterable[Wait]) -> None:
     """Create the markers and the objects of the waits that a version names."""
     new_waits = tuple(new_waits)
-    new_markers = (
-        marker for wait in new_waits for marker in markers.first_markers(wait)
-    )
-    await gather_all(markers.create(objects, marker) for marker in new_markers)
-    await waits.create(objects, (w for w in new_waits if w.rules.has_object))
+    keys = _first_marker_keys(new_waits)
+    await gather_all(markers.create_key(objects, key) for key in keys)
+    await waits.create(objects, _with_objects(new_waits))
+
+
+def _first_marker_keys(new_waits: Iterable[Wait]) -> list[str]:
+    return [marker.key for wait in new_waits for marker in markers.first_markers(wait)]
+
+
+def _with_objects(some_waits: Iterable[Wait]) -> Iterable[Wait]:
+    return (wait for wait in some_waits if wait.rules.has_object)
 
 
 async def look_back(objects: Objects, ports: Ports, new_waits: Iterable[Wait]) -> None:
@@ -116,6 +128,21 @@ async def send_notices_again(
     await notice_sending.send_notices(objects, ports, notices, {})
 
 
+def _unneeded_markers(
+    journal: StoreJournal, arrived: Arrivals, closed: Sequence[Wait]
+) -> list[str]:
+    """Return the keys of markers that the version of a worker makes unnecessary."""
+    ended = (*closed, *map(arrived.current, closed))
+    keys = {
+        *arrived.marker_keys(journal.run_id),
+        *(marker.key for wait in ended for marker in markers.last_markers(wait)),
+        *journal.release_markers,
+        *journal.dead_guards,
+        journal.guard_key or "",
+    }
+    return sorted(key for key in keys if key)
+
+
 def _new_and_published_waits(
     before: RunState, state: RunState
 ) -> tuple[list[Wait], list[Wait]]:
@@ -151,26 +178,35 @@ class Publisher:
         markers. A crash between two steps leaves a due marker, and a sweep does the
         rest.
 
+        A store that `commits` makes most of it in one request. If nobody is told in
+        between, that is all of it.
+
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.
         """
-        # The decisions are recorded, so these objects may go before the version exists.
+        new, _ = _new_and_published_waits(before, state)
+        closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         decided = [layout.wait_key(wait_id) for wait_id in arrived.decisions]
-        cleaned = True
-        if decided:
+        is_ended = state.run.status in ENDED_STATUSES
+        if self.objects.commits:
+            await journal.ensure_guarded()
+            at = self.ports.clock.now()
+            together = self._together(journal, state, arrived, new, closed, at)
+            await journal.commit_and_release(state, together, at=at)
+            if journal.is_cleaned and is_ended:
+                return NO_ARRIVALS
+            cleaned = journal.is_cleaned or await self._delete(journal.run_id, decided)
+        else:
+            # The decisions are recorded, so these objects may go before the version.
             _, cleaned = await with_side_task(
                 journal.commit_and_release(state), self._delete(journal.run_id, decided)
             )
-        else:
-            await journal.commit_and_release(state)
-        new, _ = _new_and_published_waits(before, state)
-        await publish_waits(self.objects, new)
+            await publish_waits(self.objects, new)
         await look_back(self.objects, self.ports, new)
         await self._notify(journal, new, arrived)
         indexed = await self._index(journal)
-        closed = [wait for key, wait in before.waits.items() if key not in state.waits]
-        arrived_since = Arrivals()
-        if state.run.status not in ENDED_STATUSES:
+        arrived_since = NO_ARRIVALS
+        if not is_ended:
             try:
                 arrived_since = await self._look(journal)
             except StoreError as error:
@@ -179,14 +215,47 @@ class Publisher:
                 journal.keeps_markers = True
                 return arrived_since
         # A process that read the version may decide before the wait object exists.
-        listed = (wait.id for wait in closed if wait.rules.has_object)
-        done = {*listed, *arrived_since.decisions}
+        listed = () if journal.is_cleaned else _with_objects(closed)
+        done = {*(wait.id for wait in listed), *arrived_since.decisions}
         keys = [layout.wait_key(each) for each in sorted(done - {*arrived.decisions})]
-        if await self._delete(journal.run_id, keys) and cleaned and indexed:
-            await self.delete_markers(journal, arrived, closed)
-        else:
+        if not (await self._delete(journal.run_id, keys) and cleaned and indexed):
             journal.keeps_markers = True
+        elif not journal.is_cleaned:
+            await self.delete_markers(journal, arrived, closed)
         return arrived_since
+
+    def _together(
+        self,
+        journal: StoreJournal,
+        state: RunState,
+        arrived: Arrivals,
+        new: Sequence[Wait],
+        closed: Sequence[Wait],
+        at: datetime,
+    ) -> Together:
+        """Return what a store changes together with a version without a claim."""
+        creates = {
+            **journal.index_bodies(state),
+            **dict.fromkeys(_first_marker_keys(new), b""),
+            **waits.bodies(_with_objects(new)),
+        }
+        if journal.notices is not None or waits_for_events(new):
+            return Together(creates=creates)
+        if self.ports.notify is not None and any(w.rules.asks_person for w in new):
+            return Together(creates=creates)
+        done = {*arrived.decisions, *(wait.id for wait in _with_objects(closed))}
+        deletes = [
+            *map(layout.wait_key, sorted(done)),
+            *_unneeded_markers(journal, arrived, closed),
+        ]
+        run, listing = state.run, None
+        if run.status in ENDED_STATUSES:
+            keys = run_index.keys_of_ended(run, at, with_labels=journal.must_index)
+            creates |= dict.fromkeys(keys, b"")
+            deletes.append(run_index.live_key(run.id))
+        else:
+            listing = overview_listing(run.id)
+        return Together(creates=creates, listing=listing, deletes=tuple(deletes))
 
     async def _notify(
         self, journal: StoreJournal, new: Iterable[Wait], arrived: Arrivals
@@ -236,7 +305,7 @@ class Publisher:
         closed = [wait for key, wait in before.waits.items() if key not in state.waits]
         if await self._delete(
             journal.run_id,
-            [layout.wait_key(wait.id) for wait in closed if wait.rules.has_object],
+            [layout.wait_key(wait.id) for wait in _with_objects(closed)],
         ):
             await self.delete_markers(journal, arrived, closed)
         else:
@@ -271,17 +340,8 @@ class Publisher:
         self, journal: StoreJournal, arrived: Arrivals, closed_waits: Iterable[Wait]
     ) -> None:
         """Delete the markers that the committed version makes unnecessary."""
-        closed_waits = tuple(closed_waits)
-        moved = map(arrived.current, closed_waits)
-        ended = (*closed_waits, *moved)
-        keys = {
-            *arrived.marker_keys(journal.run_id),
-            *(marker.key for wait in ended for marker in markers.last_markers(wait)),
-            *journal.release_markers,
-            *journal.dead_guards,
-            journal.guard_key or "",
-        }
-        await self._delete(journal.run_id, sorted(key for key in keys if key))
+        keys = _unneeded_markers(journal, arrived, tuple(closed_waits))
+        await self._delete(journal.run_id, keys)
 
     async def _look(self, journal: StoreJournal) -> Arrivals:
         """Return what has arrived since the worker's version.
@@ -289,7 +349,7 @@ class Publisher:
         Raises `RunErased` if the run was erased. Then its waits are not listed.
         """
         assert journal.loaded is not None  # noqa: S101 - it was just committed
-        overview = await read_overview(self.objects, journal.run_id)
+        overview = await read_overview(self.objects, journal.run_id, journal.page)
         if overview.newest_number != journal.version_number:
             await run_index.withdraw_if_over(self.objects, journal.loaded)
         state, keys = journal.loaded.state, overview.arrival_keys

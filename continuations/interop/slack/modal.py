@@ -37,6 +37,7 @@ from continuations.interop.slack.posting import (
     section,
     size,
 )
+from continuations.present.times import plain_text
 from continuations.serve.pages.decision_view import Decider, FormView, form_view
 from continuations.serve.pages.form_view import PREFIX, field_name
 from continuations.serve.wait_texts import escape_invisible, wait_view
@@ -323,7 +324,7 @@ def review_modal(
         if verdict in decider.verdicts
         and not (verdict == "answer" and wait.rules.follows_policy)
     ]
-    closed = [form.closed_until for form in forms if form.closed_until]
+    closed = [plain_text(each.closed_until) for each in forms if each.closed_until]
     forms = [form for form in forms if not form.closed_until]
     try:
         inputs, names = form_inputs(forms)

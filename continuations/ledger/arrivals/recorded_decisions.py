@@ -11,6 +11,7 @@ from continuations.errors import Corrupt
 from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists, NotFound, Objects
 from continuations.wire.records import DECISION
+from continuations_storage.contract import Changes
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,13 +30,35 @@ async def create_decision(objects: Objects, proposed: Decision) -> Decision:
         NotFound: The run was erased meanwhile.
         Corrupt, FormatError: The first decision cannot be read.
     """
-    run_id = layout.parse_wait_id(proposed.wait_id).run_id
-    key = layout.decision_key(proposed.wait_id)
+    key, body = _key_and_body(proposed)
     try:
-        await objects.create(key, DECISION.encode(proposed, run_id))
+        await objects.create(key, body)
     except AlreadyExists:
         return await _read_first_decision(objects, proposed)
     return proposed
+
+
+async def create_and_unlist(
+    objects: Objects, proposed: Decision
+) -> tuple[Decision, bool]:
+    """Record a decision; return as `create_decision`, and whether its wait is unlisted.
+
+    A store that `commits` removes the object of the wait in the same request.
+    """
+    if not objects.commits:
+        return await create_decision(objects, proposed), False
+    key, body = _key_and_body(proposed)
+    deletes = [layout.wait_key(proposed.wait_id)]
+    try:
+        committed = await objects.commit(Changes(key=key, body=body, deletes=deletes))
+    except AlreadyExists:
+        return await _read_first_decision(objects, proposed), False
+    return proposed, committed.is_cleaned
+
+
+def _key_and_body(decision: Decision) -> tuple[str, bytes]:
+    run_id = layout.parse_wait_id(decision.wait_id).run_id
+    return layout.decision_key(decision.wait_id), DECISION.encode(decision, run_id)
 
 
 async def _read_first_decision(objects: Objects, proposed: Decision) -> Decision:
@@ -107,7 +130,5 @@ def rule_decision(
 
 async def record(objects: Objects, decision: Decision) -> None:
     """Create the record of a decision; an equal one may exist after a crash."""
-    run_id = layout.parse_wait_id(decision.wait_id).run_id
-    key = layout.decision_key(decision.wait_id)
     with suppress(AlreadyExists):
-        await objects.create(key, DECISION.encode(decision, run_id))
+        await objects.create(*_key_and_body(decision))

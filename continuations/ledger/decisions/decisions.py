@@ -32,7 +32,7 @@ from continuations.errors import (
 )
 from continuations.ledger import layout, markers
 from continuations.ledger.arrivals.recorded_decisions import (
-    create_decision,
+    create_and_unlist,
     read_decision,
 )
 from continuations.ledger.decision_errors import (
@@ -233,8 +233,9 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
 
 async def record_decision(objects: Objects, proposed: Decision) -> Decision:
     """Create a decision or read the first one, and remove the object of the wait."""
+    is_unlisted = False
     try:
-        recorded = await create_decision(objects, proposed)
+        recorded, is_unlisted = await create_and_unlist(objects, proposed)
     except NotFound:
         msg = (
             f"wait {proposed.wait_id} was not decided: its run was erased meanwhile. "
@@ -247,7 +248,8 @@ async def record_decision(objects: Objects, proposed: Decision) -> Decision:
         if proposed.kind != "cancel":
             raise
         recorded = proposed
-    await _remove_from_list(objects, proposed.wait_id)
+    if not is_unlisted:
+        await _remove_from_list(objects, proposed.wait_id)
     return recorded
 
 

@@ -17,7 +17,7 @@ import re
 from asyncio import gather
 from contextlib import suppress
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from continuations.core.rows.event_matching import waits_for_events
 from continuations.core.rows.run import ENDED_STATUSES
@@ -27,7 +27,7 @@ from continuations.ledger.objects import AlreadyExists, gather_all
 from continuations.ledger.versions import Versions
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterable
+    from collections.abc import Iterable
     from datetime import datetime
 
     from continuations.core.rows.run import RunRow
@@ -61,10 +61,20 @@ def _waiter_keys(waits: Iterable[Wait]) -> Iterable[str]:
         yield event_keys.waiter_key(wait)
 
 
+def keys_of_live(run: RunRow) -> list[str]:
+    """Return the keys that list a live run: its own, and those of its labels."""
+    return [live_key(run.id), *(label_key(run.id, *label) for label in run.labels)]
+
+
+def keys_of_ended(run: RunRow, at: datetime, *, with_labels: bool) -> list[str]:
+    """Return the keys that list a run which ended in a version of this time."""
+    labels = run.labels if with_labels else ()
+    return [ended_key(run.id, at), *(label_key(run.id, *label) for label in labels)]
+
+
 async def create_live(objects: Objects, run: RunRow) -> None:
     """Create the keys of a live run; the caller looks at its status afterwards."""
-    live = _create(objects, live_key(run.id))
-    await gather_all((live, *_label_creates(objects, run)))
+    await gather_all(_create(objects, key) for key in keys_of_live(run))
 
 
 async def move_to_ended(
@@ -75,10 +85,9 @@ async def move_to_ended(
     The caller deletes the marker of the version afterwards. So a sweep repeats this.
     """
     run = version.state.run
+    keys = keys_of_ended(run, version.at, with_labels=with_labels)
     await gather(
-        _create(objects, ended_key(run.id, version.at)),
-        objects.delete(live_key(run.id)),
-        *(_label_creates(objects, run) if with_labels else ()),
+        objects.delete(live_key(run.id)), *(_create(objects, key) for key in keys)
     )
 
 
@@ -123,13 +132,6 @@ async def mend(objects: Objects, version: LoadedVersion) -> bool:
         return True
     await withdraw_if_over(objects, version)
     return False
-
-
-def _label_creates(
-    objects: Objects, run: RunRow
-) -> Iterable[Coroutine[Any, Any, None]]:
-    keys = (label_key(run.id, name, value) for name, value in run.labels)
-    return (_create(objects, key) for key in keys)
 
 
 async def _create(objects: Objects, key: str) -> None:

@@ -9,7 +9,7 @@ from continuations.ledger import layout
 from continuations.ledger.objects import NotFound, Objects, gather_all
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
-from continuations_storage.contract import Page
+from continuations_storage.contract import Listing, Page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,14 +51,25 @@ class RunProgress:
     has_requests: bool = False
 
 
-async def read_overview(objects: Objects, run_id: str) -> RunOverview:
-    """Read the overview of a run with one listing; a long list takes a few."""
+def overview_listing(run_id: str) -> Listing:
+    """Return the listing from which `read_overview` makes an overview."""
+    if has_thread_id(run_id):
+        return Listing(layout.versions_prefix(run_id), limit=1)
+    return Listing(layout.run_prefix(run_id), limit=_PAGE_LIMIT)
+
+
+async def read_overview(
+    objects: Objects, run_id: str, page: list[str] | None = None
+) -> RunOverview:
+    """Read the overview of a run with one listing; a long list takes a few.
+
+    `page` is the listing, if it was made before.
+    """
     is_thread = has_thread_id(run_id)
-    if is_thread and objects.lists_whole_folders:
+    if page is None and is_thread and objects.lists_whole_folders:
         newest = await Versions(objects, run_id).number_after_kept()
         return RunOverview(newest_number=newest, arrival_keys=None, store_time=None)
-    prefix = layout.versions_prefix(run_id) if is_thread else layout.run_prefix(run_id)
-    page = await objects.keys(prefix, limit=1 if is_thread else _PAGE_LIMIT)
+    page = page or await objects.listed(overview_listing(run_id))
     store_time = page.store_time if isinstance(page, Page) else None
     newest = layout.newest_version_number(page, run_id)
     if is_thread:
@@ -84,14 +95,24 @@ def has_thread_id(run_id: str) -> bool:
     return thread_ids.is_thread_id(run_id)
 
 
+def progress_listing(run_id: str, last_operator_number: int) -> Listing:
+    """Return the listing from which `read_progress` makes its result."""
+    after = layout.numbered_key(layout.OPERATOR_REQUEST, run_id, last_operator_number)
+    return Listing(layout.run_prefix(run_id), after, limit=2)
+
+
 async def read_progress(
-    objects: Objects, run_id: str, last_operator_number: int = 0
+    objects: Objects,
+    run_id: str,
+    last_operator_number: int = 0,
+    page: list[str] | None = None,
 ) -> RunProgress:
     """Read in one request whether a run changed since a worker's last version.
 
-    A worker has taken in the requests of operators up to `last_operator_number`.
+    A worker has taken in the requests of operators up to `last_operator_number`. `page`
+    is the listing, if it was made before.
     """
-    if objects.lists_whole_folders and has_thread_id(run_id):
+    if page is None and objects.lists_whole_folders and has_thread_id(run_id):
         number = last_operator_number + 1
         next_request = layout.numbered_key(layout.OPERATOR_REQUEST, run_id, number)
         return RunProgress(
@@ -99,8 +120,8 @@ async def read_progress(
             may_be_cancelled=await objects.exists(layout.cancel_request_key(run_id)),
             has_requests=await objects.exists(next_request),
         )
-    after = layout.numbered_key(layout.OPERATOR_REQUEST, run_id, last_operator_number)
-    page = await objects.keys(layout.run_prefix(run_id), after, limit=2)
+    listing = progress_listing(run_id, last_operator_number)
+    page = page or await objects.listed(listing)
     newest = layout.newest_version_number(page, run_id)
     if newest == 0:
         # Requests of operators, or foreign keys, hide the version. They may hide the

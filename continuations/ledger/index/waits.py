@@ -7,6 +7,7 @@ list of open waits may be incomplete; `decide` and `look` are not affected.
 from __future__ import annotations
 
 from bisect import bisect
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -57,9 +58,15 @@ def wait_kinds(kinds: object) -> frozenset[str]:
     raise InvalidInput(msg)
 
 
+def bodies(waits: Iterable[Wait]) -> dict[str, bytes]:
+    """Return the bodies of the objects of waits, by key."""
+    return {layout.wait_key(each.id): WAIT.encode(withheld(each)) for each in waits}
+
+
 async def create(objects: Objects, waits: Iterable[Wait]) -> None:
     """Create the objects of waits; existing objects stay as they are."""
-    await gather_all(_create_one(objects, wait) for wait in waits)
+    created = (_create_one(objects, *each) for each in bodies(waits).items())
+    await gather_all(created)
 
 
 async def recreate_missing(objects: Objects, waits: Iterable[Wait]) -> None:
@@ -232,11 +239,9 @@ def _decode(wait_id: str, body: bytes) -> Wait:
 _decode_small = lru_cache(maxsize=8192)(_decode)
 
 
-async def _create_one(objects: Objects, wait: Wait) -> None:
-    try:
-        await objects.create(layout.wait_key(wait.id), WAIT.encode(withheld(wait)))
-    except AlreadyExists:
-        return
+async def _create_one(objects: Objects, key: str, body: bytes) -> None:
+    with suppress(AlreadyExists):
+        await objects.create(key, body)
 
 
 async def _delete_if_decided(objects: Objects, wait: Wait) -> None:

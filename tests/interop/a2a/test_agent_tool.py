@@ -108,9 +108,10 @@ class Boss:
     async def to_end(self) -> str:
         """Return the output of the run."""
         outcome: Any = await self.start()
-        for _ in range(5):
+        for _ in range(20):
             if outcome.status == "finished":
                 return str(outcome.output)
+            await asyncio.sleep(0.02)  # the other agent works in real time
             outcome = await self.look_again()
         raise AssertionError(outcome)
 

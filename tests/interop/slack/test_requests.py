@@ -24,7 +24,6 @@ from starlette.testclient import TestClient
 from continuations import ApprovalPolicy, Approve, Deny, Identity, tool
 from continuations.interop import slack
 from continuations.models.scripted import ToolCall
-from continuations_storage import MemoryStore
 from tests.interop.slack.set_up import make_app, make_notifier, set_up
 from tests.interop.slack.waiting_agents import (
     choose,
@@ -43,6 +42,7 @@ from tests.interop.slack.web_api import (
     shown_text,
     signed,
 )
+from tests.stores import OneByOneStore
 
 
 def waits_of(runner: Any) -> list[Any]:
@@ -61,6 +61,7 @@ def is_open(runner: Any) -> bool:
 @pytest.mark.parametrize(
     "at",
     ["", "rubbish", "²", "1e9", "9" * 5000, "-1", str(int(time.time()) - 301), "nan"],
+    ids=["empty", "word", "digit", "float", "long", "negative", "old", "nan"],
 )
 def test_a_timestamp_that_is_rubbish_or_old_is_401(api: SlackApi, at: str) -> None:
     """No timestamp raises, and a request of an hour ago is not repeated."""
@@ -347,7 +348,7 @@ def test_a_submission_of_another_form_decides_nothing(
 # A slow store, and Slack that fails ----------------------------------------------
 
 
-class SlowStore(MemoryStore):
+class SlowStore(OneByOneStore):
     """A store whose reads take as long as a test wants."""
 
     def __init__(self) -> None:

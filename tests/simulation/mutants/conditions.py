@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.waits import Wait
     from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.ledger.objects import Objects
-    from continuations.ledger.versions import LoadedVersion
+    from continuations.ledger.versions import LoadedVersion, Together
     from continuations.wire.continuation import Continuation
     from tests.simulation.families import Role
     from tests.simulation.mutants.mutant import Patches
@@ -133,12 +133,18 @@ def giving_up_is_slow() -> Patches:
         environment.max_attempts = 2
         original_init(self, environment, name)
 
-    async def commit_and_release(self: StoreJournal, state: RunState) -> None:
+    async def commit_and_release(
+        self: StoreJournal,
+        state: RunState,
+        together: Together | None = None,
+        *,
+        at: datetime | None = None,
+    ) -> None:
         failure = state.run.failure
         if failure is not None and failure.code == "attempts":
             current_process().freeze(40.0)
             await asyncio.sleep(0)
-        await original_commit(self, state)
+        await original_commit(self, state, together, at=at)
 
     async def perform_effect(call: SimCall, seconds: float) -> str:
         result = await original_effect(call, seconds)
@@ -187,6 +193,7 @@ def starters_die_late() -> Patches:
         at: datetime,
         marker_keys: tuple[str, ...] = (),
         may_be_stored: bool = False,
+        together: Together | None = None,
     ) -> LoadedVersion:
         process = current_process()
         is_late = previous is None and process.name == "starter"
@@ -199,6 +206,7 @@ def starters_die_late() -> Patches:
             at=at,
             marker_keys=marker_keys,
             may_be_stored=may_be_stored,
+            together=together,
         )
         if is_late:
             await process.die_here()

@@ -27,6 +27,7 @@ from tests.simulation.protocol import (
     claim_mutants,
     clock_mutants,
     code_mutants,
+    commit_mutants,
     drive_mutants,
     marker_mutants,
     publishing_mutants,
@@ -75,6 +76,7 @@ MUTANTS: tuple[Mutant, ...] = unique_mutants(
     workflow_mutants.MUTANTS,
     handoff_mutants.MUTANTS,
     watch_mutants.MUTANTS,
+    commit_mutants.MUTANTS,
 )
 
 # Rules of the storage protocol that the documentation states, each with its mutant.

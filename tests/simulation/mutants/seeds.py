@@ -455,4 +455,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         "the_next_agent_reads_what_the_filter_left",
     ),
     "a_loop_only_sweeps_when_woken": (21000000, "lost_reports_cost_an_interval"),
+    "a_commit_forgets_wait_objects": (22000000, "no_run_stranded"),
+    "a_commit_forgets_deadlines": (22000011, "no_run_stranded"),
+    "a_commit_forgets_the_index": (22000000, "runs_are_found"),
 }

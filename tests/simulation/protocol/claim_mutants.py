@@ -41,8 +41,11 @@ from tests.simulation.protocol.laws_of_runs import (
 )
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from continuations.core.rows.run import RunStatus
     from continuations.core.rows.state import RunState
+    from continuations.ledger.versions import Together
     from tests.simulation.mutants.mutant import Patches
 
 
@@ -197,9 +200,15 @@ def a_suspended_run_keeps_its_claim() -> Patches:
 def outcome_is_returned_without_its_version() -> Patches:
     original = StoreJournal.commit_and_release
 
-    async def commit_and_release(self: StoreJournal, state: RunState) -> None:
+    async def commit_and_release(
+        self: StoreJournal,
+        state: RunState,
+        together: Together | None = None,
+        *,
+        at: datetime | None = None,
+    ) -> None:
         try:
-            await original(self, state)
+            await original(self, state, together, at=at)
         except StaleRun:
             assert self.loaded is not None
             self.loaded = replace(self.loaded, state=claims.released(state))

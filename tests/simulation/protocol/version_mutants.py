@@ -21,7 +21,12 @@ from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import AlreadyExists, Objects
 from continuations.ledger.repair import doctor
-from continuations.ledger.versions import LoadedVersion, RebuiltVersion, Versions
+from continuations.ledger.versions import (
+    LoadedVersion,
+    RebuiltVersion,
+    Together,
+    Versions,
+)
 from tests.simulation.decisions.laws import one_decision
 from tests.simulation.mutants.conditions import (
     old_results_are_truncated,
@@ -115,9 +120,15 @@ def stale_worker_takes_the_next_number() -> Patches:
         at: datetime,
         marker_keys: tuple[str, ...] = (),
         may_be_stored: bool = False,
+        together: Together | None = None,
     ) -> LoadedVersion:
         append_to = partial(
-            original, self, at=at, marker_keys=marker_keys, may_be_stored=may_be_stored
+            original,
+            self,
+            at=at,
+            marker_keys=marker_keys,
+            may_be_stored=may_be_stored,
+            together=together,
         )
         try:
             return await append_to(previous, state)
@@ -142,6 +153,7 @@ def a_run_changes_its_tree() -> Patches:
         at: datetime,
         marker_keys: tuple[str, ...] = (),
         may_be_stored: bool = False,
+        together: Together | None = None,
     ) -> LoadedVersion:
         if previous is not None:
             tree = replace(previous.tree, root=previous.number)
@@ -153,6 +165,7 @@ def a_run_changes_its_tree() -> Patches:
             at=at,
             marker_keys=marker_keys,
             may_be_stored=may_be_stored,
+            together=together,
         )
 
     yield patch(Versions.append, append)
@@ -270,6 +283,7 @@ def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
         at: datetime,
         marker_keys: tuple[str, ...] = (),
         may_be_stored: bool = False,
+        together: Together | None = None,
     ) -> LoadedVersion:
         try:
             return await original(
@@ -279,6 +293,7 @@ def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
                 at=at,
                 marker_keys=marker_keys,
                 may_be_stored=may_be_stored,
+                together=together,
             )
         except (Inconclusive, StoreUnavailable):
             newest = await self.load_newest()

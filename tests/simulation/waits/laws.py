@@ -12,7 +12,6 @@ from continuations.core.rows.calls import (
     Parked,
     Refused,
     Returned,
-    open_wait_id,
 )
 from continuations.core.rows.decisions import Answer, Fail
 from continuations.core.rows.run import ENDED_STATUSES
@@ -233,8 +232,7 @@ def early_answer_counts_as_start(evidence: Evidence) -> str | None:
                 for each in asked
             )
             is_repeat = old.stage == stage and old.attempts
-            asked_id = open_wait_id(old.state) or ""
-            by_person = evidence.decisions.get(asked_id, (None, 0.0))[0] is not None
+            by_person = _person_decided(evidence, before, call_id)
             started_again = is_repeat and new.attempts > old.attempts and not by_person
             if not is_asked and not started_again:
                 continue
@@ -242,6 +240,20 @@ def early_answer_counts_as_start(evidence: Evidence) -> str | None:
                 what = "asked about" if is_asked else "started again"
                 return f"{call_id} of {run_id} was {what} after its answer {wait_id}"
     return None
+
+
+def _person_decided(evidence: Evidence, until: Version, call_id: str) -> bool:
+    """Return whether a person decided about an unknown outcome of a call.
+
+    The tool may start long after that, if the run is paused meanwhile.
+    """
+    return any(
+        evidence.decisions.get(wait.id, (None, 0.0))[0] is not None
+        for version in evidence.runs[until.state.run.id].versions
+        if version.number <= until.number
+        for wait in version.state.waits.values()
+        if wait.call_id == call_id and wait.rules.may_have_run
+    )
 
 
 def _looked_at(evidence: Evidence, version: Version, run_id: str) -> float:

@@ -1,0 +1,85 @@
+"""Bugs of what a store changes together with a version."""
+
+# A mutant replaces private functions.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from continuations.engine.journal.publishing import Publisher
+from continuations.ledger import layout
+from continuations.ledger.index import run_index
+from tests.simulation.families import COMMITS
+from tests.simulation.index.laws import runs_are_found
+from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.protocol.laws_of_endings import (
+    listed_waits_are_open,
+    no_run_stranded,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from continuations.core.rows.state import RunState
+    from continuations.core.rows.waits import Wait
+    from continuations.engine.journal.journal import StoreJournal
+    from continuations.ledger.arrivals.arrivals import Arrivals
+    from continuations.ledger.versions import Together
+    from tests.simulation.mutants.mutant import Patches
+
+
+def _without(prefix: str) -> Patches:
+    """A commit without the keys of a prefix."""
+    original = Publisher._together
+
+    def together(
+        self: Publisher,
+        journal: StoreJournal,
+        state: RunState,
+        arrived: Arrivals,
+        new: Sequence[Wait],
+        closed: Sequence[Wait],
+        at: datetime,
+    ) -> Together:
+        made = original(self, journal, state, arrived, new, closed, at)
+        creates = {
+            key: body
+            for key, body in made.creates.items()
+            if not key.startswith(prefix)
+        }
+        return replace(made, creates=creates)
+
+    yield patch(original, together)
+
+
+@mutant(
+    "A commit deletes the guard of a version and does not create its wait objects.",
+    breaks=(no_run_stranded, listed_waits_are_open),
+    family=COMMITS,
+)
+def a_commit_forgets_wait_objects() -> Patches:
+    yield from _without(layout.WAITS_PREFIX)
+
+
+@mutant(
+    "A commit deletes the guard of a version and creates no marker for a deadline.",
+    breaks=(no_run_stranded,),
+    family=COMMITS,
+)
+def a_commit_forgets_deadlines() -> Patches:
+    yield from _without(layout.MARKERS_PREFIX)
+
+
+@mutant(
+    "A commit ends a run and does not list it among the ended runs.",
+    breaks=(runs_are_found,),
+    family=COMMITS,
+)
+def a_commit_forgets_the_index() -> Patches:
+    yield from _without(run_index.INDEX_PREFIX)
+
+
+MUTANTS = mutants_in(globals())
