@@ -137,9 +137,9 @@ class PostgresServer:
             return cursor.fetchall() if cursor.description else []
 
     def terminate_others(self, condition: str = "true") -> int:
-        """End the connections of the database; return their number."""
+        """End the connections of the database, wait for it, and return their number."""
         others = f"datname = '{DATABASE}' AND pid <> pg_backend_pid() AND {condition}"
-        query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE "
+        query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE "
         return len(self.rows(query + others))
 
     def use_certificate(self, certificate: Path) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations_storage import MemoryStore
+from tests.stores import OneByOneStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class EditableStore(MemoryStore):
+class EditableStore(OneByOneStore):
     """A memory store that starts with some bodies."""
 
     def __init__(self, bodies: Mapping[str, bytes] | None = None) -> None:
