@@ -12,6 +12,7 @@ line to `escape_invisible` before it is shown.
 from __future__ import annotations
 
 from continuations.core.visible_text import escape_invisible
+from continuations.present.times import plain_text
 from continuations.present.wait_view import ArgumentView, WaitView, wait_view
 from continuations.present.wait_words import DECISION_WORDS, question
 from continuations.present.wait_words import title as title_of
@@ -21,6 +22,7 @@ __all__ = [
     "ArgumentView",
     "WaitView",
     "escape_invisible",
+    "plain_text",
     "question",
     "title_of",
     "wait_view",

@@ -37,10 +37,9 @@ from continuations.interop.slack.posting import (
     section,
     size,
 )
-from continuations.present.times import plain_text
 from continuations.serve.pages.decision_view import Decider, FormView, form_view
 from continuations.serve.pages.form_view import PREFIX, field_name
-from continuations.serve.wait_texts import escape_invisible, wait_view
+from continuations.serve.wait_texts import escape_invisible, plain_text, wait_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
