@@ -30,6 +30,7 @@ _MINUTE = 60
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 _FEW_SECONDS = 9.95
+_MILLISECONDS = 0.9995
 # Not `strftime("%a")` and `strftime("%B")`, which follow the locale of the process.
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS = (
@@ -143,8 +144,10 @@ def left_text(left: timedelta | None) -> str:
 
 
 def length_text(length: timedelta) -> str:
-    """Return a length in its two largest units: `1.2 s`, `4 min 05 s`, `2 d 11 h`."""
+    """Return a length in its two largest units: `380 ms`, `1.2 s`, `4 min 05 s`."""
     exact = max(length.total_seconds(), 0.0)
+    if exact < _MILLISECONDS:
+        return f"{round(exact * 1000)} ms"
     if exact < _FEW_SECONDS:
         return f"{exact:.1f} s"
     seconds = round(exact)

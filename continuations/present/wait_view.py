@@ -305,6 +305,7 @@ def argument_views(
     """
     wait = withheld(wait)
     arguments, readings = wait.arguments, wait.readings
+    old_readings = _readings_of(wait, before) if before else {}
     properties = jsontext.as_object(wait.schema.get("properties")) or {}
     secrets = {path.partition("/")[0] for path in wait.secrets}
     # Stored arguments have sorted names; this list has the order of the declaration.
@@ -320,25 +321,51 @@ def argument_views(
             name=name,
             description=description if isinstance(description, str) else "",
             json=jsontext.dump(value),
-            places={
-                place: text
-                for place, text in readings.items()
-                if place == name or place.startswith((f"{name}.", f"{name}["))
-            },
+            places=_places(name, readings),
             is_secret=name in secrets,
             is_default=default == value and type(default) is type(value),
-            change="" if before is None else _change(name, value, before),
+            change=""
+            if before is None
+            else _change(name, value, before, _places(name, old_readings)),
         )
         views.append(view)
     return tuple(views)
 
 
-def _change(name: str, value: object, before: Mapping[str, object]) -> str:
+def _readings_of(wait: Wait, arguments: Mapping[str, object]) -> Mapping[str, str]:
+    if wait.display is None:
+        return {}
+    return wait.display.readings(arguments, wait.schema)
+
+
+def _places(name: str, readings: Mapping[str, str]) -> dict[str, str]:
+    """Return the readings of an argument, and of the values in it."""
+    inside = (f"{name}.", f"{name}[")
+    return {
+        place: text
+        for place, text in readings.items()
+        if place == name or place.startswith(inside)
+    }
+
+
+def _change(
+    name: str,
+    value: object,
+    before: Mapping[str, object],
+    readings: Mapping[str, str],
+) -> str:
+    """Return the change by an edit, in words: `changed, was €12.50 (1250)`."""
     if name not in before:
         return "added by you"
     old = before[name]
-    is_same = jsontext.canonical(value) == jsontext.canonical(old)
-    return "" if is_same else f"changed, was {jsontext.dump(old)}"
+    if jsontext.canonical(value) == jsontext.canonical(old):
+        return ""
+    texts = [
+        text if place == name else f"{place}: {text}"
+        for place, text in readings.items()
+    ]
+    raw = jsontext.dump(old)
+    return f"changed, was {', '.join(texts)} ({raw})" if texts else f"changed, was {raw}"
 
 
 def value_text(text: str) -> str:

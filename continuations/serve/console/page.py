@@ -290,9 +290,14 @@ class RunAddresses:
         """Return the page with the rows that follow."""
         return f"{self._query(open=opened, rows=str(offset))}#tree"
 
-    def log(self, before: str) -> str:
-        """Return the page with older lines of the log."""
-        return f"{self._query(before=before)}#log"
+    def log(self, before: str = "") -> str:
+        """Return the log, whole; or its entries before a cursor."""
+        return self._query(view="log", before=before)
+
+    @property
+    def transcripts(self) -> str:
+        """The transcripts, in the shown version."""
+        return self.messages("")
 
     def at(self, version: int, part: str = "") -> str:
         """Return the page of a version; its `part` may be `fork` or `rewind`."""
@@ -309,10 +314,11 @@ class RunAddresses:
 
     def messages(self, frame: str, before: int = 0) -> str:
         """Return the transcript of an agent."""
-        fields = {"frame": frame} | ({"before": str(before)} if before else {})
+        fields = {"frame": frame, "before": str(before or "")}
         if self.version is not None:
             fields["version"] = str(self.version)
-        return f"{self.below('messages')}?{urlencode(fields)}"
+        query = urlencode({name: text for name, text in fields.items() if text})
+        return self.below("messages") + (f"?{query}" if query else "")
 
     def versions(self, before: int) -> str:
         """Return the page of the versions before a number."""

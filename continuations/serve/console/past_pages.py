@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.reading.run_stream import RunRewound, message_words
+from continuations.core.reading.run_stream import RunRewound
 from continuations.core.reading.withheld_texts import (
     shown_difference,
     shown_rewind,
@@ -30,6 +30,8 @@ from continuations.serve.console.run_acts_page import Fields, RunAct
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
 from continuations.serve.http.run_handlers import fork_by_rights, new_fork_id
+from continuations.serve.pages.difference_view import difference_lines
+from continuations.serve.pages.log_entries import version_lines
 from continuations.serve.pages.run_log import arguments_text
 from continuations.serve.pages.run_view import (
     run_title,
@@ -40,16 +42,16 @@ from continuations.serve.pages.run_view import (
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import datetime
 
     from continuations.core.reading import run_past
     from continuations.core.rows.waits import Wait
     from continuations.errors import StaleRun
     from continuations.serve.http.request_response import Response
+    from continuations.serve.pages.run_log import LogLine
 
 VERSIONS_PER_PAGE = 25
-_SHOWN_WORDS = 6
+_SHOWN_LINES = 6
 _TEXT_CHARS = 300
 _CONFLICT = 409
 
@@ -78,16 +80,19 @@ async def show_versions(page: Page) -> Response:
             difference=found,
             states=[status_pill(found.status_before), status_pill(found.status_after)],
             usages=[usage_text(found.usage_before), usage_text(found.usage_after)],
-            lines=list(_lines(found)),
+            lines=list(difference_lines(found)),
         )
     run = await page.runner.look(run_id)
     last = min(number_of(query.get("before"), "before") or run.version, run.version)
     begin = max(last - VERSIONS_PER_PAGE, 0)
-    rows: list[dict[str, object]] = []
+    versions: list[run_past.RunVersion] = []
     async for version in page.runner.history(run_id, after=begin):
         if version.number > last:
             break
-        rows.append(version_row(shown_version(version, detail), page.clock.now()))
+        versions.append(shown_version(version, detail))
+    now = page.clock.now()
+    pairs = zip(versions, version_lines(versions), strict=True)
+    rows = [version_row(version, lines, now) for version, lines in pairs]
     rows.reverse()
     return page.render(
         "versions.html",
@@ -101,62 +106,17 @@ async def show_versions(page: Page) -> Response:
     )
 
 
-def version_row(version: run_past.RunVersion, now: datetime) -> dict[str, object]:
-    """Return a version, with its first events, each on one line."""
-    words = version.words
+def version_row(
+    version: run_past.RunVersion, lines: list[LogLine], now: datetime
+) -> dict[str, object]:
+    """Return a version, with its first events as sentences."""
     return {
         "number": version.number,
         "at": time_view(version.at, now),
         "state": status_pill(version.status),
-        "words": [shorten(each, _TEXT_CHARS) for each in words[:_SHOWN_WORDS]],
-        "more": max(len(words) - _SHOWN_WORDS, 0),
+        "lines": lines[:_SHOWN_LINES],
+        "more": max(len(lines) - _SHOWN_LINES, 0),
     }
-
-
-_ICONS = {"added": ("plus", "ok"), "removed": ("warn", "dg"), "changed": ("ring", "wt")}
-
-
-def _line(
-    change: str, subject: str, path: tuple[str, ...], text: str
-) -> dict[str, str]:
-    """Return one difference: the kind of the part, its place, and the words."""
-    icon, tone = _ICONS[change]
-    return {
-        "icon": icon,
-        "tone": tone,
-        "change": change,
-        "subject": subject,
-        "path": " > ".join(path),
-        "text": shorten(text, _TEXT_CHARS),
-    }
-
-
-def _lines(found: run_past.RunDifference) -> Iterator[dict[str, str]]:
-    for frame in found.frames:
-        yield _line(frame.change, "agent", frame.path, "")
-    for message in found.messages:
-        text = message_words(message.message_json)
-        yield _line(message.change, "message", message.path, text)
-    for call in found.calls:
-        yield _line(call.change, "call", call.path, _call_text(call))
-    for each in found.waits:
-        decision = each.decision
-        text = each.wait.title or each.wait.rules.awaited
-        if decision is not None:
-            by = f" by {decision.by}" if decision.by else ""
-            text += f": {decision.kind}{by}"
-        yield _line(each.change, "wait", each.wait.path, text)
-    for state in found.states:
-        text = f"{state.before_json} became {state.after_json}"
-        yield _line("changed", "state", state.path, text)
-
-
-def _call_text(call: run_past.CallDifference) -> str:
-    states = " became ".join(filter(None, (call.before, call.after)))
-    before, after = call.arguments_before_json, call.arguments_after_json
-    if before == after or not after:
-        return f"{states} {before or ''}".strip()
-    return f"{states}, arguments {before or 'none'} became {after}"
 
 
 # Fork -----------------------------------------------------------------------------
@@ -174,7 +134,11 @@ async def ask_fork(page: Page) -> Response:
         title=run_title(await page.shown(run.run_state)),
         version=run.version,
         fork_id=new_fork_id(run_id),
-        waits=[fork_wait(wait) for wait in waits if wait.rules.asks_person],
+        waits=[
+            fork_wait(wait, number)
+            for number, wait in enumerate(waits, 1)
+            if wait.rules.asks_person
+        ],
     )
 
 
@@ -210,13 +174,14 @@ async def fork(page: Page) -> Response:
 def _verdict(page: Page, wait: Wait) -> Verdict | None:
     """Return what the form says about a wait; `None` leaves it open."""
     form = page.form
-    text = form.get(f"text-{wait.id}", "").strip()
     match form.get(f"verdict-{wait.id}", "open"):
         case "open":
             return None
         case "deny":
-            return Deny(by=page.identity, reason=text or None)
+            reason = form.get(f"reason-{wait.id}", "").strip()
+            return Deny(by=page.identity, reason=reason or None)
         case "answer":
+            text = form.get(f"answer-{wait.id}", "").strip()
             if not text:
                 raise problems.malformed(
                     "An answer has no text. Go back, and write it."
@@ -246,10 +211,11 @@ def _takes_text(wait: Wait) -> bool:
 _VERDICTS = (("deny", "Deny"), ("answer", "Answer"))
 
 
-def fork_wait(wait: Wait) -> dict[str, object]:
+def fork_wait(wait: Wait, number: int) -> dict[str, object]:
     """Return an open wait of the version that is forked, and what the form offers."""
     is_text = _takes_text(wait)
     return {
+        "number": number,
         "wait_id": wait.id,
         "title": wait_words.title(wait),
         "arguments": argument_views(wait),

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from continuations.core.changes.operator_waits import operator_waits
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import StaleRun
 from continuations.ledger import layout
@@ -192,24 +191,17 @@ async def recorded(page: Page) -> Response:
 
 
 async def actions(page: Page) -> Response:
-    """List what the person may do."""
+    """List how the person may end the run, and the signals that it has not taken."""
     run_id = page.run_id
     run = await page.runner.look(run_id)
     state = await page.shown(run.run_state)
     is_live = run.status not in ENDED_STATUSES
-    may_message = is_live and await page.may("message", run_id)
-    may_cancel = is_live and await page.may("cancel", run_id)
     return page.render(
         "run_actions.html",
         here=page.addresses(),
         title=run_title(state),
-        may_resume=may_message,
-        may_wake=may_message and any(w.rules.may_wake for w in state.waits.values()),
-        may_pause=may_cancel,
-        is_paused=bool(operator_waits(state)),
-        may_cancel=may_cancel,
+        may_cancel=is_live and await page.may("cancel", run_id),
         signals=await _signals(page, run_id) if is_live else (),
-        may_fork=await page.may("fork", run_id),
         may_erase=await page.may("erase", run_id),
     )
 

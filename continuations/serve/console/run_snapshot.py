@@ -11,25 +11,30 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.core.messages import Detail, Message, shown_message
+from continuations.core.reading.run_stream import WaitOpened
 from continuations.core.reading.withheld_texts import shown_window
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.slots import after_slot
 from continuations.engine.events.past_reading import read_window
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
+from continuations.ledger.arrivals import wait_slots
 from continuations.ledger.arrivals.arrival_logs import MESSAGES
-from continuations.ledger.objects import Objects, gather_all
+from continuations.ledger.objects import NotFound, Objects, gather_all
 from continuations.ledger.versions import Versions
+from continuations.serve.pages.run_log import CountedSlot
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from continuations.core.reading.run_past import VersionWindow
     from continuations.core.rows.waits import Wait
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.wire.arrivals import InboxMessage
 
-# The pages name the votes of so many waits, and show so many unread messages.
-_MAX_VOTED_WAITS, _MAX_UNREAD = 10, 20
+# The pages show the slots of so many waits, so many of each, and so many messages.
+_MAX_WAITS, _MAX_SLOTS, _MAX_UNREAD = 20, 20, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,7 @@ class RunSnapshot:
         window: Its last versions.
         decided: Ids of waits whose decision is recorded.
         votes: The votes of open waits, in words, by wait id.
+        slots: The votes and other slots of its waits, the oldest first.
         unread: Messages that the run has not read yet.
     """
 
@@ -79,6 +85,7 @@ class RunSnapshot:
     window: VersionWindow
     decided: Collection[str] = ()
     votes: Mapping[str, str] = field(default_factory=dict[str, str])
+    slots: tuple[CountedSlot, ...] = ()
     unread: tuple[InboxMessage, ...] = ()
 
     def shown(self, detail: Detail) -> RunSnapshot:
@@ -111,6 +118,25 @@ async def find_place(objects: Objects, run_id: str) -> RunPlace:
     return RunPlace(run_id=run_id, version=number, arrivals=arrivals)
 
 
+async def read_version(
+    objects: Objects, run_id: str, version: int
+) -> RunSnapshot:
+    """Read what the page of an older version shows, with the votes until then.
+
+    Raises:
+        RunNotFound, RunErased: The store does not have the run or the version.
+        Corrupt, FormatError: A version or a decision cannot be read.
+        StoreError: The store failed.
+    """
+    window, arrivals = await gather(
+        read_window(objects, run_id, version=version), _arrival_keys(objects, run_id)
+    )
+    slots = await read_slots(objects, window, arrivals)
+    return RunSnapshot(
+        window=window, votes=_vote_texts(window, slots, ()), slots=slots
+    )
+
+
 async def _arrival_keys(objects: Objects, run_id: str) -> tuple[str, ...]:
     prefix = layout.arrivals_prefix(run_id)
     return tuple([key async for key in objects.all_keys(prefix)])
@@ -131,33 +157,81 @@ async def read_snapshot(runner: AsyncRunner, place: RunPlace) -> RunSnapshot:
     messages = await gather_all(
         MESSAGES.read_if_there(objects, place.run_id, number) for number in unread
     )
+    slots = await read_slots(objects, window, place.arrivals)
     return RunSnapshot(
         cursor=place.cursor,
         window=window,
         decided=decided,
-        votes=await _votes(runner, window, decided),
+        votes=_vote_texts(window, slots, decided),
+        slots=slots,
         unread=tuple(each for each in messages if each is not None),
     )
 
 
-async def _votes(
-    runner: AsyncRunner, window: VersionWindow, decided: Collection[str]
+async def read_slots(
+    objects: Objects, window: VersionWindow, arrivals: Collection[str]
+) -> tuple[CountedSlot, ...]:
+    """Return the votes and other slots of the waits of some versions, the oldest first.
+
+    This is one read for each slot. Of many slots, those of the newest waits are read.
+
+    Args:
+        objects: The store.
+        window: The versions. Later slots are left out if they are older ones.
+        arrivals: The keys of everything that was sent to the run.
+    """
+    run_id = window.state.run.id
+    waits = {wait.id: wait for wait in window.state.waits.values()}
+    for version in window.versions:
+        for event in version.events:
+            if isinstance(event, WaitOpened):
+                waits[event.wait.id] = event.wait
+    numbers: dict[str, list[int]] = {}
+    for key in arrivals:
+        wait_id, number = layout.parse_slot_key(key, run_id) or ("", 0)
+        if wait_id in waits:
+            numbers.setdefault(wait_id, []).append(number)
+    # The ids of waits contain the time.
+    newest = sorted(numbers, key=lambda each: waits[each].created_at)[-_MAX_WAITS:]
+    found = await gather(
+        *(_counted(objects, waits[each], sorted(numbers[each])) for each in newest)
+    )
+    last = None if window.is_newest else window.versions[-1].at
+    slots = [each for some in found for each in some]
+    slots.sort(key=lambda each: each.slot.at)
+    return tuple(each for each in slots if last is None or each.slot.at <= last)
+
+
+async def _counted(
+    objects: Objects, wait: Wait, numbers: Sequence[int]
+) -> list[CountedSlot]:
+    """Return the slots of a wait that count; none if one of them is damaged."""
+    try:
+        slots = await gather_all(
+            wait_slots.read(objects, wait, number) for number in numbers[:_MAX_SLOTS]
+        )
+    except (ContinuationsError, NotFound):
+        return []
+    counted: list[CountedSlot] = []
+    for slot in slots:
+        after = after_slot(wait, slot)
+        if isinstance(after, Decision):
+            counted.append(CountedSlot(slot, wait, len(wait.votes) + 1))
+            break
+        if (after.votes, after.deadline) != (wait.votes, wait.deadline):
+            counted.append(CountedSlot(slot, after, len(after.votes)))
+        wait = after
+    return counted
+
+
+def _vote_texts(
+    window: VersionWindow, slots: Iterable[CountedSlot], decided: Collection[str]
 ) -> dict[str, str]:
     """Return how many votes each open wait has that takes votes."""
-    voted = [
-        wait
+    after = {each.wait.id: each.wait for each in slots}
+    return {
+        wait.id: f"{len(known.votes)} of {known.votes_needed} votes"
         for wait in window.state.waits.values()
         if wait.takes_votes and wait.id not in decided
-    ]
-    texts = await gather(
-        *(_vote_text(runner, wait) for wait in voted[:_MAX_VOTED_WAITS])
-    )
-    return {wait.id: text for wait, text in zip(voted, texts, strict=False) if text}
-
-
-async def _vote_text(runner: AsyncRunner, wait: Wait) -> str:
-    try:
-        known = await runner.wait(wait.id)
-    except ContinuationsError:
-        return ""  # it was decided meanwhile
-    return f"{len(known.votes)} of {known.votes_needed} votes"
+        for known in (after.get(wait.id, wait),)
+    }

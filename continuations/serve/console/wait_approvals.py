@@ -311,7 +311,7 @@ def _rule_fields(wait: Wait, texts: Mapping[str, str]) -> tuple[FieldView, ...]:
             {key: words for key, (words, _) in _choices(wait, name).items()},
             texts,
         )
-        for number, name in enumerate(wait.arguments)
+        for number, name in enumerate(each.name for each in argument_views(wait))
     )
 
 

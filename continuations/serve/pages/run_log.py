@@ -1,4 +1,4 @@
-"""The log of a run: its durable events in sentences, the newest first."""
+"""The sentences of the log of a run: one line for each of its durable events."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.attachment_parts import is_reference, labelled_text
 from continuations.core.reading import run_stream
-from continuations.core.rows.calls import Nested
 from continuations.core.rows.run import ENDED_STATUSES, Claim
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.visible_text import shorten
-from continuations.present.times import TimeView, counted, day_view, second_view
-from continuations.value_class import dataclass, replace
+from continuations.present.times import counted
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
+    from collections.abc import Collection, Iterable, Mapping
 
     from continuations.core.reading.run_past import VersionEvents, VersionWindow
+    from continuations.core.rows.slots import Slot
+    from continuations.core.rows.waits import Wait
+    from continuations.serve.pages.call_arguments import CallArguments
     from continuations.wire.arrivals import InboxMessage
 
 
@@ -32,21 +33,32 @@ def arguments_text(arguments_json: str, max_chars: int) -> str:
         fields = None  # such as arguments that are not shown
     if fields is None:
         return shorten(arguments_json, max_chars)
-    values = [_value_text(value, max_chars) for value in fields.values()]
+    return fields_text(fields, max_chars)
+
+
+def fields_text(fields: Mapping[str, object], max_chars: int) -> str:
+    """Return values as `to: Kim, cents: 500`; a single one without its name."""
+    values = [
+        shorten(each if isinstance(each, str) else jsontext.dump(each), max_chars)
+        for each in fields.values()
+    ]
     if len(values) == 1:
         return values[0]
     pairs = zip(fields, values, strict=True)
     return shorten(", ".join(f"{name}: {text}" for name, text in pairs), max_chars)
 
 
-def _value_text(value: object, max_chars: int) -> str:
-    text = value if isinstance(value, str) else jsontext.dump(value)
-    return shorten(text, max_chars)
-
-
-LINES_PER_PAGE = 40
-_TEXT_CHARS = 200
+TEXT_CHARS = 200
 _ENDED_WELL = ("returned", "answered", "not_executed", None)
+# How a call ended, by the code of its end.
+_ENDS = {
+    "denied": "was denied",
+    "expired": "expired",
+    "cancelled": "was cancelled",
+    "not_executed": "was not run",
+    "invalid": "failed",
+    "error": "failed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +74,6 @@ class LogLine:
         quote: A text of a model, tool or person, shortened; or "".
         call: Id of the call, for a link; or `None`.
         wait: Id of the wait, for a link; or "".
-        cursor: The cursor of the event.
-        day: The day, if the line above has another one; otherwise `None`. The script
-            of the page places the days of the reader's zone.
-        clock: The time of day.
     """
 
     icon: str
@@ -76,147 +84,101 @@ class LogLine:
     quote: str = ""
     call: str | None = None
     wait: str = ""
-    cursor: str = ""
-    day: TimeView | None = None
-    clock: TimeView | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLog:
-    """One page of the log.
-
-    Attributes:
-        lines: The lines, the newest first.
-        older: Cursor before which the next page begins, or "".
-        earlier: Number of the last version that the page does not know, or 0.
-    """
-
-    lines: tuple[LogLine, ...]
-    older: str
-    earlier: int
-
-
-def run_log(
-    window: VersionWindow,
-    *,
-    before: str = "",
-    unread: Iterable[InboxMessage] = (),
-) -> RunLog:
-    """Return one page of the log.
-
-    Args:
-        window: The versions.
-        before: Only lines before this cursor. Default: all.
-        unread: Messages that the run has not read yet: the first page begins with them.
-    """
-    numbers: dict[str, int] = {}
-    agents, workflows = _agent_calls(window), workflow_frames(window)
-    found: list[tuple[str, datetime, LogLine]] = []
-    claim = None if window.before is None else window.before.run.claim
-    for version in window.versions:
-        for event in version.events:
-            if isinstance(event, run_stream.Attempt):
-                numbers.setdefault(event.worker, len(numbers) + 1)
-            said = _said(event, numbers, version.number, workflows)
-            if said is not None and not _repeats(event, agents):
-                found.append((event.cursor, version.at, said))
-        if claim is not None and version.run.claim is None:
-            cursor = f"{version.number}.{len(version.events) + 1}"
-            found.append((cursor, version.at, _released(version, claim)))
-        claim = version.run.claim
-    found.reverse()
-    waiting: list[tuple[str, datetime, LogLine]] = []
-    if before:
-        place = _place(before)
-        found = [each for each in found if _place(each[0]) < place]
-    else:
-        waiting = [("", each.at, _unread(each)) for each in unread if not each.closes]
-        waiting.reverse()
-    shown = found[:LINES_PER_PAGE]
-    return RunLog(
-        lines=_lines(waiting + shown),
-        older=shown[-1][0] if len(found) > len(shown) else "",
-        earlier=window.first_number - 1,
-    )
-
-
-def _agent_calls(window: VersionWindow) -> set[str]:
-    """Return the calls whose tool is an agent."""
-    found = {
-        call.id
-        for state in (window.before, window.state)
-        if state is not None
-        for call in state.calls.values()
-        if isinstance(call.state, Nested)
-    }
-    for version in window.versions:
-        for event in version.events:
-            if isinstance(event, run_stream.FrameStarted | run_stream.FrameEnded):
-                found.add(event.call or "")
-    return found
-
-
-def _repeats(event: run_stream.StreamEvent, agents: set[str]) -> bool:
-    """Return whether the begin or end of an agent tells the same."""
-    if isinstance(event, run_stream.CallStarted | run_stream.CallEnded):
-        return event.call in agents
-    return False
-
-
-def _lines(found: list[tuple[str, datetime, LogLine]]) -> tuple[LogLine, ...]:
-    lines: list[LogLine] = []
-    day = None
-    for cursor, at, said in found:
-        this_day = at.date()
-        lines.append(
-            replace(
-                said,
-                quote=shorten(said.quote.replace("\n", " "), _TEXT_CHARS),
-                cursor=cursor,
-                day=None if this_day == day else day_view(at),
-                clock=second_view(at),
-            )
-        )
-        day = this_day
-    return tuple(lines)
-
-
-def _place(cursor: str) -> tuple[int, int]:
-    version, _, ordinal = cursor.partition(".")
-    try:
-        return int(version), int(ordinal or 0)
-    except ValueError:
-        return 0, 0
-
-
-def _released(version: VersionEvents, claim: Claim) -> LogLine:
+def released_line(version: VersionEvents, claim: Claim) -> LogLine:
+    """Return the line of a version that has the claim of a worker no more."""
     if version.at > claim.until:
         return LogLine("warn", "od", "The worker was gone: its claim was over.")
     if version.run.status in ENDED_STATUSES:
         return LogLine("clock", "id", "The worker released the run.")
     if version.run.rests:
-        return LogLine("clock", "id", "The thread rests: no process works on it.")
-    return LogLine("clock", "id", "Suspended: nothing runs, nothing is paid for.")
+        return LogLine("clock", "id", "The thread waits for its next message.")
+    return LogLine("clock", "id", "The run waits: the worker released it.")
 
 
-def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
+def unread_line(message: InboxMessage) -> LogLine:
+    """Return the line of a message that the run has not read yet."""
+    who = message.by or "Somebody"
+    text = "sent a message, which the run has not read yet"
+    quote = message_text(message.message.data.get("content"), "user")
+    return LogLine("person", "wt", "", who, text, quote)
+
+
+@dataclass(frozen=True, slots=True)
+class CountedSlot:
+    """A vote that counts, an escalation or a new deadline.
+
+    Attributes:
+        slot: The slot.
+        wait: The wait after it, or before it if it ended the wait.
+        votes: How many votes the wait has after it.
+    """
+
+    slot: Slot
+    wait: Wait
+    votes: int
+
+
+def slot_line(counted: CountedSlot) -> LogLine:
+    """Return the line of a vote, an escalation or a new deadline."""
+    slot, wait = counted.slot, counted.wait
+    if slot.vote is not None:
+        verb = VERBS.get(slot.vote.kind, "decided")
+        is_no = slot.vote.kind in ("deny", "fail")
+        who = f"{slot.vote.by or 'Somebody'} {verb}"
+        text = "" if is_no else f"({counted.votes} of {wait.votes_needed} votes)"
+        return LogLine(
+            icon="person",
+            tone="dg" if is_no else "ok",
+            before=who,
+            name=wait.tool,
+            after=text,
+            quote=wait_title(wait),
+            call=wait.call_id,
+            wait=wait.id,
+        )
+    if slot.kind == "extend":
+        who = f"{slot.by or 'Somebody'} moved the deadline of"
+        return LogLine("clock", "id", who, wait.tool, wait=wait.id)
+    words = "The deadline of", wait.tool, "passed: other people are asked"
+    return LogLine("clock", "wt", *words, wait=wait.id)
+
+
+def wait_title(wait: Wait) -> str:
+    """Return the text that says what a wait is about, or ""."""
+    return wait.title or wait.question or wait.event or wait.policy or ""
+
+
+def event_line(  # noqa: PLR0911, PLR0912, C901 - one return for each type
     event: run_stream.StreamEvent,
     numbers: dict[str, int],
     version: int,
-    workflows: frozenset[str],
+    workflows: Collection[str],
+    arguments: CallArguments,
 ) -> LogLine | None:
+    """Return the line of an event, or `None` if other lines tell of it.
+
+    Args:
+        event: The event.
+        numbers: The numbers of the workers, by id.
+        version: Number of the version of the event.
+        workflows: Ids of the frames that are workflows.
+        arguments: Knows the arguments of the calls.
+    """
     name = event.path[-1] if event.path else ""
     match event:
         case run_stream.RunRepaired():
-            text = "The run was repaired: it goes on from an earlier state."
+            text = "The run was repaired: it continues from an earlier state."
             return LogLine("warn", "dg", text)
         case run_stream.RunRewound():
-            text = f"The run was rewound: it goes on from version {event.version}."
+            text = f"The run was rewound: it continues from version {event.version}."
             return LogLine("warn", "dg", text)
         case run_stream.Attempt():
-            number, attempt = numbers[event.worker], event.number
-            again = f", attempt {attempt}" if attempt > 1 else ""
-            text = f"Worker {number} claimed the run, version {version}{again}"
+            number = numbers.get(event.worker)
+            worker = "A worker" if number is None else f"Worker {number}"
+            again = f", attempt {event.number}" if event.number > 1 else ""
+            text = f"{worker} claimed the run, version {version}{again}"
             return LogLine("clock", "id", text)
         case run_stream.FrameStarted():
             return LogLine("agent", "id", "", name, "began", call=event.call)
@@ -232,7 +194,7 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
         ):
             return _change(event, name)
         case run_stream.CallProposed():
-            quote = arguments_text(event.arguments_json or "", _TEXT_CHARS)
+            quote = arguments.text(event.call, event.arguments_json or "", TEXT_CHARS)
             agent = event.path[-2] if event.path[1:] else "The model"
             text = f"{agent} asks for"
             return LogLine("tool", "id", text, _name(event), "", quote, call=event.call)
@@ -243,9 +205,8 @@ def _said(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             if event.frame in workflows:
                 quote = result_text(quote)
             tone = "ok" if event.end in _ENDED_WELL else "dg"
-            return LogLine(
-                "tool", tone, "", _name(event), "ended", quote, call=event.call
-            )
+            text = _ENDS.get(event.end or "", "ended")
+            return LogLine("tool", tone, "", _name(event), text, quote, event.call)
         case run_stream.WaitOpened():
             return _wait(event)
         case run_stream.WaitDecided():
@@ -284,13 +245,6 @@ def _change(
             return LogLine("agent", "id", "The function of", name, text, quote)
 
 
-def _unread(message: InboxMessage) -> LogLine:
-    who = message.by or "Somebody"
-    text = "sent a message, which the run has not read yet"
-    quote = message_text(message.message.data.get("content"), "user")
-    return LogLine("person", "wt", "", who, text, quote)
-
-
 def _name(
     event: run_stream.CallProposed | run_stream.CallStarted | run_stream.CallEnded,
 ) -> str:
@@ -305,7 +259,7 @@ def _message(
     content = message_text(message.get("content"), message.get("role"))
     match message.get("role"):
         case "user" if is_workflow:
-            quote = arguments_text(content, _TEXT_CHARS)
+            quote = arguments_text(content, TEXT_CHARS)
             return LogLine("agent", "id", "Arguments of", name, "", quote)
         case "user" if len(event.path) <= 1:
             return LogLine("person", "id", "Message to", name, "", content)
@@ -339,13 +293,14 @@ def _wait(event: run_stream.WaitOpened) -> LogLine:
     if rules.asks_person:
         tone = "od" if rules.may_have_run else "wt"
     icon = {"od": "warn", "wt": "shield"}.get(tone, "clock")
-    quote = wait.title or wait.question or wait.event or wait.policy or ""
     text = f"waits for {rules.awaited}"
     link = wait.id if rules.has_object else ""
-    return LogLine(icon, tone, "", wait.tool, text, quote, wait.call_id, link)
+    return LogLine(
+        icon, tone, "", wait.tool, text, wait_title(wait), wait.call_id, link
+    )
 
 
-_VERBS = {
+VERBS = {
     "approve": "approved",
     "deny": "denied",
     "answer": "answered",
@@ -361,7 +316,7 @@ def _decision(event: run_stream.WaitDecided, name: str) -> LogLine:
         return LogLine("clock", tone, "The wait of", name, "is over")
     if event.kind == "expire":
         return LogLine("clock", tone, "The deadline of", name, "passed", wait=link)
-    verb = _VERBS[event.kind]
+    verb = VERBS[event.kind]
     return LogLine("person", tone, f"{event.by or 'Somebody'} {verb}", name, wait=link)
 
 
@@ -391,17 +346,22 @@ def workflow_frames(window: VersionWindow) -> frozenset[str]:
         for frame in state.frames.values()
         if frame.step
     }
-    # No state has a frame that began and ended in between. The calls of a workflow have
-    # our ids; those of a model have the ids of the provider.
-    between = {
+    # No state has a frame that began and ended in between.
+    return frozenset(known | workflows_in(e for v in window.versions for e in v.events))
+
+
+def workflows_in(events: Iterable[run_stream.StreamEvent]) -> set[str]:
+    """Return the ids of the frames whose code makes calls in some events.
+
+    The calls of a workflow have our ids; those of a model have the ids of the provider.
+    """
+    return {
         event.frame
-        for version in window.versions
-        for event in version.events
+        for event in events
         if isinstance(event, run_stream.CallProposed)
         and event.frame is not None
         and event.call == event.tool_call_id
     }
-    return frozenset(known | between)
 
 
 def result_text(result_json: str) -> str:

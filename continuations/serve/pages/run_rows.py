@@ -23,6 +23,7 @@ from continuations.core.rows.calls import (
 from continuations.core.rows.state import RunState, by_depth, by_frame, shown_arguments
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.present.times import length_text
+from continuations.serve.pages.model_turns import model_turns
 from continuations.serve.pages.run_log import result_text, workflow_frames
 from continuations.value_class import dataclass
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from continuations.core.reading.run_past import VersionWindow
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.waits import Wait
+    from continuations.serve.pages.model_turns import ModelTurn
     from continuations.serve.pages.working_time import WorkingTime
 
 _TASK_KEY_CHARS = 8
@@ -72,6 +74,7 @@ class RunRow:
         began: When it began.
         ended: When it ended, or `None`.
         spans: Its times of work and of waiting.
+        turns: The turns of its model, if it is an agent.
         arguments_json: The arguments of the call, with secret values masked.
         result: The text that the calling agent reads, or the output of the root.
         end: How the call ended, or `None`.
@@ -91,6 +94,7 @@ class RunRow:
     is_task: bool = False
     ended: datetime | None = None
     spans: list[Span] = dataclasses.field(default_factory=list[Span])
+    turns: tuple[ModelTurn, ...] = ()
     arguments_json: str | None = None
     result: str | None = None
     end: CallEnd | None = None
@@ -131,7 +135,8 @@ def rows_of(window: VersionWindow, time: WorkingTime) -> list[RunRow]:
 
     Rows that ended before these versions are left out.
     """
-    reader = _RowReader(time, workflow_frames(window))
+    workflows = workflow_frames(window)
+    reader = _RowReader(time, workflows)
     first = window.versions[0]
     if window.before is not None:
         reader.begin_with(window.before, first.at)
@@ -142,7 +147,9 @@ def rows_of(window: VersionWindow, time: WorkingTime) -> list[RunRow]:
             reader.apply(event, latest)
     reader.add_missing(window.state, latest)
     rows = list(_flat(reader.roots))
+    turns = model_turns(window, workflows)
     for row in reversed(rows):
+        row.turns = turns.get(row.frame_id or "", ())
         if row.is_task:
             _time_task(row)
     return rows
@@ -400,12 +407,15 @@ class RowState:
             `dg` (refused, failed) or `id`.
         words: The state.
         waits: Whether the row, or a row below it, waits.
+        matters: Whether the row waits by itself, failed or runs now: the tree never
+            folds it.
     """
 
     icon: str
     tone: str
     words: str
     waits: bool = False
+    matters: bool = False
 
 
 # By the end of the call.
@@ -417,10 +427,11 @@ _REFUSALS = {
     "invalid": "failed",
     "error": "failed",
 }
-_WORKS = RowState("ring", "id", "works")
 _ASLEEP = RowState("clock", "id", "asleep")
-_RUNS = RowState("ring", "id", "runs")
-_INTERRUPTED = RowState("warn", "od", "interrupted")
+_OPEN = RowState("ring", "id", "running")
+_RUNS = RowState("ring", "id", "running", matters=True)
+_INTERRUPTED = RowState("warn", "od", "interrupted", matters=True)
+_FAILED = RowState("warn", "dg", "failed", matters=True)
 _CALL_STATES: dict[type[object], RowState] = {
     Proposed: RowState("ring", "id", "asked for"),
     Ready: RowState("ok", "id", "may run"),
@@ -460,6 +471,8 @@ class RowStates:
             if row.is_group and row.ended is None and not own.waits:
                 below = [found[child.key] for child in row.children]
                 own = _most_urgent([each for each in below if each.waits]) or own
+                if own is _OPEN and not any(each.words == _OPEN.words for each in below):
+                    own = _RUNS  # its model is asked
             found[row.key] = own
         return found
 
@@ -471,28 +484,30 @@ class RowStates:
             return self._wait_state(wait)
         call = self._state.calls.get(row.call_id or "")
         if row.is_agent or call is None:
-            return _WORKS if self._works else _ASLEEP
+            return _OPEN if self._works else _ASLEEP
         if isinstance(call.state, Started):
             return _RUNS if self._works else _INTERRUPTED
         return _CALL_STATES.get(type(call.state), _ASLEEP)
 
     def _wait_state(self, wait: Wait) -> RowState:
         if wait.id in self._decided:
-            return RowState("ok", "ok", "decided")
+            return RowState("ok", "ok", "decided", matters=True)
         known = wait.rules.words.state
         words = self._votes.get(wait.id, known.words)
-        return RowState(known.icon, known.tone, words, waits=True)
+        return RowState(known.icon, known.tone, words, waits=True, matters=True)
 
     def _ended_state(self, row: RunRow, ended: datetime) -> RowState:
         began = any(span.kind in ("work", "frame") for span in row.spans)
         refused = _REFUSALS.get(row.end or "")
-        if refused is not None and (not began or refused == "failed"):
+        if refused == "failed":
+            return _FAILED
+        if refused is not None and not began:
             return RowState("warn", "dg", refused)
         decided = row.decided
         if decided is not None and decided.kind in ("answer", "deny", "expire", "fail"):
             return _decided_state(row)
         if row.parent is None and self._state.run.failure is not None:
-            return RowState("warn", "dg", "failed")
+            return _FAILED
         length = timedelta()
         for span in row.spans:
             if span.kind == ("frame" if row.is_group else "work"):
@@ -510,7 +525,7 @@ def _decided_state(row: RunRow) -> RowState:
         case "expire":
             return RowState("warn", "dg", "expired")
         case "fail":
-            return RowState("warn", "dg", "failed")
+            return _FAILED
         case _:
             return RowState("warn", "dg", f"denied by {by}" if by else "denied")
 

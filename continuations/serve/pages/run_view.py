@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import jsontext
 from continuations.core.changes.operator_waits import operator_waits
 from continuations.core.reading.views import RefusedReply, refused_replies
 from continuations.core.rows.calls import STATE_NAMES
@@ -13,9 +12,16 @@ from continuations.core.rows.run import RunRow as Run
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.rows.waits import Wait, withheld
 from continuations.core.visible_text import shorten
-from continuations.present.times import PageText, counted, length_text, time_view
+from continuations.present.times import (
+    PageText,
+    counted,
+    length_text,
+    second_view,
+    time_view,
+)
 from continuations.present.wait_view import FactView, fact_views
 from continuations.present.wait_words import question
+from continuations.serve.pages.model_turns import tokens_text
 from continuations.serve.pages.run_log import arguments_text, is_workflow, message_text
 from continuations.value_class import dataclass
 
@@ -24,12 +30,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.usage import Usage
+    from continuations.serve.pages.call_arguments import CallArguments
+    from continuations.serve.pages.model_turns import ModelTurn
     from continuations.serve.pages.run_rows import RowState, RunRow
     from continuations.serve.pages.working_time import WorkingTime
 
 _TITLE_CHARS = 120
-_WAKE_HINT = "The next attempt comes by itself; More… has “Ask the model now”."
+_WAKE_HINT = "The next attempt comes by itself, or with “Ask the model now”."
 MAX_BANNER_WAITS = 20
+_MAX_TURNS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,7 @@ class RunView:
         state: Its state.
         facts: Facts about it.
         banner: The reasons why it does not go on, or `None`: `waits`, how many `more`
-            there are, and a `note` how the run goes on.
+            there are, a `note` how the run goes on, and whether it `asks` a person.
         output: Final text, or the last reply of a thread.
         failure: Why it failed or was cancelled, or "".
         model_errors: The agents whose model gave no usable reply, with the reasons.
@@ -61,6 +70,7 @@ class RunView:
         newest: Number of the newest version.
         is_paused: Whether an operator holds it.
         may_resume: Whether it can go on now, and no worker works on it.
+        may_wake: Whether it waits for its model, which can be asked now.
         has_ended: Whether it has ended.
         is_workflow: Whether it is a workflow, which reads no messages.
         may_reopen: Whether an approved call waits for a tool that the code here lacks.
@@ -80,6 +90,7 @@ class RunView:
     newest: int
     is_paused: bool
     may_resume: bool
+    may_wake: bool
     has_ended: bool
     is_workflow: bool
     may_reopen: bool = False
@@ -158,7 +169,9 @@ def run_view(
         title=run_title(state),
         state=_state_pill(run, is_paused=paused, works=works),
         facts=run_facts(run, time, now, first_version),
-        banner=None if ended else _banner(state, decided, votes or {}, now),
+        banner=None
+        if ended
+        else _banner(state, decided, votes or {}, now, is_old=version < newest),
         output=run.output or "",
         failure="" if failure is None else f"{failure.code}: {failure.message}",
         model_errors=tuple(
@@ -171,6 +184,7 @@ def run_view(
         newest=newest,
         is_paused=paused,
         may_resume=not (works or paused) and can_go_on(state, decided),
+        may_wake=any(wait.rules.may_wake for wait in state.waits.values()),
         has_ended=ended,
         is_workflow=is_workflow(state),
     )
@@ -198,18 +212,21 @@ def _banner(
     decided: Collection[str],
     votes: Mapping[str, str],
     now: datetime,
+    *,
+    is_old: bool,
 ) -> dict[str, Any] | None:
     waits = sorted(state.waits.values(), key=lambda wait: wait.sort_key())
     # A person can do something about the first ones.
     waits.sort(key=lambda wait: not wait.rules.asks_person)
     shown = [_banner_wait(wait, decided, votes, now) for wait in waits]
-    note = _note(state, decided, now)
+    note = _old_note(state) if is_old else _note(state, decided, now)
     if not shown and not note:
         return None
     return {
         "waits": shown[:MAX_BANNER_WAITS],
         "more": max(len(shown) - MAX_BANNER_WAITS, 0),
         "note": note,
+        "asks": any(wait.rules.asks_person or wait.rules.may_wake for wait in waits),
     }
 
 
@@ -258,46 +275,68 @@ def _note(state: RunState, decided: Collection[str], now: datetime) -> str:
     if run.claim is not None:
         if now < run.claim.until:
             return "A worker works on it."
-        return "Its worker is gone. A resume or a sweep goes on."
+        return "Its worker is gone: a resume or the next sweep continues it."
     if run.status == "resting":
-        return "The thread rests until its next message. Nothing is paid for."
+        return "The thread waits for its next message; nothing is paid for."
     if can_go_on(state, decided):
-        return "It can go on: a resume or a sweep continues it."
+        return "A worker, a resume or the next sweep continues it."
     return "Nothing runs; nothing is paid for."
+
+
+def _old_note(state: RunState) -> str:
+    """Return how the run went on, of an older version: it says nothing of today."""
+    if state.run.claim is not None:
+        return "A worker worked on it."
+    return "No worker worked on it."
 
 
 # One call ----------------------------------------------------------------------
 
 
 def call_view(
-    row: RunRow, row_state: RowState, state: RunState, now: datetime
+    row: RunRow,
+    row_state: RowState,
+    state: RunState,
+    now: datetime,
+    arguments: CallArguments,
 ) -> dict[str, Any]:
     """Return the selected row of a run, for the template.
 
     `arguments` are whole; `raw_arguments` is one text, if they are no object.
     `result_goes_to` names the agent that reads the result. `wait_id` is the open wait
     with a page, and `open_call` the id of the call if it can be cancelled. `evidence`
-    has the results that the open wait shows, and the names of their rows. Without such
-    a thing, a text is empty.
+    has the results that the open wait shows, and the names of their rows. `turns` are
+    the last ones of its model, and `earlier_turns` says how many more there are. `ids`
+    are facts for developers. Without such a thing, a text is empty.
     """
-    fields = None
-    if row.arguments_json is not None:
-        fields = jsontext.as_object(jsontext.parse(row.arguments_json))
+    written = row.arguments_json or ""
+    views = arguments.views(row.call_id, written) if written else ()
     wait, call_id = row.wait, row.call_id or ""
     is_open = wait is not None and wait.id in state.waits and wait.rules.has_object
     return {
         "name": row.name,
+        "title": "" if wait is None or row.is_group else wait.title or "",
         "state": row_state,
         "path": _path(row),
-        "arguments": [(name, _text(value)) for name, value in (fields or {}).items()],
-        "raw_arguments": row.arguments_json or "" if fields is None else "",
+        "arguments": views or (),
+        "raw_arguments": written if views is None else "",
         "result": row.result or "",
         "result_goes_to": row.agent.name if row.agent and not row.is_task else "",
         "wait_id": wait.id if wait is not None and is_open else "",
         "open_call": call_id if call_id in state.calls and row.ended is None else "",
         "evidence": evidence_lines(row, wait) if wait is not None and is_open else (),
-        "facts": _call_facts(row, state, now),
+        "turns": [_turn_text(turn) for turn in row.turns[-_MAX_TURNS:]],
+        "earlier_turns": max(len(row.turns) - _MAX_TURNS, 0),
+        "facts": _call_facts(row, now),
+        "ids": _call_ids(row, state),
     }
+
+
+def _turn_text(turn: ModelTurn) -> PageText:
+    """Return when the reply of a turn came, how long it took, and what it used."""
+    length = "" if turn.begin is None else length_text(turn.end - turn.begin)
+    rest = ", ".join(filter(None, (length, turn.tokens)))
+    return (second_view(turn.end), f": {rest}" if rest else "")
 
 
 def _path(row: RunRow) -> tuple[str, ...]:
@@ -309,14 +348,15 @@ def _path(row: RunRow) -> tuple[str, ...]:
     return tuple(reversed(names))
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else jsontext.dump(value)
-
-
-def _call_facts(row: RunRow, state: RunState, now: datetime) -> tuple[Fact, ...]:
+def _call_facts(row: RunRow, now: datetime) -> tuple[Fact, ...]:
     facts = [Fact(words="Began", value=time_view(row.began, now))]
     if row.ended is not None:
         facts.append(Fact(words="Ended", value=time_view(row.ended, now)))
+    return tuple(facts)
+
+
+def _call_ids(row: RunRow, state: RunState) -> tuple[Fact, ...]:
+    facts: list[Fact] = []
     if row.call_id is not None:
         facts.append(Fact(words="Call", value=row.call_id))
     if row.frame_id is not None:
@@ -406,9 +446,6 @@ def run_facts(
 
 
 def usage_text(usage: Usage) -> str:
-    """Return a usage: `14 requests, 21,460 tokens`."""
+    """Return a usage: `14 requests, 21,460 tokens`; no tokens if none are counted."""
     requests = counted(usage.requests, "request")
-    text = f"{requests}, {counted(usage.total_tokens, 'token')}"
-    if usage.currency and usage.cost is not None:
-        text += f", {usage.cost:f} {usage.currency}"
-    return text
+    return ", ".join(filter(None, (requests, tokens_text(usage))))

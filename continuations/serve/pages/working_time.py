@@ -1,7 +1,8 @@
 """The time axis of a run: it counts working time.
 
 A run works for seconds and sleeps for days. Each claim of a worker is a segment to
-scale. Each sleep is a narrow column, whatever its length.
+scale. A sleep has the logarithm of its length as its width. No segment takes more than
+60 % of the axis beside another one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import dataclasses
 from bisect import bisect_right
 from datetime import datetime, timedelta
 from functools import cached_property
+from math import log10
 from typing import TYPE_CHECKING
 
 from continuations.core.rows.run import ENDED_STATUSES
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
     from continuations.core.reading.run_past import VersionEvents, VersionWindow
 
 AXIS_WIDTH = 1000
-_SLEEP_WIDTH = 140
+_LARGEST_WIDTH = 600
 _ALL_SLEEPS_WIDTH = 400
+# A sleep of some seconds has the first width, and each factor of ten adds the other.
+_SLEEP_WIDTH, _DECADE_WIDTH = 70, 25
 # A worker that died at once is visible: this width comes before the scale.
 _LEAST_WORK_WIDTH = 24
-_LEAST_LABEL_WIDTH = 60
+_LEAST_LABEL_WIDTH = 80
 # A shorter sleep is no column: the next worker followed at once.
 _SHORTEST_SLEEP = timedelta(seconds=1)
 
@@ -37,7 +41,7 @@ class Stretch:
         begin: Its begin.
         end: Its end; not before the begin.
         worker: Id of the worker; `None` for a sleep.
-        is_open: Whether the worker still works.
+        is_open: Whether the worker works at the end of the axis.
         is_lost: Whether the worker was gone without a release of its claim.
     """
 
@@ -176,7 +180,7 @@ def _stretches(window: VersionWindow, now: datetime) -> list[Stretch]:
                 work = _Work(claim.worker, at)
             work.seen(version, at)
     if work is not None and not window.is_newest:
-        _add(found, work.stretch(work.last))
+        _add(found, work.stretch(work.last, opens=True))
     elif work is not None:
         works = now < work.until
         _add(found, work.stretch(max(now, work.last) if works else None, opens=works))
@@ -223,26 +227,15 @@ def _add_sleep(found: list[Stretch], begin: datetime, end: datetime) -> None:
 
 
 def _placed(stretches: list[Stretch]) -> tuple[Segment, ...]:
-    sleeps = sum(1 for each in stretches if each.worker is None)
-    works = len(stretches) - sleeps
-    sleep_width = min(_SLEEP_WIDTH, _ALL_SLEEPS_WIDTH // max(sleeps, 1))
-    if not works:
-        sleep_width = AXIS_WIDTH // sleeps
-    room = AXIS_WIDTH - sleeps * sleep_width
-    least = min(_LEAST_WORK_WIDTH, room / (2 * max(works, 1)))
-    worked = sum((each.length for each in stretches if each.worker), timedelta())
     workers: dict[str, int] = {}
     segments: list[Segment] = []
     # The exact place, so that rounding never adds up.
     place = 0.0
-    for each in stretches:
+    for each, width in zip(stretches, _widths(stretches), strict=True):
         if each.worker is None:
-            width = float(sleep_width)
             title = "asleep"
             text: tuple[str | TimeView, ...] = (length_text(each.length),)
         else:
-            share = each.length / worked if worked else 1 / works
-            width = least + (room - least * works) * share
             number = workers.setdefault(each.worker, len(workers) + 1)
             title = f"Worker {number}"
             text = (clock_view(each.begin), f", {length_text(each.length)}")
@@ -252,3 +245,38 @@ def _placed(stretches: list[Stretch]) -> tuple[Segment, ...]:
             Segment(stretch=each, x=x, width=end - x, title=title, text=text)
         )
     return tuple(segments)
+
+
+def _widths(stretches: list[Stretch]) -> list[float]:
+    """Return the width of each stretch; their sum is that of the axis."""
+    sleeps = [
+        _SLEEP_WIDTH + _DECADE_WIDTH * log10(1 + each.length.total_seconds())
+        for each in stretches
+        if each.worker is None
+    ]
+    works = len(stretches) - len(sleeps)
+    room = min(sum(sleeps), _ALL_SLEEPS_WIDTH) if works else AXIS_WIDTH
+    factor = room / sum(sleeps) if sleeps else 0.0
+    room = AXIS_WIDTH - room if works else 0.0
+    least = min(_LEAST_WORK_WIDTH, room / (2 * max(works, 1)))
+    worked = sum((each.length for each in stretches if each.worker), timedelta())
+    widths: list[float] = []
+    asleep = iter(sleeps)
+    for each in stretches:
+        if each.worker is None:
+            widths.append(next(asleep) * factor)
+        else:
+            share = each.length / worked if worked else 1 / works
+            widths.append(least + (room - least * works) * share)
+    return _limited(widths)
+
+
+def _limited(widths: list[float]) -> list[float]:
+    """Return the widths, of which none has more than its share of the axis."""
+    largest = max(widths)
+    if largest <= _LARGEST_WIDTH or len(widths) == 1:
+        return widths
+    factor = (AXIS_WIDTH - _LARGEST_WIDTH) / (sum(widths) - largest)
+    return [
+        _LARGEST_WIDTH if width == largest else width * factor for width in widths
+    ]
