@@ -241,7 +241,7 @@ def tree(
             bars=_bars(row, found.time),
             times=_times(row),
             tokens=tokens_of(row.turns),
-            is_selected=row is chosen,
+            is_selected=chosen is not None and row.key == chosen.key,
             fold=_fold(row, keys, states),
         )
         for row in visible[offset:more]
@@ -280,13 +280,14 @@ def _visible(
     if len(rows) <= SHORT_TREE:
         return {row.key for row in rows}
     keys = set[str]()
+    asked = {row.key for row in (chosen, focus) if row is not None}
     # Of each row, the one above it in the last of the first levels.
     tops: dict[str, RunRow] = {}
     for row in rows:
         # Rows come after the row above them.
         is_deep = row.parent is not None and row.depth >= SHOWN_LEVELS
         tops[row.key] = tops[row.parent.key] if row.parent and is_deep else row
-        if row is chosen or row is focus or states[row.key].matters:
+        if row.key in asked or states[row.key].matters:
             keys |= {row.key, *_keys_above(tops[row.key])}
             if row.parent is not None:
                 keys.add(row.parent.key)

@@ -96,7 +96,7 @@ def test_rewind_shows_its_consequences_and_then_tells_of_them() -> None:
         f"Go back to version {version}? We need paper",
         "Closed",
         "Which printer?",
-        "Not undone",
+        "What happened stays",
         "order 2 boxes of paper office > order",
         "Not read again",
         "Recycled paper, please message 1, by lee",
@@ -114,7 +114,7 @@ def test_rewind_shows_its_consequences_and_then_tells_of_them() -> None:
     assert ["How many boxes?"] == [wait.question for wait in run.waits]
     told = text_of(get(client, answer.headers["location"]))
     assert f"Rewound to version {version}" in told
-    assert f"The run goes on as version {run.version}." in told
+    assert f"The run continues as version {run.version}." in told
     assert "order 2 boxes of paper" in told
     assert "Recycled paper, please" in told
     assert "Which printer?" in told

@@ -78,12 +78,13 @@ def test_run_page_has_the_order_of_its_parts() -> None:
         "Agents and calls State",
         "level 1: back-office",
         "level 3: transfer Send €12,400.00 to Meridian Freight 1 of 2 votes",
+        "transfer Open the wait State 1 of 2 votes",
+        "Effect Send €12,400.00 to Meridian Freight",
+        "to Meridian Freight cents 1240000",
+        "Path back-office",
         "What happened newest first",
         "The worker was gone: its claim was over.",
         "Worker 2 claimed the run, version",
-        "Worker 1 claimed the run, version 1",
-        "transfer State 1 of 2 votes Open the wait Path back-office",
-        "cents: 1240000 to: Meridian Freight",
     ]
     places = [page.find(part) for part in parts]
     assert -1 not in places, parts[places.index(-1)]
@@ -144,7 +145,7 @@ def test_pages_about_a_run_show_its_messages_and_versions() -> None:
     assert "calls payables , payables" in transcript
     assert versions.index("Version 11") < versions.index("Version 1 today")
     assert "From version 8 to version 11" in difference
-    assert "answer by Ines Albrecht" in difference
+    assert "Ines Albrecht answered ask_ines" in difference
 
 
 def test_listing_filters_and_turns_pages() -> None:
@@ -318,7 +319,7 @@ def test_fork_page_reruns_a_version_with_another_answer() -> None:
         "version": "8",
         "run_id": "another-answer",
         f"verdict-{question}": "answer",
-        f"text-{question}": "do not pay it",
+        f"answer-{question}": "do not pay it",
     }
     for _ in range(2):
         made = post(client, f"/runs/{RUN}/fork", **form)
@@ -477,8 +478,8 @@ def test_page_of_a_run_that_waits_for_its_model_says_why_and_what_to_do() -> Non
 
     assert "Waits for its model until" in page
     assert "Attempt 1 failed: x.example returned status 429." in page
-    assert "The next attempt comes by itself; More… has “Ask the model now”." in page
-    assert "Ask the model now" in asyncio.run(client.get("/runs/r/actions")).text
+    assert "The next attempt comes by itself, or with “Ask the model now”." in page
+    assert '<form method="post" action="/runs/r/wake">' in page
 
 
 def test_page_of_a_run_says_why_its_model_gave_no_usable_reply() -> None:

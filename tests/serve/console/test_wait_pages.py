@@ -308,7 +308,7 @@ def test_changed_arguments_are_shown_again_before_they_run() -> None:
     assert 200 == review.status_code
     assert desk.is_open(wait)
     assert "<h1>Send €5.00 to Meridian Freight GmbH</h1>" in review.text
-    assert "changed, was 1240000" in review.text
+    assert "changed, was €12,400.00 (1240000)" in review.text
     assert 1 == review.text.count('<span class="tag">changed')
     assert "Approve: Send €5.00 to Meridian Freight GmbH</button>" in review.text
     done = desk.post(path, PageForms(review.text).forms["approve"])

@@ -18,7 +18,7 @@ from tests.clocks import ManualClock
     [
         (1, 1, "1 request, 1 token"),
         (2, 18_204, "2 requests, 18,204 tokens"),
-        (0, 0, "0 requests, 0 tokens"),
+        (0, 0, "0 requests"),
     ],
 )
 def test_usage_counts_in_words(requests: int, tokens: int, expected: str) -> None:

@@ -22,9 +22,9 @@ from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.doctor import repair
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.console.run_page import SHOWN_LEVELS, RunRows, Tree, tree
-from continuations.serve.pages.run_log import run_log
-from continuations.serve.pages.run_rows import RowStates
+from continuations.serve.pages.call_arguments import CallArguments
+from continuations.serve.pages.log_entries import run_log
+from continuations.serve.pages.run_tree import RunRows, Tree, tree
 from continuations.serve.pages.run_view import call_view, run_view
 from continuations_storage import MemoryStore, Store
 from tests import scripts
@@ -41,8 +41,13 @@ def read(store: Store, run_id: str = RUN, **options: Any) -> VersionWindow:
 def table(window: VersionWindow, clock: ManualClock, **options: Any) -> Tree:
     """Return the table of some versions."""
     rows = RunRows.of_window(window, clock.now())
-    states = RowStates(window.state, rows.time).of_all(list(rows.rows))
-    return tree(rows, states, subject=TITLE, **options)
+    return tree(
+        rows,
+        rows.states(window),
+        subject=TITLE,
+        arguments=CallArguments.of_window(window),
+        **options,
+    )
 
 
 def lines(found: Tree) -> list[str]:
@@ -72,7 +77,7 @@ def test_table_has_the_order_and_the_words_of_the_run() -> None:
         "    transfer | Send €12,400.00 to Meridian Freight | waits",
         "  payables | Studio Halm | 3.5 s",
         "    match_order | Studio Halm | 1.6 s",
-        "    transfer | cents: 86000, to: Studio Halm | 1.9 s",
+        "    transfer | to: Studio Halm, cents: 86000 | 1.9 s",
         "  payables | Kettenwerk | waits",
         "    ask_ines | €214 more than ordered: pay it? | answered by Ines Albrecht",
         "    transfer | Send €3,182.40 to Kettenwerk | unknown",
@@ -82,7 +87,7 @@ def test_table_has_the_order_and_the_words_of_the_run() -> None:
     assert ["hold"] == by_name["transfer", "Send €12,400.00 to Meridian Freight"]
     assert ["work", "lost"] == by_name["transfer", "Send €3,182.40 to Kettenwerk"]
     assert ["work", "hold"] == by_name["ask_ines", "€214 more than ordered: pay it?"]
-    assert ["frame"] == by_name["payables", "Studio Halm"]
+    assert ["frame", "model", "model"] == by_name["payables", "Studio Halm"]
 
 
 def test_older_version_shows_what_was_known_then() -> None:
@@ -237,14 +242,15 @@ def _check_rows(
 
 
 def _check_page(window: VersionWindow, found: RunRows, clock: ManualClock) -> None:
-    states = RowStates(window.state, found.time).of_all(list(found.rows))
-    shown = tree(found, states, subject=TITLE)
+    states, arguments = found.states(window), CallArguments.of_window(window)
+    options: dict[str, Any] = {"subject": TITLE, "arguments": arguments}
+    shown = tree(found, states, **options)
     hidden = sum(row.fold.rows for row in shown.rows if row.fold)
     assert len(found.rows) == len(shown.rows) + hidden
     for row in found.rows:
-        picked = tree(found, states, subject=TITLE, selected=row.key)
+        picked = tree(found, states, chosen=row, **options)
         assert 1 == sum(each.is_selected for each in picked.rows)
-        call_view(row, states[row.key], window.state, clock.now())
+        call_view(row, states[row.key], window.state, clock.now(), arguments)
     run_view(
         window.state,
         found.time,
@@ -253,7 +259,7 @@ def _check_page(window: VersionWindow, found: RunRows, clock: ManualClock) -> No
         now=clock.now(),
     )
     log = run_log(window)
-    cursors = [tuple(map(int, line.cursor.split("."))) for line in log.lines]
+    cursors = [tuple(map(int, entry.cursor.split("."))) for entry in log.entries]
     assert sorted(cursors, reverse=True) == cursors
 
 
@@ -276,19 +282,23 @@ def deep() -> tuple[VersionWindow, ManualClock]:
     return read(store, "deep"), clock
 
 
-def test_levels_are_folded_below_three(deep: tuple[VersionWindow, ManualClock]) -> None:
+def test_levels_between_the_first_ones_and_the_call_that_waits_are_folded(
+    deep: tuple[VersionWindow, ManualClock],
+) -> None:
     window, clock = deep
 
     found = table(window, clock)
 
-    assert ["level1", "level2", "level3"] == [row.name for row in found.rows]
+    shown = ["level1", "level2", "level3", f"level{LEVELS}", "ask_it"]
+    assert shown == [row.name for row in found.rows]
     assert (LEVELS + 1, {"waits"}) == (
         found.total,
         {row.state.words for row in found.rows},
     )
-    fold = found.rows[-1].fold
+    fold = found.rows[2].fold
     assert fold is not None
-    assert (LEVELS - 2, 1) == (fold.rows, fold.waiting)
+    assert (LEVELS - 4, 0) == (fold.rows, fold.waiting)
+    assert [0, 0, 0, LEVELS - 4, 0] == [row.left_out for row in found.rows]
 
 
 def test_row_of_any_level_can_be_opened(
@@ -299,16 +309,17 @@ def test_row_of_any_level_can_be_opened(
     names = {row.name: row.key for row in rows.rows}
 
     opened = table(window, clock, opened=names["level50"])
-    deepest = table(window, clock, selected=names["ask_it"])
+    chosen = rows.first(rows.states(window))
+    deepest = table(window, clock, chosen=chosen)
 
-    first = ["level1", "level2", "level3"]
-    expected = [*first, "level50", "level51", "level52", "level53"]
-    assert expected == [row.name for row in opened.rows]
-    assert [0, 1, 2, 3, 4, 5, 6] == [row.indent for row in opened.rows]
-    assert [0, 0, 0, 46, 0, 0, 0] == [row.left_out for row in opened.rows]
-    assert [*first, f"level{LEVELS}", "ask_it"] == [row.name for row in deepest.rows]
+    first, last = ["level1", "level2", "level3"], [f"level{LEVELS}", "ask_it"]
+    below = [f"level{number}" for number in range(49, 54)]
+    assert [*first, *below, *last] == [row.name for row in opened.rows]
+    assert [0, 1, 2, 3, 4, 5, 6, 6, 6, 6] == [row.indent for row in opened.rows]
+    left_out = [0, 0, 0, 45, 0, 0, 0, 0, LEVELS - 54, 0]
+    assert left_out == [row.left_out for row in opened.rows]
+    assert [*first, *last] == [row.name for row in deepest.rows]
     assert deepest.rows[-1].is_selected
-    assert SHOWN_LEVELS == len(first)
 
 
 # Endings ----------------------------------------------------------------------------
@@ -321,7 +332,7 @@ def test_ended_run_has_no_open_bars() -> None:
 
     window = read(run.store)
     rows = RunRows.of_window(window, run.clock.now())
-    states = RowStates(window.state, rows.time).of_all(list(rows.rows))
+    states = rows.states(window)
 
     assert [] == [span for row in rows.rows for span in row.open_spans]
     assert "failed" == states[rows.rows[0].key].words
@@ -345,7 +356,7 @@ def test_repaired_run_has_each_row_once() -> None:
 
     window = read(run.store)
     _check_rows(window, run.clock)
-    assert "repaired" in " ".join(line.before for line in run_log(window).lines)
+    assert "repaired" in " ".join(_sentences(window))
 
 
 def test_rewound_run_has_each_row_once() -> None:
@@ -358,5 +369,9 @@ def test_rewound_run_has_each_row_once() -> None:
     _check_rows(window, run.clock)
     names = Counter(row.name for row in table(window, run.clock).rows)
     assert 0 == names["transfer"]
-    said = " ".join(line.before for line in run_log(window).lines)
-    assert "it goes on from version 4." in said
+    said = " ".join(_sentences(window))
+    assert "it continues from version 4." in said
+
+
+def _sentences(window: VersionWindow) -> list[str]:
+    return [entry.last.line.before for entry in run_log(window).entries]

@@ -14,9 +14,8 @@ from continuations.engine.events.past_reading import read_window
 from continuations.events import Attempt, CallEnded
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.console.run_page import RunRows
-from continuations.serve.pages.run_log import run_log
-from continuations.serve.pages.run_rows import RowStates
+from continuations.serve.pages.log_entries import run_log
+from continuations.serve.pages.run_tree import RunRows
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 
@@ -75,7 +74,7 @@ def shown() -> dict[str, Any]:
     store, clock = run_with_every_end()
     window = asyncio.run(read_window(Objects(store), "j1"))
     rows = RunRows.of_window(window, clock.now())
-    states = RowStates(window.state, rows.time).of_all(list(rows.rows))
+    states = rows.states(window)
     ends = [
         each
         for version in window.versions
@@ -94,7 +93,8 @@ def shown() -> dict[str, Any]:
         "withheld": sorted(str(shown_event(each, "states").result) for each in ends),
         "states": [(row.name, states[row.key].words) for row in rows.rows],
         "log": sorted(
-            (line.icon, line.tone, line.name) for line in run_log(window).lines
+            (entry.last.line.icon, entry.last.line.tone, entry.last.line.name)
+            for entry in run_log(window).entries
         ),
     }
 

@@ -180,7 +180,11 @@ def test_working_time_is_the_sum_of_the_claims(
 
 def test_lengths_have_two_units() -> None:
     texts = {
-        0.0: "0.0 s",
+        0.0: "0 ms",
+        0.0004: "0 ms",
+        0.38: "380 ms",
+        0.9994: "999 ms",
+        0.9996: "1.0 s",
         1.24: "1.2 s",
         9.96: "10 s",
         59.4: "59 s",

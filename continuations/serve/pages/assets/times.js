@@ -42,7 +42,7 @@
   const writeDays = log => {
     let above = "";
     log.querySelectorAll(".day time").forEach(each => each.closest("li").remove());
-    for (const each of log.querySelectorAll("[data-time=second]")) {
+    for (const each of log.querySelectorAll("[data-time=second]:not(.substeps *)")) {
       if (day(time(each)) === above) continue;
       above = day(time(each));
       const heading = log.ownerDocument.createElement("li"), own = each.cloneNode();
