@@ -101,12 +101,7 @@ def _message_line(found: run_past.MessageDifference) -> LogLine:
 def _call_line(
     call: run_past.CallDifference, arguments: CallArguments
 ) -> LogLine:
-    words = [_STATE_WORDS.get(each, each) for each in (call.before, call.after) if each]
-    if len(words) == 2:  # noqa: PLR2004 - before and after
-        same = words[0] == words[1]
-        text = words[1] if same else f"{words[0]}; later it {words[1]}"
-    else:
-        text = words[0] if call.change == "added" else f"{words[0]}; later it is gone"
+    text = _state_words(call.before, call.after)
     before, after = call.arguments_before_json, call.arguments_after_json
     if before and after and before != after:
         quote = _changed_fields(
@@ -117,6 +112,15 @@ def _call_line(
         quote = arguments.text(call.call, after or before or "", _TEXT_CHARS)
     name = call.tool.removeprefix(".")
     return LogLine("tool", "id", "", name, text, shorten(quote, _TEXT_CHARS))
+
+
+def _state_words(before: str | None, after: str | None) -> str:
+    """Return what a call did in both versions, of which one may not have it."""
+    if after is None:
+        return "is no longer open"
+    later = _STATE_WORDS.get(after, after)
+    earlier = None if before is None else _STATE_WORDS.get(before, before)
+    return later if earlier in (None, later) else f"{earlier}, and later {later}"
 
 
 def _wait_line(found: run_past.WaitDifference) -> LogLine:

@@ -72,6 +72,8 @@ def model_turns(
 ) -> Mapping[str, tuple[ModelTurn, ...]]:
     """Return the turns of each frame of some versions, by the id of the frame.
 
+    A frame that was never stored has the id of its call.
+
     Args:
         window: The versions.
         workflows: Ids of the frames that are workflows, whose code needs no model.
@@ -104,14 +106,15 @@ class _TurnReader:
             if isinstance(event, run_stream.RunRepaired | run_stream.RunRewound):
                 self.turns.clear()
                 is_anew = True
-            elif isinstance(event, run_stream.Attempt):
+            if isinstance(event, run_stream.Attempt):
                 self._claimed = version.at
-            elif event.frame is None or event.frame in self._workflows:
-                pass
-            elif is_reply(event) and not is_anew:
-                replied.append(event.frame)
-            elif event.frame not in replied:
-                changed.add(event.frame)
+            frame = event.frame or _call_of(event)
+            if not frame or frame in self._workflows:
+                continue
+            if not is_anew and _is_reply(event, usage):
+                replied.append(frame)
+            elif frame not in replied:
+                changed.add(frame)
         for frame in replied:
             begin = None if frame in changed else self._changed.get(frame)
             if begin is not None and self._claimed is not None:
@@ -123,8 +126,21 @@ class _TurnReader:
         self._changed.update(dict.fromkeys((*changed, *replied), version.at))
 
 
-def is_reply(event: run_stream.StreamEvent) -> bool:
-    """Return whether an event is a reply of a model."""
+def _call_of(event: run_stream.StreamEvent) -> str:
+    """Return the call whose agent has an event and was never stored, or ""."""
+    is_frame = isinstance(event, run_stream.FrameStarted | run_stream.FrameEnded)
+    return event.call or "" if is_frame else ""
+
+
+def _is_reply(event: run_stream.StreamEvent, usage: Usage) -> bool:
+    """Return whether an event is a reply of a model.
+
+    The last reply of an agent that another one called is its output. Without a request
+    in its version, the agent ended for another reason.
+    """
+    if isinstance(event, run_stream.FrameEnded):
+        is_end = event.call is not None and event.end in ("returned", None)
+        return is_end and bool(usage.requests)
     if not isinstance(event, run_stream.MessageAdded):
         return False
     return event.message.get("role") == "assistant"

@@ -149,7 +149,7 @@ def rows_of(window: VersionWindow, time: WorkingTime) -> list[RunRow]:
     rows = list(_flat(reader.roots))
     turns = model_turns(window, workflows)
     for row in reversed(rows):
-        row.turns = turns.get(row.frame_id or "", ())
+        row.turns = turns.get(row.frame_id or row.call_id or "", ())
         if row.is_task:
             _time_task(row)
     return rows

@@ -293,13 +293,11 @@ def _visible(
                 keys.add(row.parent.key)
     if focus is not None:
         keys |= _keys_below(rows, focus)
-    room = SHORT_TREE - len(keys)
-    for row in rows:
-        if room <= 0:
+    for row in reversed(rows):  # the newest ones first
+        if len(keys) >= SHORT_TREE:
             break
-        if row.depth < SHOWN_LEVELS and row.key not in keys:
-            keys.add(row.key)
-            room -= 1
+        if row.depth < SHOWN_LEVELS:
+            keys |= _keys_above(row)
     return keys
 
 

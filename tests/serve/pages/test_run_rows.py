@@ -87,7 +87,7 @@ def test_table_has_the_order_and_the_words_of_the_run() -> None:
     assert ["hold"] == by_name["transfer", "Send €12,400.00 to Meridian Freight"]
     assert ["work", "lost"] == by_name["transfer", "Send €3,182.40 to Kettenwerk"]
     assert ["work", "hold"] == by_name["ask_ines", "€214 more than ordered: pay it?"]
-    assert ["frame", "model", "model"] == by_name["payables", "Studio Halm"]
+    assert ["frame", *["model"] * 3] == by_name["payables", "Studio Halm"]
 
 
 def test_older_version_shows_what_was_known_then() -> None:
