@@ -305,7 +305,7 @@ def argument_views(
     """
     wait = withheld(wait)
     arguments, readings = wait.arguments, wait.readings
-    old_readings = _readings_of(wait, before) if before else {}
+    old_readings = _readings_of(wait, before or {})
     properties = jsontext.as_object(wait.schema.get("properties")) or {}
     secrets = {path.partition("/")[0] for path in wait.secrets}
     # Stored arguments have sorted names; this list has the order of the declaration.
@@ -365,7 +365,9 @@ def _change(
         for place, text in readings.items()
     ]
     raw = jsontext.dump(old)
-    return f"changed, was {', '.join(texts)} ({raw})" if texts else f"changed, was {raw}"
+    return (
+        f"changed, was {', '.join(texts)} ({raw})" if texts else f"changed, was {raw}"
+    )
 
 
 def value_text(text: str) -> str:

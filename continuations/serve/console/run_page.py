@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.environment import Shell
     from continuations.serve.pages.log_entries import RunLog
+    from continuations.serve.pages.run_tree import Tree
 
 _MAX_DIGITS = 10
 
@@ -58,6 +59,7 @@ async def show(page: Page) -> Response:
         state, number = snapshot.window.state, snapshot.window.last_number
         run = await _with_missing_code(page, run, state, number)
     follow = following(page, snapshot) if is_followed else None
+    found, call = (None, None) if view else parts.tree(query)
     return page.render(
         "run.html",
         shell=live_shell(page, follow),
@@ -68,11 +70,9 @@ async def show(page: Page) -> Response:
         acts=await _acts(page, run),
         log=parts.log(view, query.get("before", "")),
         view=view,
-        **(_NO_TREE if view else parts.tree(query)),
+        tree=found,
+        call=call,
     )
-
-
-_NO_TREE: dict[str, None] = {"tree": None, "call": None}
 
 
 def _view_of(text: str) -> str:
@@ -118,7 +118,7 @@ class RunParts:
             limit=ENTRIES_PER_PAGE if view else _FIRST_ENTRIES,
         )
 
-    def tree(self, query: Mapping[str, str]) -> dict[str, Any]:
+    def tree(self, query: Mapping[str, str]) -> tuple[Tree, dict[str, Any] | None]:
         """Return the tree, and the card of its selected row."""
         rows, window, run = self._rows, self._window, self.run
         states = rows.states(window, self._snapshot.decided, self._snapshot.votes)
@@ -137,10 +137,12 @@ class RunParts:
             opened=query.get("open", ""),
             offset=number_of(query.get("rows"), "rows") or 0,
         )
-        call = chosen and call_view(
+        if chosen is None:
+            return found, None
+        call = call_view(
             chosen, states[chosen.key], window.state, self._now, self._arguments
         )
-        return {"tree": found, "call": call}
+        return found, call
 
 
 async def _with_missing_code(

@@ -118,9 +118,7 @@ async def find_place(objects: Objects, run_id: str) -> RunPlace:
     return RunPlace(run_id=run_id, version=number, arrivals=arrivals)
 
 
-async def read_version(
-    objects: Objects, run_id: str, version: int
-) -> RunSnapshot:
+async def read_version(objects: Objects, run_id: str, version: int) -> RunSnapshot:
     """Read what the page of an older version shows, with the votes until then.
 
     Raises:
@@ -132,9 +130,7 @@ async def read_version(
         read_window(objects, run_id, version=version), _arrival_keys(objects, run_id)
     )
     slots = await read_slots(objects, window, arrivals)
-    return RunSnapshot(
-        window=window, votes=_vote_texts(window, slots, ()), slots=slots
-    )
+    return RunSnapshot(window=window, votes=_vote_texts(window, slots, ()), slots=slots)
 
 
 async def _arrival_keys(objects: Objects, run_id: str) -> tuple[str, ...]:

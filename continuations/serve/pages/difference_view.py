@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.reading.run_past import Change
 
 _TEXT_CHARS = 300
+_ARROW = "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
 # What a call does in each state, by the stored name of the state.
 _STATE_WORDS = {
     "proposed": "is asked for",
@@ -73,7 +74,7 @@ def difference_lines(found: run_past.RunDifference) -> Iterator[DifferenceLine]:
 
 
 def _line(change: Change, path: tuple[str, ...], line: LogLine) -> DifferenceLine:
-    return DifferenceLine(change, " › ".join(path), line)
+    return DifferenceLine(change, f" {_ARROW} ".join(path), line)
 
 
 def _message_line(found: run_past.MessageDifference) -> LogLine:
@@ -98,9 +99,7 @@ def _message_line(found: run_past.MessageDifference) -> LogLine:
             return LogLine("agent", "id", "Instructions of", name, "", quote)
 
 
-def _call_line(
-    call: run_past.CallDifference, arguments: CallArguments
-) -> LogLine:
+def _call_line(call: run_past.CallDifference, arguments: CallArguments) -> LogLine:
     text = _state_words(call.before, call.after)
     before, after = call.arguments_before_json, call.arguments_after_json
     if before and after and before != after:

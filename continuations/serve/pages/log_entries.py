@@ -205,12 +205,14 @@ class _Lines:
 
     def of_event(self, event: run_stream.StreamEvent, version: int) -> LogLine | None:
         """Return the line of an event, or `None` if another line tells the same."""
-        if isinstance(event, run_stream.CallStarted | run_stream.CallEnded):
-            # The begin or end of an agent has a line.
-            if event.call in self._agents:
-                return None
+        match event:
+            case run_stream.CallStarted(call=call) | run_stream.CallEnded(call=call):
+                if call in self._agents:
+                    return None  # the begin or end of the agent has a line
+            case _:
+                pass
         return event_line(
-            event, self._workers, version, self._workflows, self._arguments
+            event, self._workers, version, self._workflows, self._arguments.text
         )
 
     def _call(self, event: run_stream.StreamEvent) -> str:
@@ -246,8 +248,11 @@ def _agent_calls(window: VersionWindow) -> set[str]:
 
 
 def _agents_in(events: Iterable[run_stream.StreamEvent]) -> set[str]:
-    types = run_stream.FrameStarted | run_stream.FrameEnded
-    return {event.call or "" for event in events if isinstance(event, types)}
+    return {
+        event.call or ""
+        for event in events
+        if isinstance(event, run_stream.FrameStarted | run_stream.FrameEnded)
+    }
 
 
 def _with_slots(

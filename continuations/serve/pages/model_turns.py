@@ -128,8 +128,9 @@ class _TurnReader:
 
 def _call_of(event: run_stream.StreamEvent) -> str:
     """Return the call whose agent has an event and was never stored, or ""."""
-    is_frame = isinstance(event, run_stream.FrameStarted | run_stream.FrameEnded)
-    return event.call or "" if is_frame else ""
+    if isinstance(event, run_stream.FrameStarted | run_stream.FrameEnded):
+        return event.call or ""
+    return ""
 
 
 def _is_reply(event: run_stream.StreamEvent, usage: Usage) -> bool:

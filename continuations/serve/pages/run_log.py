@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core import jsontext
 from continuations.core.attachment_parts import is_reference, labelled_text
@@ -14,13 +14,14 @@ from continuations.present.times import counted
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from continuations.core.reading.run_past import VersionEvents, VersionWindow
     from continuations.core.rows.slots import Slot
     from continuations.core.rows.waits import Wait
-    from continuations.serve.pages.call_arguments import CallArguments
     from continuations.wire.arrivals import InboxMessage
+
+    ArgumentsText: TypeAlias = Callable[[str | None, str, int], str]
 
 
 def arguments_text(arguments_json: str, max_chars: int) -> str:
@@ -150,12 +151,12 @@ def wait_title(wait: Wait) -> str:
     return wait.title or wait.question or wait.event or wait.policy or ""
 
 
-def event_line(  # noqa: PLR0911, PLR0912, C901 - one return for each type
+def event_line(  # noqa: PLR0911, C901 - one return for each type
     event: run_stream.StreamEvent,
     numbers: dict[str, int],
     version: int,
     workflows: Collection[str],
-    arguments: CallArguments,
+    arguments: ArgumentsText,
 ) -> LogLine | None:
     """Return the line of an event, or `None` if other lines tell of it.
 
@@ -164,7 +165,7 @@ def event_line(  # noqa: PLR0911, PLR0912, C901 - one return for each type
         numbers: The numbers of the workers, by id.
         version: Number of the version of the event.
         workflows: Ids of the frames that are workflows.
-        arguments: Knows the arguments of the calls.
+        arguments: Returns the arguments of a call, in so many characters.
     """
     name = event.path[-1] if event.path else ""
     match event:
@@ -193,20 +194,12 @@ def event_line(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             | run_stream.CallsLeftOpen()
         ):
             return _change(event, name)
-        case run_stream.CallProposed():
-            quote = arguments.text(event.call, event.arguments_json or "", TEXT_CHARS)
-            agent = event.path[-2] if event.path[1:] else "The model"
-            text = f"{agent} asks for"
-            return LogLine("tool", "id", text, _name(event), "", quote, call=event.call)
-        case run_stream.CallStarted():
-            return LogLine("tool", "id", "", _name(event), "started", call=event.call)
-        case run_stream.CallEnded():
-            quote = event.result or ""
-            if event.frame in workflows:
-                quote = result_text(quote)
-            tone = "ok" if event.end in _ENDED_WELL else "dg"
-            text = _ENDS.get(event.end or "", "ended")
-            return LogLine("tool", tone, "", _name(event), text, quote, event.call)
+        case (
+            run_stream.CallProposed()
+            | run_stream.CallStarted()
+            | run_stream.CallEnded()
+        ):
+            return _call(event, workflows, arguments)
         case run_stream.WaitOpened():
             return _wait(event)
         case run_stream.WaitDecided():
@@ -218,6 +211,28 @@ def event_line(  # noqa: PLR0911, PLR0912, C901 - one return for each type
             )
         case run_stream.ReplyGiven() | run_stream.RunEnded():
             return _end(event)
+
+
+def _call(
+    event: run_stream.CallProposed | run_stream.CallStarted | run_stream.CallEnded,
+    workflows: Collection[str],
+    arguments: ArgumentsText,
+) -> LogLine:
+    name, call = event.tool.removeprefix("."), event.call
+    match event:
+        case run_stream.CallProposed():
+            quote = arguments(call, event.arguments_json or "", TEXT_CHARS)
+            agent = event.path[-2] if event.path[1:] else "The model"
+            return LogLine("tool", "id", f"{agent} asks for", name, "", quote, call)
+        case run_stream.CallStarted():
+            return LogLine("tool", "id", "", name, "started", call=call)
+        case run_stream.CallEnded():
+            quote = event.result or ""
+            if event.frame in workflows:
+                quote = result_text(quote)
+            tone = "ok" if event.end in _ENDED_WELL else "dg"
+            text = _ENDS.get(event.end or "", "ended")
+            return LogLine("tool", tone, "", name, text, quote, call)
 
 
 def _change(
@@ -243,13 +258,6 @@ def _change(
             text = f"ended before {counted(len(calls), 'call')}"
             quote = ", ".join(calls)
             return LogLine("agent", "id", "The function of", name, text, quote)
-
-
-def _name(
-    event: run_stream.CallProposed | run_stream.CallStarted | run_stream.CallEnded,
-) -> str:
-    """Return the name of a tool; a workflow waits by itself with `.ask` and so on."""
-    return event.tool.removeprefix(".")
 
 
 def _message(

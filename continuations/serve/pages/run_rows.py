@@ -471,7 +471,9 @@ class RowStates:
             if row.is_group and row.ended is None and not own.waits:
                 below = [found[child.key] for child in row.children]
                 own = _most_urgent([each for each in below if each.waits]) or own
-                if own is _OPEN and not any(each.words == _OPEN.words for each in below):
+                if own is _OPEN and not any(
+                    each.words == _OPEN.words for each in below
+                ):
                     own = _RUNS  # its model is asked
             found[row.key] = own
         return found

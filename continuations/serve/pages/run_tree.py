@@ -6,7 +6,6 @@ some rows, and each row says how many are folded below it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core.visible_text import shorten
@@ -17,7 +16,7 @@ from continuations.serve.pages.working_time import AXIS_WIDTH, working_time
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from continuations.core.reading.run_past import VersionWindow
@@ -380,9 +379,7 @@ def row_note(row: RunRow, arguments: CallArguments) -> str:
 
 def _bars(row: RunRow, time: WorkingTime) -> tuple[Bar, ...]:
     spans = [_span_bar(span, time) for span in row.spans]
-    turns = [
-        _turn_bar(turn, number, time) for number, turn in enumerate(row.turns, 1)
-    ]
+    turns = [_turn_bar(turn, number, time) for number, turn in enumerate(row.turns, 1)]
     return (*spans, *turns)
 
 

@@ -277,6 +277,4 @@ def _limited(widths: list[float]) -> list[float]:
     if largest <= _LARGEST_WIDTH or len(widths) == 1:
         return widths
     factor = (AXIS_WIDTH - _LARGEST_WIDTH) / (sum(widths) - largest)
-    return [
-        _LARGEST_WIDTH if width == largest else width * factor for width in widths
-    ]
+    return [_LARGEST_WIDTH if width == largest else width * factor for width in widths]

@@ -18,9 +18,7 @@ def scene() -> tuple[InvoiceRun, ConsoleClient, str]:
     runner = AsyncRunner([], store=run.store, clock=run.clock)
     client = ConsoleClient(runner, {"clock": run.clock})
     page = get(client, f"/runs/{RUN}").text
-    [path] = set(
-        re.findall(r'(/runs/[^"]+)#call"[^>]*>transfer</a>.*?Meridian', page)
-    )
+    [path] = set(re.findall(r'(/runs/[^"]+)#call"[^>]*>transfer</a>.*?Meridian', page))
     return run, client, path
 
 

@@ -64,7 +64,7 @@ class Payment:
     def __init__(self, **options: Any) -> None:
         self.clock = ManualClock()
         store = MemoryStore()
-        script = [
+        script: list[Any] = [
             [ToolCall("find_invoice", {"invoice": "INV-1"})],
             [ToolCall("transfer", PAY)],
             "The bank took it.",
@@ -107,7 +107,9 @@ def test_call_that_waits_is_selected_with_its_arguments_as_people_read_them() ->
 
     card = page[page.index("transfer Open the wait") :]
     arguments = "source Operations to Kim cents €12,400.00 1240000 invoice INV-1"
-    assert f"Effect Send €12,400.00 from Operations to Kim Arguments {arguments}" in card
+    assert (
+        f"Effect Send €12,400.00 from Operations to Kim Arguments {arguments}" in card
+    )
     assert "Evidence INV-1 is due find_invoice" in card
 
 
@@ -252,7 +254,10 @@ def test_older_version_shows_the_votes_until_then() -> None:
     payment.runner.resume("pay")
     newest = payment.runner.look("pay").version
 
-    old, late = payment.show(f"?version={suspended}"), payment.show(f"?version={newest}")
+    old, late = (
+        payment.show(f"?version={suspended}"),
+        payment.show(f"?version={newest}"),
+    )
 
     assert "jo approved" not in old
     assert "lee approved transfer" in late
@@ -327,8 +332,9 @@ def test_versions_and_differences_are_sentences_with_amounts() -> None:
     payment.runner.resume("pay")
     newest = payment.runner.look("pay").version
 
-    versions, difference = payment.show("/versions"), payment.show(
-        f"/versions?from=1&to={newest}"
+    versions, difference = (
+        payment.show("/versions"),
+        payment.show(f"/versions?from=1&to={newest}"),
     )
 
     assert f"banking asks for transfer : {IN_ORDER}" in versions.replace("“", "")
@@ -371,7 +377,9 @@ def test_more_has_cancel_and_erase_only_and_tabs_have_the_rest() -> None:
     ):
         page = payment.html(path)
         tabs = page[page.index('<nav class="tabs"') :]
-        current = re.findall(r'aria-current="page">(\w+)</a>', tabs[: tabs.index("</nav")])
+        current = re.findall(
+            r'aria-current="page">(\w+)</a>', tabs[: tabs.index("</nav")]
+        )
         assert [tab] == current
 
 
@@ -382,7 +390,9 @@ def test_person_who_may_end_nothing_is_not_offered_more() -> None:
     assert "More…" not in Payment(can=can).show()
 
 
-def test_person_without_the_right_to_read_sees_no_text_in_tree_log_or_versions() -> None:
+def test_person_without_the_right_to_read_sees_no_text_in_tree_log_or_versions() -> (
+    None
+):
     def can(_person: Identity, act: str, _run: str | None) -> bool:
         return act == "view"
 
