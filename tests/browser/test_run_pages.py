@@ -21,6 +21,7 @@ from continuations.serve.http.request_response import Request
 from tests.browser import chromium
 from tests.sampling import sample
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
+from tests.serve.pages.work_run import WorkRun
 
 PICTURE = Path(__file__).parents[2] / "docs/images/console-inbox-phone.png"
 HOSTILE = "\u202e<script>document.title='owned'</script>" + "A" * 200
@@ -58,7 +59,7 @@ def add_runs(run: InvoiceRun) -> None:
 
 
 @contextmanager
-def served(run: InvoiceRun) -> Generator[str]:
+def served(run: InvoiceRun | WorkRun) -> Generator[str]:
     """Serve the console of the runs, and yield its address."""
 
     def verify(_: Request) -> str:
@@ -93,6 +94,7 @@ def address() -> Generator[str]:
 
 PAGES = {
     "run": f"/runs/{RUN}?call=c16",
+    "log": f"/runs/{RUN}?view=log",
     "old": f"/runs/{RUN}?version=8",
     "runs": "/runs",
     "actions": f"/runs/{RUN}/actions",
@@ -155,7 +157,10 @@ def test_chat_is_accessible_and_keeps_the_lines_of_a_reply(
 def test_run_page_has_the_order_and_the_tokens_of_its_design(
     browser: Any, address: str
 ) -> None:
-    """Banner, table and log follow each other; the call stands beside the log."""
+    """Banner, table and log follow each other; the call stands beside the log.
+
+    On a phone, the call stands before the log.
+    """
     with chromium.open_tab(browser) as tab:
         tab.goto(address + PAGES["run"])
 
@@ -168,7 +173,7 @@ def test_run_page_has_the_order_and_the_tokens_of_its_design(
         assert sorted(tops) == tops
         assert box("section:has(#call)")["x"] > box(".log")["x"]
         styles = tab.evaluate(
-            """() => [".banner", ".lane .hold", ".lane .lost", ".lane .sleep"].map(
+            """() => [".banner", "#p-hold .hold", "#p-lost .lost", ".lane .sleep"].map(
                  (each, index) => getComputedStyle(document.querySelector(each))
                    [index ? "fill" : "backgroundColor"])"""
         )
@@ -177,7 +182,7 @@ def test_run_page_has_the_order_and_the_tokens_of_its_design(
         assert [amber, gold, violet, grey] == styles
         tab.set_viewport_size(chromium.PHONE)
         assert not tab.locator(".tree .c3").first.is_visible()
-        assert box("section:has(#call)")["y"] > box(".log")["y"]
+        assert box(".log")["y"] > box("section:has(#call)")["y"] > box("#tree")["y"]
 
 
 def test_thousand_levels_open_row_by_row_without_script(
@@ -186,17 +191,113 @@ def test_thousand_levels_open_row_by_row_without_script(
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(f"{address}/runs/deep")
-    assert 3 == tab.locator(".tree tbody tr").count()
+    last = [f"level{LEVELS}", "act"]
+    names = tab.locator(".tree tbody th a:not(.fold)")
+    assert ["level1", "level2", "level3", *last] == names.all_inner_texts()
+    assert tab.locator("text=996 more levels").is_visible()
 
-    tab.click("text=998 more, 1 waiting")
+    tab.click("a.fold")
 
-    names = tab.locator(".tree tbody th a:not(.fold)").all_inner_texts()
-    assert [f"level{number}" for number in range(1, 7)] == names
-    tab.click("text=995 more, 1 waiting")
-    names = tab.locator(".tree tbody th a:not(.fold)").all_inner_texts()
-    assert ["level6", "level7", "level8", "level9"] == names[3:]
-    assert tab.locator("text=2 more levels above").is_visible()
+    shown = [f"level{number}" for number in range(1, 7)]
+    assert [*shown, *last] == names.all_inner_texts()
+    tab.click("a.fold >> nth=-1")
+    shown = [f"level{number}" for number in (1, 2, 3, 5, 6, 7, 8, 9)]
+    assert [*shown, *last] == names.all_inner_texts()
     context.close()
+
+
+def test_call_that_waits_is_in_sight_with_its_arguments(
+    browser: Any, address: str
+) -> None:
+    """At the right of the log on a desk; below the tree on a phone."""
+    with chromium.open_tab(browser) as tab:
+        tab.goto(f"{address}/runs/{RUN}")
+        assert "transfer" == tab.inner_text(".tree a[aria-current]")
+        assert "Meridian Freight" in tab.inner_text("#side")
+        top = tab.locator("#side").bounding_box()["y"]
+        assert top == tab.locator("#events").bounding_box()["y"]
+        for words in ("Run", "Log", "Transcripts", "Versions"):
+            assert tab.is_visible(f".tabs >> text={words}")
+
+
+def test_phone_says_that_the_run_waits_before_its_buttons(
+    browser: Any, address: str
+) -> None:
+    with chromium.open_tab(browser) as tab:
+        tab.set_viewport_size(chromium.PHONE)
+        tab.goto(f"{address}/runs/{RUN}")
+        banner, acts = (
+            tab.locator(each).bounding_box() for each in (".banner", "#acts")
+        )
+        assert banner["y"] + banner["height"] <= acts["y"]
+        widths = [
+            each.bounding_box()["width"] for each in tab.locator("#acts .btn").all()
+        ]
+        assert widths
+        assert max(widths) < chromium.PHONE["width"] / 2
+        for each in tab.locator("#acts .btn, .tabs a").all():
+            assert each.bounding_box()["height"] >= 44
+
+
+def test_events_of_a_call_unfold_without_script(browser: Any, address: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(f"{address}/runs/{RUN}?view=log")
+    steps = tab.locator(".log li:has-text('read_mailbox') .substeps")
+    assert not steps.is_visible()
+
+    tab.click(".log li:has-text('read_mailbox') summary")
+
+    assert 3 == steps.locator("li").count()
+    assert steps.is_visible()
+    assert "started" in steps.inner_text()
+    context.close()
+
+
+def test_days_of_the_log_are_those_of_its_entries(browser: Any, address: str) -> None:
+    """The events within an entry have no days: the script leaves them alone."""
+    with chromium.open_tab(browser, timezone_id="America/New_York") as tab:
+        tab.goto(f"{address}/runs/{RUN}?view=log")
+        assert 1 == tab.locator(".log .day").count()
+        assert 0 == tab.locator(".substeps .day").count()
+        assert "04:02:00" == tab.locator(".log > li time").last.inner_text()
+
+
+def test_log_of_a_thousand_calls_is_near_the_top(browser: Any) -> None:
+    run = WorkRun(100)
+    run.start()
+    with served(run) as url, chromium.open_tab(browser) as tab:
+        tab.goto(f"{url}/runs/work")
+        assert tab.locator(".log").bounding_box()["y"] < 1300
+        assert [] == chromium.violations(tab)
+        tab.click(".tabs >> text=Log")
+        tab.wait_for_url("**view=log*")
+        assert tab.locator(".log").bounding_box()["y"] < 500
+        assert [] == chromium.violations(tab)
+
+
+def test_fork_shows_only_the_field_of_its_choice(browser: Any, address: str) -> None:
+    with chromium.open_tab(browser) as tab:
+        tab.goto(f"{address}/runs/{RUN}/fork?version=8")
+        wait = tab.locator("fieldset").first
+        reason, answer = wait.locator(".if-deny"), wait.locator(".if-answer")
+        assert (False, False) == (reason.is_visible(), answer.is_visible())
+        wait.locator("[value=deny]").check()
+        assert (True, False) == (reason.is_visible(), answer.is_visible())
+        wait.locator("[value=answer]").check()
+        assert (False, True) == (reason.is_visible(), answer.is_visible())
+        assert [] == chromium.violations(tab)
+
+
+def test_title_of_a_difference_does_not_touch_its_card(
+    browser: Any, address: str
+) -> None:
+    with chromium.open_tab(browser) as tab:
+        tab.goto(address + PAGES["difference"])
+        title = tab.locator("h1").bounding_box()
+        assert tab.locator(".card").first.bounding_box()["y"] >= (
+            title["y"] + title["height"] + 12
+        )
 
 
 def test_run_is_paused_and_cancelled_by_keyboard_alone(browser: Any) -> None:
