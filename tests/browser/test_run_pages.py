@@ -209,7 +209,7 @@ def test_thousand_levels_open_row_by_row_without_script(
 def test_call_that_waits_is_in_sight_with_its_arguments(
     browser: Any, address: str
 ) -> None:
-    """At the right of the log on a desk; below the tree on a phone."""
+    """At the right of the log on a wide screen; below the tree on a phone."""
     with chromium.open_tab(browser) as tab:
         tab.goto(f"{address}/runs/{RUN}")
         assert "transfer" == tab.inner_text(".tree a[aria-current]")

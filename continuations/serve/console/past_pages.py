@@ -30,9 +30,9 @@ from continuations.serve.console.run_acts_page import Fields, RunAct
 from continuations.serve.console.run_page import number_of
 from continuations.serve.http import problems
 from continuations.serve.http.run_handlers import fork_by_rights, new_fork_id
+from continuations.serve.pages.call_arguments import CallArguments
 from continuations.serve.pages.difference_view import difference_lines
 from continuations.serve.pages.log_entries import version_lines
-from continuations.serve.pages.run_log import arguments_text
 from continuations.serve.pages.run_view import (
     run_title,
     status_pill,
@@ -332,8 +332,9 @@ class RewindView:
     @property
     def calls(self) -> list[tuple[run_past.BegunCall, str]]:
         """The calls that are not undone, with their arguments, shortened."""
+        arguments = CallArguments(waits=self.plan.waits)
         return [
-            (call, arguments_text(call.arguments_json or "", _TEXT_CHARS))
+            (call, arguments.text(call.call, call.arguments_json or "", _TEXT_CHARS))
             for call in self.plan.calls
         ]
 

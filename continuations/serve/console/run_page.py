@@ -86,7 +86,7 @@ class RunParts:
     """Makes the parts of the page of a run.
 
     Args:
-        snapshot: What the person may read of the run.
+        snapshot: The data of the run that the person may read.
         now: The time of the page. An older version is shown as it was at its own time.
     """
 

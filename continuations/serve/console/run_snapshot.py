@@ -169,7 +169,8 @@ async def read_slots(
 ) -> tuple[CountedSlot, ...]:
     """Return the votes and other slots of the waits of some versions, the oldest first.
 
-    This is one read for each slot. Of many slots, those of the newest waits are read.
+    This is one read for each slot. If there are many, those of the newest waits are
+    read.
 
     Args:
         objects: The store.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TEXT_CHARS = 300
 _ARROW = "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
-# What a call does in each state, by the stored name of the state.
+# The words for each state of a call, by its stored name.
 _STATE_WORDS = {
     "proposed": "is asked for",
     "waiting": "waits",

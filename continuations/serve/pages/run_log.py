@@ -158,7 +158,7 @@ def event_line(  # noqa: PLR0911, C901 - one return for each type
     workflows: Collection[str],
     arguments: ArgumentsText,
 ) -> LogLine | None:
-    """Return the line of an event, or `None` if other lines tell of it.
+    """Return the line of an event, or `None` if other lines say the same.
 
     Args:
         event: The event.

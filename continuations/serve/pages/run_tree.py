@@ -35,7 +35,7 @@ _MIN_WIDTH = 4
 _NOTE_CHARS = 60
 
 BarKind: TypeAlias = Literal["frame", "work", "hold", "lost", "model", "sleep"]
-# What each kind of bar means, in the order of the legend.
+# The meaning of each kind of bar, in the order of the legend.
 _MEANINGS: Mapping[BarKind, str] = {
     "frame": "agent open",
     "model": "model replies",
@@ -54,7 +54,7 @@ class Bar:
         kind: The kind of its span, or `model` for a turn.
         x: Its left end.
         width: Its width.
-        title: What a pointer reads, or an empty text.
+        title: The words that a pointer shows, or an empty text.
     """
 
     kind: BarKind
@@ -280,7 +280,7 @@ def _visible(
         return {row.key for row in rows}
     keys = set[str]()
     asked = {row.key for row in (chosen, focus) if row is not None}
-    # Of each row, the one above it in the last of the first levels.
+    # For each row, the row above it in the last of the first levels.
     tops: dict[str, RunRow] = {}
     for row in rows:
         # Rows come after the row above them.

@@ -172,7 +172,7 @@ def test_each_turn_of_a_model_is_a_bar_with_its_tokens_and_cost() -> None:
 
 
 def test_tokens_of_replies_in_one_version_are_shared() -> None:
-    """A version has one usage: nobody knows how much of it each agent used."""
+    """A version has one usage, which does not say how much each agent used."""
     clock, store = ManualClock(), MemoryStore()
 
     def reply(request: Any) -> Any:

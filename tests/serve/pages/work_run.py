@@ -12,7 +12,7 @@ from continuations_storage import MemoryStore
 from tests import scripts
 from tests.clocks import ManualClock
 
-# Of 1,000 tokens in and 100 out, a reply costs 0.004 USD.
+# A reply with 1,000 tokens in and 100 out costs 0.004 USD.
 PRICES = Prices({"counted": Price(input="3", output="10")})
 
 
