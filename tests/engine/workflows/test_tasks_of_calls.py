@@ -175,4 +175,4 @@ def test_console_shows_calls_below_their_tasks() -> None:
     assert "level 2: both 1" in tree
     assert "level 3: buy 3" in tree
     assert "level 2: pay 50" in tree
-    assert "level 4" not in tree
+    assert "level 4: pay 31 waits" in tree
