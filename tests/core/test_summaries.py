@@ -14,6 +14,7 @@ from continuations.core.words.summaries import (
     MoneyReading,
     TemplateInvalid,
     date_text,
+    money_in,
     money_text,
     parse_template,
     readings_by_place,
@@ -86,6 +87,18 @@ def test_readings_name_their_places() -> None:
 
     assert {"cents": "€0.05", "items[0].cents": "€7.00"} == found
     assert {"on": "Tuesday, 24 November 2026"} == later
+
+
+def test_amount_of_a_template_is_a_reading_unless_the_tool_declares_one() -> None:
+    template = "Send {cents:money/100 CHF} and {fee:money/1} to {to}"
+
+    found = money_in(template, {"fee": CENTS})
+
+    assert {"cents": MoneyReading("CHF", 100), "fee": CENTS} == found
+    arguments = {"cents": 1250, "fee": 5, "to": "Kim"}
+    readings = {"cents": "CHF 12.50", "fee": "€0.05"}
+    assert readings == readings_by_place(arguments, {}, found)
+    assert {"fee": CENTS} == money_in("", {"fee": CENTS})
 
 
 def test_template_uses_the_reading_of_an_argument_or_a_format() -> None:

@@ -62,6 +62,8 @@ class CallDisplay:
     ) -> dict[str, str]:
         """Return the readings of arguments by their places.
 
+        An amount of the template is read as the title reads it.
+
         Args:
             arguments: The arguments as JSON values.
             schema: Their JSON Schema.
@@ -69,9 +71,13 @@ class CallDisplay:
         Returns:
             For example `{"cents": "€12,400.00", "day": "Tuesday, 24 November 2026"}`.
         """
-        from continuations.core.words.summaries import readings_by_place  # noqa: PLC0415 - only for people
+        from continuations.core.words.summaries import (  # noqa: PLC0415 - only for people
+            money_in,
+            readings_by_place,
+        )
 
-        return readings_by_place(arguments, schema, dict(self.money))
+        money = money_in(self.template or "", dict(self.money))
+        return readings_by_place(arguments, schema, money)
 
 
 if TYPE_CHECKING:

@@ -238,6 +238,17 @@ def parse_template(template: str) -> list[Field]:
     return [_field(*piece) for piece in pieces]
 
 
+def money_in(
+    template: str, money_by_path: Mapping[str, MoneyReading]
+) -> dict[str, MoneyReading]:
+    """Return how amounts are read, those of a template too."""
+    found = dict(money_by_path)
+    for field in parse_template(template) if template else ():
+        if field.money is not None:
+            found.setdefault("/".join(field.path), field.money)
+    return found
+
+
 def render_template(
     template: str,
     arguments: Mapping[str, Any],

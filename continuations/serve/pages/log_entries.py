@@ -229,7 +229,7 @@ class _Lines:
             case run_stream.WaitOpened():
                 self._waits[event.wait.id] = event.wait.call_id
                 return event.wait.call_id
-            case run_stream.WaitDecided(kind=None):
+            case run_stream.WaitDecided(kind=None | "cancel" | "expire", by=None):
                 return self._waits.get(event.wait_id, "")
             case _:
                 return ""

@@ -320,8 +320,8 @@ VERBS = {
 def _decision(event: run_stream.WaitDecided, name: str) -> LogLine:
     link = event.wait_id if event.kind is not None else ""
     tone = "ok" if event.kind in ("approve", "answer", None) else "dg"
-    if event.kind is None:
-        return LogLine("clock", tone, "The wait of", name, "is over")
+    if event.kind is None or (event.kind == "cancel" and event.by is None):
+        return LogLine("clock", "id", "The wait of", name, "is over")
     if event.kind == "expire":
         return LogLine("clock", tone, "The deadline of", name, "passed", wait=link)
     verb = VERBS[event.kind]

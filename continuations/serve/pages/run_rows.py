@@ -432,6 +432,7 @@ _OPEN = RowState("ring", "id", "running")
 _RUNS = RowState("ring", "id", "running", matters=True)
 _INTERRUPTED = RowState("warn", "od", "interrupted", matters=True)
 _FAILED = RowState("warn", "dg", "failed", matters=True)
+_CANCELLED = RowState("warn", "dg", "cancelled")
 _CALL_STATES: dict[type[object], RowState] = {
     Proposed: RowState("ring", "id", "asked for"),
     Ready: RowState("ok", "id", "may run"),
@@ -503,13 +504,13 @@ class RowStates:
         refused = _REFUSALS.get(row.end or "")
         if refused == "failed":
             return _FAILED
-        if refused is not None and not began:
+        if refused is not None and (not began or refused == "cancelled"):
             return RowState("warn", "dg", refused)
         decided = row.decided
         if decided is not None and decided.kind in ("answer", "deny", "expire", "fail"):
             return _decided_state(row)
         if row.parent is None and self._state.run.failure is not None:
-            return _FAILED
+            return _CANCELLED if self._state.run.status == "cancelled" else _FAILED
         length = timedelta()
         for span in row.spans:
             if span.kind == ("frame" if row.is_group else "work"):

@@ -80,7 +80,7 @@ def test_run_page_has_the_order_of_its_parts() -> None:
         "level 3: transfer Send €12,400.00 to Meridian Freight 1 of 2 votes",
         "transfer Open the wait State 1 of 2 votes",
         "Effect Send €12,400.00 to Meridian Freight",
-        "to Meridian Freight cents 1240000",
+        "to Meridian Freight cents €12,400.00 1240000",
         "Path back-office",
         "What happened newest first",
         "The worker was gone: its claim was over.",
@@ -309,7 +309,7 @@ def test_fork_page_reruns_a_version_with_another_answer() -> None:
     [page] = show(client, f"/runs/{RUN}/fork?version=8")
     assert "Fork version 8" in page
     assert "€214 more than ordered: pay it?" in page
-    assert "to Meridian Freight cents 1240000" in page
+    assert "to Meridian Freight cents €12,400.00 1240000" in page
     [question] = [
         wait.id
         for wait in run.runner.look(RUN, version=8).waits

@@ -335,7 +335,8 @@ def test_ended_run_has_no_open_bars() -> None:
     states = rows.states(window)
 
     assert [] == [span for row in rows.rows for span in row.open_spans]
-    assert "failed" == states[rows.rows[0].key].words
+    assert "cancelled" == states[rows.rows[0].key].words
+    assert rows.first(states) is None
     assert not any(state.waits for state in states.values())
 
 
