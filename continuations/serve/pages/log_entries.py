@@ -111,14 +111,11 @@ def run_log(
     arguments = arguments or CallArguments.of_window(window)
     maker = _Lines(arguments, workflow_frames(window), _agent_calls(window))
     lines = _with_slots(window, list(maker.of_window(window)), tuple(slots))
-    groups = [group for group in _groups(lines) if group]
-    groups.sort(key=lambda group: group[-1].place)
-    groups.reverse()
-    found = groups
+    found = sorted(_groups(lines), key=lambda group: group[-1].place, reverse=True)
     first: list[list[_Line]] = []
     if before:
         place = _place(before)
-        found = [each for each in groups if each[-1].place < place]
+        found = [each for each in found if each[-1].place < place]
     else:
         waiting = [each for each in unread if not each.closes]
         first = [[_Line("", each.at, unread_line(each))] for each in waiting]
@@ -259,17 +256,8 @@ def _with_slots(
     window: VersionWindow, lines: list[_Line], slots: Sequence[CountedSlot]
 ) -> list[_Line]:
     """Return the lines with those of slots, each after the versions before it."""
-    if not slots:
-        return lines
-    voters = {(each.wait.id, each.slot.vote.by) for each in slots if each.slot.vote}
-    hidden = {
-        event.cursor
-        for version in window.versions
-        for event in version.events
-        if isinstance(event, run_stream.WaitDecided)
-        and (event.wait_id, event.by) in voters
-    }
-    kept = [each for each in lines if each.cursor not in hidden]
+    voters: set[tuple[str, str | None]] = set()
+    added: list[_Line] = []
     for number, each in enumerate(slots, 1):
         earlier = [v for v in window.versions if v.at <= each.slot.at]
         if not earlier:
@@ -277,8 +265,20 @@ def _with_slots(
         # After all lines of the version.
         ordinal = len(earlier[-1].events) + 1 + number
         cursor = f"{earlier[-1].number}.{ordinal}"
-        kept.append(_Line(cursor, each.slot.at, slot_line(each)))
-    return sorted(kept, key=lambda line: line.place)
+        added.append(_Line(cursor, each.slot.at, slot_line(each)))
+        if each.slot.vote is not None:
+            voters.add((each.wait.id, each.slot.vote.by))
+    kept = [each for each in lines if not _is_told(each.event, voters)]
+    return sorted([*kept, *added], key=lambda line: line.place)
+
+
+def _is_told(
+    event: run_stream.StreamEvent | None, voters: Collection[tuple[str, str | None]]
+) -> bool:
+    """Return whether an event is the decision of a vote that has a line."""
+    if not isinstance(event, run_stream.WaitDecided):
+        return False
+    return (event.wait_id, event.by) in voters
 
 
 def _groups(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
