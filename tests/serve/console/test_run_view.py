@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import timedelta
 from html import unescape
 from typing import Annotated, Any
 
@@ -17,8 +18,10 @@ from continuations import (
     Deny,
     Identity,
     Runner,
+    escalate,
     tool,
 )
+from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Money
 from continuations_storage import MemoryStore
@@ -293,6 +296,52 @@ def test_log_of_five_hundred_events_has_pages_and_a_view_of_its_own() -> None:
 def test_forged_view_is_refused(query: str) -> None:
     answer = asyncio.run(Payment().client.get(f"/runs/pay{query}"))
     assert 400 == answer.status_code
+
+
+def test_escalation_is_in_the_log() -> None:
+    clock = ManualClock()
+    policy = ApprovalPolicy(
+        approvers=["jo"],
+        within=timedelta(hours=1),
+        on_deadline=escalate(to=["lee"], within=timedelta(hours=1)),
+    )
+
+    @tool(approval=policy)
+    def pay(cents: int) -> str:
+        """Pay."""
+        return str(cents)
+
+    call = ToolCall("pay", {"cents": 5})
+    agent = Agent("boss", tools=[pay], model=ScriptedModel([call, "done"]))
+    store = MemoryStore(clock.now)
+    runner = Runner(agent, store=store, clock=clock)
+    runner.start("go", run_id="r")
+    clock.seconds += 3601
+    runner.sweep()
+    client = ConsoleClient(AsyncRunner([], store=store, clock=clock))
+
+    [page] = show(client, "/runs/r")
+
+    assert "The deadline of pay passed: other people are asked" in page
+
+
+def test_damaged_vote_does_not_close_the_page() -> None:
+    payment = Payment()
+    payment.vote("jo")
+
+    async def damage() -> None:
+        objects = Objects(payment.client.runner.store)
+        keys = [key async for key in objects.all_keys("runs/pay/")]
+        [vote] = [key for key in keys if "/f-" in key]
+        await objects.delete(vote)
+        await objects.create(vote, b"no vote")
+
+    asyncio.run(damage())
+
+    page = payment.show()
+
+    assert "jo approved" not in page
+    assert "transfer waits for approval" in page
 
 
 # Older versions --------------------------------------------------------------------

@@ -247,6 +247,9 @@ def _check_page(window: VersionWindow, found: RunRows, clock: ManualClock) -> No
     shown = tree(found, states, **options)
     hidden = sum(row.fold.rows for row in shown.rows if row.fold)
     assert len(found.rows) == len(shown.rows) + hidden
+    keys = {row.key for row in shown.rows}
+    assert keys >= {key for key, state in states.items() if state.matters}
+    assert {wait.call_id for wait in window.state.waits.values()} <= keys
     for row in found.rows:
         picked = tree(found, states, chosen=row, **options)
         assert 1 == sum(each.is_selected for each in picked.rows)

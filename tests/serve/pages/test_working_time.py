@@ -76,6 +76,27 @@ def test_claims_are_segments_and_sleeps_are_columns() -> None:
     assert asleep.width < second.width < first.width
 
 
+def test_short_work_and_long_sleep_share_the_axis() -> None:
+    """20 s of work are visible beside 13 h of waiting, and 0.1 s do not fill it."""
+    versions = [(0.0, "w1"), (20.0, ""), (13 * 3600.0, "w2"), (0.1, "")]
+    end = window(versions).versions[-1].at
+
+    long = working_time(window(versions, status="finished"), end).segments
+    short = working_time(window([(0.0, "w1"), (0.1, "")]), end).segments
+
+    assert ["Worker 1", "asleep", "Worker 2"] == [each.title for each in long]
+    assert long[0].width == 600
+    assert 100 < long[1].width
+    assert short[0].width == 600
+    minute, day = (
+        working_time(
+            window([(0.0, "w1"), (20.0, ""), (seconds, "w2"), (20.0, "")]), end
+        ).segments[1]
+        for seconds in (60.0, 86_400.0)
+    )
+    assert minute.width < day.width
+
+
 def test_worker_that_died_worked_until_its_last_version() -> None:
     """Its life after that is not known; the version of a sweep is no work."""
     versions = [(0.0, "w1"), (3.0, "w1"), (90.0, "")]
@@ -133,6 +154,8 @@ def test_segments_fill_the_axis_without_overlap(
         assert left.stretch.end <= right.stretch.begin
     assert AXIS_WIDTH == time.segments[-1].x + time.segments[-1].width
     assert all(each.width >= 0 for each in time.segments)
+    if len(time.segments) > 1:
+        assert max(each.width for each in time.segments) <= 0.6 * AXIS_WIDTH + 1
     works = [each for each in time.segments if each.stretch.worker]
     by_length = sorted(works, key=lambda each: each.stretch.length)
     for less, more in pairwise(by_length):
