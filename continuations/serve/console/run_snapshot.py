@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from asyncio import gather
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.core.messages import Detail, Message, shown_message
 from continuations.core.reading.run_stream import WaitOpened
 from continuations.core.reading.withheld_texts import shown_window
 from continuations.core.rows.decisions import Decision
 from continuations.core.rows.slots import after_slot
+from continuations.core.rows.waits import withheld
 from continuations.engine.events.past_reading import read_window
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
@@ -26,15 +27,15 @@ from continuations.serve.pages.run_log import CountedSlot
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from continuations.core.reading.run_past import VersionWindow
     from continuations.core.rows.waits import Wait
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.wire.arrivals import InboxMessage
 
-# The pages show the slots of so many waits, so many of each, and so many messages.
-_MAX_WAITS, _MAX_SLOTS, _MAX_UNREAD = 20, 20, 20
+# The pages show the votes of so many waits, and so many unread messages.
+_MAX_WAITS, _MAX_UNREAD = 20, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +130,9 @@ async def read_version(objects: Objects, run_id: str, version: int) -> RunSnapsh
     window, arrivals = await gather(
         read_window(objects, run_id, version=version), _arrival_keys(objects, run_id)
     )
-    slots = await read_slots(objects, window, arrivals)
-    return RunSnapshot(window=window, votes=_vote_texts(window, slots, ()), slots=slots)
+    slots = await _read_slots(objects, window, arrivals)
+    votes = _vote_texts(window, slots, ())
+    return RunSnapshot(window=window, votes=votes, slots=slots.counted)
 
 
 async def _arrival_keys(objects: Objects, run_id: str) -> tuple[str, ...]:
@@ -153,62 +155,82 @@ async def read_snapshot(runner: AsyncRunner, place: RunPlace) -> RunSnapshot:
     messages = await gather_all(
         MESSAGES.read_if_there(objects, place.run_id, number) for number in unread
     )
-    slots = await read_slots(objects, window, place.arrivals)
+    slots = await _read_slots(objects, window, place.arrivals)
     return RunSnapshot(
         cursor=place.cursor,
         window=window,
         decided=decided,
         votes=_vote_texts(window, slots, decided),
-        slots=slots,
+        slots=slots.counted,
         unread=tuple(each for each in messages if each is not None),
     )
 
 
-async def read_slots(
-    objects: Objects, window: VersionWindow, arrivals: Collection[str]
-) -> tuple[CountedSlot, ...]:
-    """Return the votes and other slots of the waits of some versions, the oldest first.
+class _ReadSlots(NamedTuple):
+    """The slots of some waits.
 
-    This is one read for each slot. If there are many, those of the newest waits are
-    read.
+    Attributes:
+        counted: Those that count, the oldest first.
+        unread: Ids of waits that have slots which are not here.
+    """
+
+    counted: tuple[CountedSlot, ...]
+    unread: Collection[str]
+
+
+async def _read_slots(
+    objects: Objects, window: VersionWindow, arrivals: Collection[str]
+) -> _ReadSlots:
+    """Return the votes and other slots of the waits of some versions.
+
+    This is one read for each slot. If many waits have some, the newest open ones and
+    then the newest of the other ones are read.
 
     Args:
         objects: The store.
-        window: The versions. Later slots are left out if they are older ones.
+        window: The versions. If they are older ones, later slots are left out.
         arrivals: The keys of everything that was sent to the run.
     """
-    run_id = window.state.run.id
-    waits = {wait.id: wait for wait in window.state.waits.values()}
-    for version in window.versions:
-        for event in version.events:
-            if isinstance(event, WaitOpened):
-                waits[event.wait.id] = event.wait
+    run_id, state = window.state.run.id, window.state
+    waits = {
+        event.wait.id: event.wait
+        for version in window.versions
+        for event in version.events
+        if isinstance(event, WaitOpened)
+    }
+    waits |= {wait.id: withheld(wait) for wait in state.waits.values()}
     numbers: dict[str, list[int]] = {}
     for key in arrivals:
         wait_id, number = layout.parse_slot_key(key, run_id) or ("", 0)
         if wait_id in waits:
             numbers.setdefault(wait_id, []).append(number)
-    # The ids of waits contain the time.
-    newest = sorted(numbers, key=lambda each: waits[each].created_at)[-_MAX_WAITS:]
+    chosen = sorted(
+        numbers, key=lambda each: (each in state.waits, waits[each].created_at)
+    )
+    chosen = chosen[-_MAX_WAITS:]
     found = await gather(
-        *(_counted(objects, waits[each], sorted(numbers[each])) for each in newest)
+        *(_counted(objects, waits[each], sorted(numbers[each])) for each in chosen)
     )
     last = None if window.is_newest else window.versions[-1].at
-    slots = [each for some in found for each in some]
+    slots = [each for some in found for each in some or ()]
     slots.sort(key=lambda each: each.slot.at)
-    return tuple(each for each in slots if last is None or each.slot.at <= last)
+    read = {each for each, some in zip(chosen, found, strict=True) if some is not None}
+    return _ReadSlots(
+        tuple(each for each in slots if last is None or each.slot.at <= last),
+        numbers.keys() - read,
+    )
 
 
 async def _counted(
     objects: Objects, wait: Wait, numbers: Sequence[int]
-) -> list[CountedSlot]:
-    """Return the slots of a wait that count; none if one of them is damaged."""
+) -> list[CountedSlot] | None:
+    """Return the slots of a wait that count; `None` if one of them is damaged."""
     try:
         slots = await gather_all(
-            wait_slots.read(objects, wait, number) for number in numbers[:_MAX_SLOTS]
+            wait_slots.read(objects, wait, number) for number in numbers
         )
     except (ContinuationsError, NotFound):
-        return []
+        return None
     counted: list[CountedSlot] = []
     for slot in slots:
         after = after_slot(wait, slot)
@@ -222,13 +244,13 @@ async def _counted(
 
 
 def _vote_texts(
-    window: VersionWindow, slots: Iterable[CountedSlot], decided: Collection[str]
+    window: VersionWindow, slots: _ReadSlots, decided: Collection[str]
 ) -> dict[str, str]:
-    """Return how many votes each open wait has that takes votes."""
-    after = {each.wait.id: each.wait for each in slots}
+    """Return how many votes each open wait has that takes votes, as far as known."""
+    after = {each.wait.id: each.wait for each in slots.counted}
     return {
         wait.id: f"{len(known.votes)} of {known.votes_needed} votes"
         for wait in window.state.waits.values()
-        if wait.takes_votes and wait.id not in decided
+        if wait.takes_votes and wait.id not in decided and wait.id not in slots.unread
         for known in (after.get(wait.id, wait),)
     }

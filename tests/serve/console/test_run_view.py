@@ -325,6 +325,24 @@ def test_escalation_is_in_the_log() -> None:
     assert "The deadline of pay passed: other people are asked" in page
 
 
+def test_only_known_numbers_of_votes_are_shown() -> None:
+    """A page reads the votes of some waits; of the other ones it says no number."""
+    calls = [ToolCall("transfer", {**PAY, "invoice": f"I-{n}"}) for n in range(30)]
+    clock, store = ManualClock(), MemoryStore()
+    agent = Agent("boss", tools=[transfer], model=ScriptedModel([calls, "done"]))
+    runner = Runner(agent, store=store, clock=clock)
+    runner.start("go", run_id="r")
+    for wait in runner.waiting():
+        runner.decide(wait.id, Approve(by="jo"))
+    client = ConsoleClient(AsyncRunner([], store=store, clock=clock))
+
+    [page] = show(client, "/runs/r?rows=0")
+
+    tree = page[: page.index("What happened")]
+    assert "0 of 2 votes" not in tree
+    assert 20 <= tree.count("1 of 2 votes") <= 42
+
+
 def test_damaged_vote_does_not_close_the_page() -> None:
     payment = Payment()
     payment.vote("jo")
@@ -342,6 +360,7 @@ def test_damaged_vote_does_not_close_the_page() -> None:
 
     assert "jo approved" not in page
     assert "transfer waits for approval" in page
+    assert "of 2 votes" not in page  # how many there are is not known
 
 
 # Older versions --------------------------------------------------------------------
