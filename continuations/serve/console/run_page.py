@@ -123,6 +123,8 @@ class RunParts:
         rows, window, run = self._rows, self._window, self.run
         states = rows.states(window, self._snapshot.decided, self._snapshot.votes)
         chosen = rows.find(query["call"]) if "call" in query else rows.first(states)
+        if chosen is None and not run.output:
+            chosen = next(iter(rows.rows), None)
         # The row shows the name of the agent before it.
         subject = run.title
         if run.is_workflow:

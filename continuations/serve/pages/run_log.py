@@ -16,6 +16,7 @@ from continuations.value_class import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
+    from continuations.core.changes.tool_messages import CallEnd
     from continuations.core.reading.run_past import VersionEvents, VersionWindow
     from continuations.core.rows.slots import Slot
     from continuations.core.rows.waits import Wait
@@ -184,7 +185,8 @@ def event_line(  # noqa: PLR0911, C901 - one return for each type
         case run_stream.FrameStarted():
             return LogLine("agent", "id", "", name, "began", call=event.call)
         case run_stream.FrameEnded(output=output, call=call):
-            return LogLine("agent", "ok", "", name, "ended", output or "", call=call)
+            tone, text = _end_words(event.end)
+            return LogLine("agent", tone, "", name, text, output or "", call)
         case run_stream.MessageAdded():
             return _message(event, name, is_workflow=event.frame in workflows)
         case (
@@ -230,9 +232,14 @@ def _call(
             quote = event.result or ""
             if event.frame in workflows:
                 quote = result_text(quote)
-            tone = "ok" if event.end in _ENDED_WELL else "dg"
-            text = _ENDS.get(event.end or "", "ended")
+            tone, text = _end_words(event.end)
             return LogLine("tool", tone, "", name, text, quote, call)
+
+
+def _end_words(end: CallEnd | None) -> tuple[str, str]:
+    """Return the tone and the words of how a call ended."""
+    tone = "ok" if end in _ENDED_WELL else "dg"
+    return tone, _ENDS.get(end or "", "ended")
 
 
 def _change(
