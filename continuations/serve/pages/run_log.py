@@ -170,12 +170,8 @@ def event_line(  # noqa: PLR0911, C901 - one return for each type
     """
     name = event.path[-1] if event.path else ""
     match event:
-        case run_stream.RunRepaired():
-            text = "The run was repaired: it continues from an earlier state."
-            return LogLine("warn", "dg", text)
-        case run_stream.RunRewound():
-            text = f"The run was rewound: it continues from version {event.version}."
-            return LogLine("warn", "dg", text)
+        case run_stream.RunRepaired() | run_stream.RunRewound():
+            return _anew(event)
         case run_stream.Attempt():
             number = numbers.get(event.worker)
             worker = "A worker" if number is None else f"Worker {number}"
@@ -240,6 +236,14 @@ def _end_words(end: CallEnd | None) -> tuple[str, str]:
     """Return the tone and the words of how a call ended."""
     tone = "ok" if end in _ENDED_WELL else "dg"
     return tone, _ENDS.get(end or "", "ended")
+
+
+def _anew(event: run_stream.RunRepaired | run_stream.RunRewound) -> LogLine:
+    """Return that the run continues from an earlier state."""
+    text = "The run was repaired: it continues from an earlier state."
+    if isinstance(event, run_stream.RunRewound):
+        text = f"The run was rewound: it continues from version {event.version}."
+    return LogLine("warn", "dg", text)
 
 
 def _change(
