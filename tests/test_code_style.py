@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import continuations
-from continuations.core.changes.call_events import CallCancelled
+from continuations.core.changes.events import CallCancelled
 from continuations.core.changes.transitions import TRANSITIONS
 from continuations.core.rows.calls import CLOSED_STATES, STATE_NAMES, Refused
 from continuations.core.rows.wait_rules import WAIT_RULES

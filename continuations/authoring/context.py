@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    # See `continuations.core.output_type`.
+    # See `continuations.core.declared_types`.
     from typing_extensions import TypeVar
 
     State = TypeVar("State", default=Any)

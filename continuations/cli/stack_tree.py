@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from continuations.cli.formatting import decision_text, usage_text
 from continuations.cli.output import line_with_places
 from continuations.core import jsontext
-from continuations.core.changes.operator_waits import operator_waits
+from continuations.core.changes.operator_changes import operator_waits
 from continuations.core.reading.views import refused_replies
 from continuations.core.rows.attachments import attachments_of_run
 from continuations.core.rows.calls import Ready

@@ -25,7 +25,7 @@ from continuations.authoring.errors import (
 )
 from continuations.authoring.tool.tool_options import FailedCall
 from continuations.core import jsontext
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     CallInvalid,
     CallRaised,
     OutcomeUnknown,

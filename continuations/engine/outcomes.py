@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeAlias
 
 from continuations.authoring.errors import OutputInvalid
-from continuations.core.changes.operator_waits import operator_reasons
-from continuations.core.output_type import Output
+from continuations.core.changes.operator_changes import operator_reasons
+from continuations.core.declared_types import Output
 from continuations.core.rows.run import Failure
 from continuations.core.visible_text import escape_beginning
 from continuations.errors import AgentChanged, NotFinished, RunFailed

@@ -7,7 +7,7 @@ from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from continuations.core.context_type import is_context_class
+from continuations.core.declared_types import is_context_class
 from continuations.core.rows.run import ENDED_STATUSES, RunRow
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass

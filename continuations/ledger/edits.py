@@ -17,7 +17,7 @@ from uuid import UUID
 import jsonschema_rs
 
 from continuations.core import jsontext
-from continuations.core.reading.editable_arguments import find_fixed_argument
+from continuations.core.rows.waits import find_fixed_argument
 from continuations.core.words import secret_arguments
 
 if TYPE_CHECKING:

@@ -13,8 +13,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from continuations.core import jsontext, transcript
-from continuations.core.messages import MalformedMessage, Message
+from continuations.core import jsontext
+from continuations.core.messages import (
+    NOTHING_CHECKED,
+    MalformedMessage,
+    Message,
+    TranscriptCheck,
+)
 from continuations.core.model_protocol import (
     LostReply,
     ModelDelta,
@@ -109,7 +114,7 @@ class _ReadConversation:
     """
 
     messages: tuple[Message, ...] = ()
-    check: transcript.TranscriptCheck = transcript.NOTHING_CHECKED
+    check: TranscriptCheck = NOTHING_CHECKED
     turn: int = 0
 
     def extended(self, messages: Sequence[Message]) -> _ReadConversation:

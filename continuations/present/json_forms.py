@@ -181,7 +181,7 @@ def run_json(
         detail: Which texts of models and tools the form has.
     """
     # A process that only decides describes no run.
-    from continuations.core.changes.operator_waits import operator_reasons  # noqa: PLC0415
+    from continuations.core.changes.operator_changes import operator_reasons  # noqa: PLC0415
     from continuations.core.reading.withheld_texts import shown_text  # noqa: PLC0415
 
     form = report.run_json(run.run_state, run.version)

@@ -27,6 +27,7 @@ from continuations.core.reading.audit import AuditLine
 from continuations.core.reading.notices import ChildNotice, DecisionNotice, RunNotice
 from continuations.core.rows.calls import STATE_TYPES
 from continuations.core.rows.decisions import Decision, DecisionKind, VerdictKind
+from continuations.core.rows.event_matching import UntakenSignal
 from continuations.core.rows.grants import KeptGrant
 from continuations.core.rows.quorum import Quorum, Vote
 from continuations.core.rows.run import (
@@ -36,7 +37,6 @@ from continuations.core.rows.run import (
     GuardrailStage,
     RunStatus,
 )
-from continuations.core.rows.signal_matching import UntakenSignal
 from continuations.core.rows.wait_rules import WaitKind
 from continuations.core.rows.waits import Wait, WaitSummary
 from continuations.core.usage import Usage

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from continuations.core.messages import Detail
     from continuations.core.reading.run_past import RewindPlan, Rewound, RunDifference
     from continuations.core.rows.decisions import Door
-    from continuations.core.rows.signal_matching import UntakenSignal
+    from continuations.core.rows.event_matching import UntakenSignal
     from continuations.engine.outcomes import Outcome, SendResult
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.engine.sweep.sweeping import SweepResult

@@ -17,23 +17,7 @@ from continuations.core.rows.run import WHEN_BUSY
 from continuations.core.rows.slots import SLOT_KINDS, Slot
 from continuations.errors import Corrupt
 from continuations.value_class import dataclass
-from continuations.wire.fields import (
-    AT,
-    BINARY,
-    COUNT,
-    FLAG,
-    ID,
-    JSON,
-    NUMBER,
-    REQUIRED,
-    TEXT,
-    TIME,
-    Field,
-    Unfit,
-    invalid_object,
-    one_of,
-    row_of,
-)
+from continuations.wire import fields
 from continuations.wire.formats import Row
 from continuations.wire.records import DECISION, OF_NO_RUN, Record, SplitRecord
 
@@ -71,11 +55,13 @@ class InboxMessage:
 
 def _read_message(value: object, where: str, name: str) -> Message:
     try:
-        message = Message.from_json(TEXT.read(value, where, name))
+        message = Message.from_json(fields.TEXT.read(value, where, name))
     except (MalformedMessage, NotJson) as error:
-        raise invalid_object(where, f"it is not a chat message, {error}") from None
+        raise fields.invalid_object(
+            where, f"it is not a chat message, {error}"
+        ) from None
     if message.role != "user":
-        raise invalid_object(where, f"its role must be user, got {message.role}")
+        raise fields.invalid_object(where, f"its role must be user, got {message.role}")
     return message
 
 
@@ -83,15 +69,17 @@ MESSAGE = Record(
     Row(
         "message",
         InboxMessage,
-        id=ID,
-        number=NUMBER,
-        at=AT,
-        message=Field(_read_message, lambda message: message.text, missing=REQUIRED),
-        by=TEXT,
-        marker=TEXT,
-        when_busy=one_of(WHEN_BUSY - {"queue"}).if_missing(""),
-        closes=FLAG,
-        unread_bytes=COUNT,
+        id=fields.ID,
+        number=fields.NUMBER,
+        at=fields.AT,
+        message=fields.Field(
+            _read_message, lambda message: message.text, missing=fields.REQUIRED
+        ),
+        by=fields.TEXT,
+        marker=fields.TEXT,
+        when_busy=fields.one_of(WHEN_BUSY - {"queue"}).if_missing(""),
+        closes=fields.FLAG,
+        unread_bytes=fields.COUNT,
     )
 )
 
@@ -102,7 +90,7 @@ class FirstNumber(NamedTuple):
     number: int
 
 
-MESSAGE_ID = Record(Row("message id", FirstNumber, number=NUMBER))
+MESSAGE_ID = Record(Row("message id", FirstNumber, number=fields.NUMBER))
 
 # Signals ----------------------------------------------------------------------
 
@@ -135,7 +123,7 @@ def _make_signal(**attributes: Any) -> Signal:
     names, rest = divmod(len(signal.names_before), SIGNAL_NAME_BYTES)
     if rest or names > max(signal.number - 1, 0):
         msg = "the names of the signals before it are not valid"
-        raise Unfit(msg)
+        raise fields.Unfit(msg)
     return signal
 
 
@@ -143,19 +131,19 @@ SIGNAL = Record(
     Row(
         "signal",
         _make_signal,
-        id=ID,
-        number=NUMBER,
-        at=AT,
-        name=ID,
-        data=JSON.if_missing("null"),
-        by=TEXT,
-        marker=TEXT,
-        door=TEXT,
-        authentication=TEXT,
-        names_before=BINARY.if_missing(b""),
+        id=fields.ID,
+        number=fields.NUMBER,
+        at=fields.AT,
+        name=fields.ID,
+        data=fields.JSON.if_missing("null"),
+        by=fields.TEXT,
+        marker=fields.TEXT,
+        door=fields.TEXT,
+        authentication=fields.TEXT,
+        names_before=fields.BINARY.if_missing(b""),
     )
 )
-SIGNAL_ID = Record(Row("signal id", FirstNumber, number=NUMBER))
+SIGNAL_ID = Record(Row("signal id", FirstNumber, number=fields.NUMBER))
 
 # Requests ---------------------------------------------------------------------
 
@@ -177,32 +165,32 @@ CANCEL_REQUEST = Record(
     Row(
         "cancellation",
         CancelRequest,
-        id=ID,
-        at=AT,
-        by=TEXT,
-        reason=TEXT,
-        marker=TEXT,
-        door=TEXT,
-        authentication=TEXT,
+        id=fields.ID,
+        at=fields.AT,
+        by=fields.TEXT,
+        reason=fields.TEXT,
+        marker=fields.TEXT,
+        door=fields.TEXT,
+        authentication=fields.TEXT,
     )
 )
 OPERATOR_REQUEST = Record(
     Row(
         "operator request",
         OperatorRequest,
-        id=ID,
-        number=NUMBER,
-        at=AT,
-        action=one_of(OPERATOR_ACTIONS),
-        call=TEXT.of("call_id"),
-        by=TEXT,
-        reason=TEXT,
-        marker=TEXT,
-        message=COUNT.of("message_number"),
-        signal_name=TEXT,
-        signal_number=COUNT,
-        door=TEXT,
-        authentication=TEXT,
+        id=fields.ID,
+        number=fields.NUMBER,
+        at=fields.AT,
+        action=fields.one_of(OPERATOR_ACTIONS),
+        call=fields.TEXT.of("call_id"),
+        by=fields.TEXT,
+        reason=fields.TEXT,
+        marker=fields.TEXT,
+        message=fields.COUNT.of("message_number"),
+        signal_name=fields.TEXT,
+        signal_number=fields.COUNT,
+        door=fields.TEXT,
+        authentication=fields.TEXT,
     )
 )
 
@@ -225,14 +213,14 @@ REVOCATION = Record(
     Row(
         "revocation",
         Revocation,
-        id=ID,
-        number=NUMBER,
-        at=AT,
-        grant=ID,
-        by=TEXT,
-        reason=TEXT,
-        door=TEXT,
-        authentication=TEXT,
+        id=fields.ID,
+        number=fields.NUMBER,
+        at=fields.AT,
+        grant=fields.ID,
+        by=fields.TEXT,
+        reason=fields.TEXT,
+        door=fields.TEXT,
+        authentication=fields.TEXT,
     )
 )
 
@@ -242,15 +230,15 @@ SLOT = Record(
     Row(
         "slot",
         Slot,
-        id=ID,
-        wait=ID.of("wait_id"),
-        number=NUMBER,
-        kind=one_of(SLOT_KINDS),
-        at=AT,
-        digest=ID,
-        deadline=TIME,
-        vote=row_of(lambda: DECISION.row),
-        by=TEXT,
+        id=fields.ID,
+        wait=fields.ID.of("wait_id"),
+        number=fields.NUMBER,
+        kind=fields.one_of(SLOT_KINDS),
+        at=fields.AT,
+        digest=fields.ID,
+        deadline=fields.TIME,
+        vote=fields.row_of(lambda: DECISION.row),
+        by=fields.TEXT,
     )
 )
 
@@ -288,15 +276,15 @@ EVENT = Record(
     Row(
         "event",
         PublishedEvent,
-        id=ID,
-        name=ID,
-        key=TEXT,
-        at=AT,
-        data=JSON.if_missing("null"),
-        by=TEXT,
-        own_id=TEXT,
-        door=TEXT,
-        authentication=TEXT,
+        id=fields.ID,
+        name=fields.ID,
+        key=fields.TEXT,
+        at=fields.AT,
+        data=fields.JSON.if_missing("null"),
+        by=fields.TEXT,
+        own_id=fields.TEXT,
+        door=fields.TEXT,
+        authentication=fields.TEXT,
     ),
     OF_NO_RUN,
 )
@@ -315,7 +303,7 @@ class MissingCode:
     text: str
 
 
-MISSING_CODE = Record(Row("missing code", MissingCode, at=AT, text=ID))
+MISSING_CODE = Record(Row("missing code", MissingCode, at=fields.AT, text=fields.ID))
 
 # Attachments ------------------------------------------------------------------
 
@@ -345,7 +333,7 @@ def _make_file(**attributes: Any) -> StoredFile:
     stored = StoredFile(**attributes)
     if not (is_media_type(stored.media_type) and is_file_name(stored.name)):
         msg = "its media type or its name is not valid"
-        raise Unfit(msg)
+        raise fields.Unfit(msg)
     return stored
 
 
@@ -355,12 +343,12 @@ FILE = SplitRecord(
     header=Row(
         "file header",
         dict[str, Any],
-        run=ID.of("run_id"),
-        digest=ID,
-        media_type=ID,
-        name=TEXT,
+        run=fields.ID.of("run_id"),
+        digest=fields.ID,
+        media_type=fields.ID,
+        name=fields.TEXT,
     ),
-    body=Row("file", dict[str, Any], data=BINARY.required()),
+    body=Row("file", dict[str, Any], data=fields.BINARY.required()),
 )
 
 

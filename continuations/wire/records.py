@@ -15,30 +15,8 @@ from continuations.core.rows.quorum import Quorum
 from continuations.core.rows.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.core.rows.waits import Wait
 from continuations.errors import Corrupt
+from continuations.wire import fields
 from continuations.wire.envelope import decode_object, encode_object
-from continuations.wire.fields import (
-    AT,
-    COUNT,
-    EVENT_ID,
-    EVENT_IDS,
-    FLAG,
-    ID,
-    JSON,
-    JSON_OBJECT,
-    NAMES,
-    NUMBER,
-    OPTIONAL_NUMBER,
-    TEXT,
-    TEXTS,
-    TIME,
-    Field,
-    Unfit,
-    invalid_object,
-    one_of,
-    read_items,
-    read_json_object,
-    row_of,
-)
 from continuations.wire.formats import OBJECTS, Row
 
 if TYPE_CHECKING:
@@ -52,7 +30,7 @@ T = TypeVar("T")
 # Objects ----------------------------------------------------------------------
 
 # The header of an object of a run, and of an object of no run.
-OF_RUN: Row[dict[str, Any]] = Row("header", dict[str, Any], run=ID)
+OF_RUN: Row[dict[str, Any]] = Row("header", dict[str, Any], run=fields.ID)
 OF_NO_RUN: Row[dict[str, Any]] = Row("header", dict[str, Any])
 
 
@@ -70,8 +48,8 @@ def open_object(data: bytes, name: str, kind: str, header: Row[T]) -> tuple[T, o
 def check_kind(header: dict[str, Any], kind: str, where: str) -> None:
     """Remove the kind from a header; raises `FormatError` if it is another one."""
     if "kind" not in header:
-        raise invalid_object(where, "'kind' is missing")
-    one_of(frozenset({kind})).read(header.pop("kind"), where, "kind")
+        raise fields.invalid_object(where, "'kind' is missing")
+    fields.one_of(frozenset({kind})).read(header.pop("kind"), where, "kind")
 
 
 class Record(Generic[T]):
@@ -129,8 +107,8 @@ class SplitRecord(Generic[T]):
         header, body = open_object(data, name, self.kind, self.header)
         try:
             return self.make(**header, **self.body.read(body, name))
-        except Unfit as error:
-            raise invalid_object(name, str(error)) from None
+        except fields.Unfit as error:
+            raise fields.invalid_object(name, str(error)) from None
 
 
 def check_run(stored_run_id: str, name: str, run_id: str) -> None:
@@ -149,11 +127,11 @@ _REVERSIBLE = {True: "yes", False: "no"}
 
 
 def _read_deadline_action(value: object, where: str, name: str) -> str:
-    text = read_json_object(value, where, name)
+    text = fields.read_json_object(value, where, name)
     try:
         deadline_actions.parse(text)
     except jsontext.NotJson as error:
-        raise invalid_object(f"{where}.{name}", str(error)) from None
+        raise fields.invalid_object(f"{where}.{name}", str(error)) from None
     return text
 
 
@@ -161,18 +139,18 @@ def _make_quorum(**attributes: Any) -> Quorum:
     quorum = Quorum(**attributes)
     if quorum.votes < 1:
         msg = "it must need a vote"
-        raise Unfit(msg)
+        raise fields.Unfit(msg)
     return quorum
 
 
 QUORUM = Row(
     "quorum",
     _make_quorum,
-    approvers=TEXTS,
-    votes=NUMBER,
-    not_requester=FLAG,
-    requester=TEXT,
-    requesters=TEXTS,
+    approvers=fields.TEXTS,
+    votes=fields.NUMBER,
+    not_requester=fields.FLAG,
+    requester=fields.TEXT,
+    requesters=fields.TEXTS,
 )
 
 
@@ -180,7 +158,7 @@ def _read_reversible(value: object, where: str, name: str) -> bool:
     for flag, word in _REVERSIBLE.items():
         if value == word:
             return flag
-    raise invalid_object(where, f"{name!r} must be yes or no")
+    raise fields.invalid_object(where, f"{name!r} must be yes or no")
 
 
 def _read_money(value: Any, where: str) -> tuple[str, MoneyReading]:
@@ -194,7 +172,9 @@ def _read_money(value: Any, where: str) -> tuple[str, MoneyReading]:
         ):
             return path, MoneyReading(currency, units)
         case _:
-            raise invalid_object(where, "it must be a path, a currency and its units")
+            raise fields.invalid_object(
+                where, "it must be a path, a currency and its units"
+            )
 
 
 def _read_finding(value: Any, where: str) -> Finding:
@@ -206,17 +186,17 @@ def _read_finding(value: Any, where: str) -> Finding:
         ):
             return Finding(source, text, length, by_agent)
         case _:
-            raise invalid_object(where, "it must be the result of a call")
+            raise fields.invalid_object(where, "it must be the result of a call")
 
 
 def _read_template(value: object, where: str, name: str) -> str:
     from continuations.core.words.summaries import TemplateInvalid, parse_template  # noqa: PLC0415 - few waits have one
 
-    text: str = TEXT.read(value, where, name)
+    text: str = fields.TEXT.read(value, where, name)
     try:
         parse_template(text)
     except TemplateInvalid as error:
-        raise invalid_object(where, f"{name!r} is invalid: {error}") from None
+        raise fields.invalid_object(where, f"{name!r} is invalid: {error}") from None
     return text
 
 
@@ -228,22 +208,26 @@ def display_row() -> Row[CallDisplay]:
     return Row(
         "display",
         CallDisplay,
-        title=TEXT,
-        template=Field(_read_template),
-        money=Field(
-            lambda value, where, name: read_items(value, where, name, _read_money),
+        title=fields.TEXT,
+        template=fields.Field(_read_template),
+        money=fields.Field(
+            lambda value, where, name: fields.read_items(
+                value, where, name, _read_money
+            ),
             lambda money: [[path, *reading] for path, reading in money],
             missing=(),
         ),
-        secrets=TEXTS,
-        reversible=Field(_read_reversible, _REVERSIBLE.__getitem__),
-        evidence=Field(
-            lambda value, where, name: read_items(value, where, name, _read_finding),
+        secrets=fields.TEXTS,
+        reversible=fields.Field(_read_reversible, _REVERSIBLE.__getitem__),
+        evidence=fields.Field(
+            lambda value, where, name: fields.read_items(
+                value, where, name, _read_finding
+            ),
             lambda evidence: [list(each) for each in evidence],
             missing=(),
         ),
-        agent_words=TEXT,
-        requester=TEXT,
+        agent_words=fields.TEXT,
+        requester=fields.TEXT,
     )
 
 
@@ -252,10 +236,10 @@ def _make_wait(**attributes: Any) -> Wait:
     of_call = "call" in WAIT_RULES[wait.kind].subjects
     if of_call and not wait.call_id:
         msg = "'call' is missing"
-        raise Unfit(msg)
+        raise fields.Unfit(msg)
     if wait.subject not in wait.rules.subjects or (of_call and wait.frame_id):
         msg = f"a wait of kind {wait.kind} has another subject"
-        raise Unfit(msg)
+        raise fields.Unfit(msg)
     return wait
 
 
@@ -263,38 +247,38 @@ def _make_wait(**attributes: Any) -> Wait:
 WAIT_ROW = Row(
     "wait",
     _make_wait,
-    id=ID,
-    run=ID.of("run_id"),
-    call=TEXT.of("call_id").if_missing(""),
-    kind=one_of(WAIT_KINDS),
-    path=TEXTS,
-    tool=ID,
-    arguments=JSON_OBJECT.of("arguments_json").required(),
-    schema=JSON_OBJECT.of("schema_json").required(),
-    digest=ID,
-    created=AT.of("created_at"),
-    deadline=TIME,
-    valid_for=OPTIONAL_NUMBER,
-    policy=TEXT,
-    denial_stops=FLAG,
-    expiry_stops=FLAG,
-    note=TEXT,
-    approve_after=TIME,
-    question=TEXT,
-    answer_schema=JSON_OBJECT.of("answer_schema_json"),
-    event=TEXT,
-    event_key=TEXT,
-    stage=COUNT,
-    on_deadline=Field(_read_deadline_action, attribute="on_deadline_json"),
-    continues=FLAG,
-    editable=NAMES.of("editable_json"),
-    cancels=FLAG,
-    events_taken=EVENT_IDS,
-    frame=TEXT.of("frame_id").if_missing(""),
-    display=row_of(display_row),
-    quorum=row_of(lambda: QUORUM),
-    remind_after=COUNT,
-    form_schema=JSON_OBJECT.of("form_schema_json"),
+    id=fields.ID,
+    run=fields.ID.of("run_id"),
+    call=fields.TEXT.of("call_id").if_missing(""),
+    kind=fields.one_of(WAIT_KINDS),
+    path=fields.TEXTS,
+    tool=fields.ID,
+    arguments=fields.JSON_OBJECT.of("arguments_json").required(),
+    schema=fields.JSON_OBJECT.of("schema_json").required(),
+    digest=fields.ID,
+    created=fields.AT.of("created_at"),
+    deadline=fields.TIME,
+    valid_for=fields.OPTIONAL_NUMBER,
+    policy=fields.TEXT,
+    denial_stops=fields.FLAG,
+    expiry_stops=fields.FLAG,
+    note=fields.TEXT,
+    approve_after=fields.TIME,
+    question=fields.TEXT,
+    answer_schema=fields.JSON_OBJECT.of("answer_schema_json"),
+    event=fields.TEXT,
+    event_key=fields.TEXT,
+    stage=fields.COUNT,
+    on_deadline=fields.Field(_read_deadline_action, attribute="on_deadline_json"),
+    continues=fields.FLAG,
+    editable=fields.NAMES.of("editable_json"),
+    cancels=fields.FLAG,
+    events_taken=fields.EVENT_IDS,
+    frame=fields.TEXT.of("frame_id").if_missing(""),
+    display=fields.row_of(display_row),
+    quorum=fields.row_of(lambda: QUORUM),
+    remind_after=fields.COUNT,
+    form_schema=fields.JSON_OBJECT.of("form_schema_json"),
 )
 
 
@@ -318,11 +302,11 @@ WAIT = _WaitRecord(WAIT_ROW)
 def _read_grant(value: object, where: str, name: str) -> str:
     from continuations.core.rows.grants import parse_grant_text  # noqa: PLC0415 - rarely given
 
-    text = read_json_object(value, where, name)
+    text = fields.read_json_object(value, where, name)
     try:
         parse_grant_text(text)
     except jsontext.NotJson as error:
-        raise invalid_object(f"{where}.{name}", str(error)) from None
+        raise fields.invalid_object(f"{where}.{name}", str(error)) from None
     return text
 
 
@@ -330,25 +314,25 @@ DECISION = Record(
     Row(
         "decision",
         Decision,
-        id=ID,
-        wait=ID.of("wait_id"),
-        kind=one_of(DECISION_KINDS),
-        at=AT,
-        digest=ID,
-        by=TEXT,
-        reason=TEXT,
-        arguments=JSON_OBJECT,
-        value=JSON,
-        marker=TEXT,
-        signal=COUNT,
-        groups=TEXTS,
-        shown=TEXT,
-        event=EVENT_ID,
-        voters=TEXTS,
-        door=TEXT,
-        authentication=TEXT,
-        rule=TEXT,
-        grant=Field(_read_grant, attribute="grant_json"),
-        form=JSON_OBJECT,
+        id=fields.ID,
+        wait=fields.ID.of("wait_id"),
+        kind=fields.one_of(DECISION_KINDS),
+        at=fields.AT,
+        digest=fields.ID,
+        by=fields.TEXT,
+        reason=fields.TEXT,
+        arguments=fields.JSON_OBJECT,
+        value=fields.JSON,
+        marker=fields.TEXT,
+        signal=fields.COUNT,
+        groups=fields.TEXTS,
+        shown=fields.TEXT,
+        event=fields.EVENT_ID,
+        voters=fields.TEXTS,
+        door=fields.TEXT,
+        authentication=fields.TEXT,
+        rule=fields.TEXT,
+        grant=fields.Field(_read_grant, attribute="grant_json"),
+        form=fields.JSON_OBJECT,
     )
 )

@@ -9,20 +9,7 @@ from continuations.core.rows.delta import Delta, DeltaMismatch, apply_delta
 from continuations.core.rows.run import RUN_STATUSES, RunRow, RunStatus
 from continuations.errors import Corrupt, RunErased
 from continuations.value_class import dataclass
-from continuations.wire import envelope
-from continuations.wire.fields import (
-    AT,
-    BINARY,
-    COUNT,
-    ID,
-    NUMBER,
-    NUMBERS,
-    TEXTS,
-    TIME,
-    invalid_object,
-    one_of,
-    readable_time,
-)
+from continuations.wire import envelope, fields
 from continuations.wire.formats import OBJECTS, Row
 from continuations.wire.records import SplitRecord, check_kind
 from continuations.wire.rows import DELTA, delta_fields, read_delta
@@ -80,19 +67,19 @@ class VersionObject:
 VERSION_HEADER = Row(
     "version header",
     VersionHeader,
-    run=ID.of("run_id"),
-    number=NUMBER,
-    root=NUMBER,
-    base=COUNT,
-    base_digest=BINARY,
-    status=one_of(RUN_STATUSES),
-    at=AT,
-    until=TIME.of("claimed_until"),
-    markers=TEXTS,
-    base_object=BINARY,
-    inbox=COUNT,
-    answered=COUNT,
-    replies=NUMBERS,
+    run=fields.ID.of("run_id"),
+    number=fields.NUMBER,
+    root=fields.NUMBER,
+    base=fields.COUNT,
+    base_digest=fields.BINARY,
+    status=fields.one_of(RUN_STATUSES),
+    at=fields.AT,
+    until=fields.TIME.of("claimed_until"),
+    markers=fields.TEXTS,
+    base_object=fields.BINARY,
+    inbox=fields.COUNT,
+    answered=fields.COUNT,
+    replies=fields.NUMBERS,
 )
 _VERSION = "version"
 OBJECTS[_VERSION] = VERSION_HEADER, DELTA
@@ -100,9 +87,9 @@ OBJECTS[_VERSION] = VERSION_HEADER, DELTA
 
 def encode_version(header: VersionHeader, delta: Delta) -> bytes:
     """Return the bytes of a version; raises `FormatError` if it is too large."""
-    fields = {"kind": _VERSION, **VERSION_HEADER.write(header)}
+    head = {"kind": _VERSION, **VERSION_HEADER.write(header)}
     body = delta_fields(delta, full_copy=header.base == 0)
-    return envelope.encode_object(fields, body)
+    return envelope.encode_object(head, body)
 
 
 def decode_version(data: bytes, name: str, base: RunRow | None = None) -> VersionObject:
@@ -137,13 +124,13 @@ def decode_header(data: bytes, name: str) -> VersionHeader:
     return _read_header(envelope.decode_object_header(data, name), name)
 
 
-def _read_header(fields: dict[str, Any], name: str) -> VersionHeader:
+def _read_header(head: dict[str, Any], name: str) -> VersionHeader:
     where = f"the header of {name}"
-    if fields.get("kind") == TOMBSTONE.kind:
-        check_kind(fields, TOMBSTONE.kind, where)
-        raise erased_error(TOMBSTONE.header.read(fields, where))
-    check_kind(fields, _VERSION, where)
-    return VERSION_HEADER.read(fields, where)
+    if head.get("kind") == TOMBSTONE.kind:
+        check_kind(head, TOMBSTONE.kind, where)
+        raise erased_error(TOMBSTONE.header.read(head, where))
+    check_kind(head, _VERSION, where)
+    return VERSION_HEADER.read(head, where)
 
 
 # Tombstones -------------------------------------------------------------------
@@ -171,16 +158,20 @@ TOMBSTONE = SplitRecord(
     "tombstone",
     Tombstone,
     header=Row(
-        "tombstone header", dict[str, Any], run=ID.of("run_id"), number=NUMBER, at=AT
+        "tombstone header",
+        dict[str, Any],
+        run=fields.ID.of("run_id"),
+        number=fields.NUMBER,
+        at=fields.AT,
     ),
-    body=Row("tombstone", dict[str, Any], keys=TEXTS.of("late_keys")),
+    body=Row("tombstone", dict[str, Any], keys=fields.TEXTS.of("late_keys")),
 )
 
 
 def erased_error(header: dict[str, Any]) -> RunErased:
     """Return the error for a run whose newest version has this header."""
     run_id = header["run_id"]
-    at = readable_time(header["at"])
+    at = fields.readable_time(header["at"])
     msg = (
         f"run {run_id[:128]} was erased on {at}, and its id is not used again. Start a "
         "run with another run_id."
@@ -206,5 +197,5 @@ def check_state(state: RunState, name: str) -> RunState:
     """Return the state if its rows fit together; raises `FormatError`."""
     violation = invariants.find_violation(state)
     if violation is not None:
-        raise invalid_object(name, violation)
+        raise fields.invalid_object(name, violation)
     return state

@@ -6,17 +6,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     ApprovalRequested,
     CallAccepted,
     CallInvalid,
     CallParked,
     CallReturned,
     CallStarted,
+    Event,
+    ModelReplied,
     OutcomeUnknown,
     SubAgentStarted,
 )
-from continuations.core.changes.events import Event, ModelReplied
 from continuations.core.changes.reducer import advance
 from continuations.core.messages import Message, user_message
 from continuations.core.rows.calls import (

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     Answered,
     ApprovalRequested,
     Approved,
@@ -24,17 +24,15 @@ from continuations.core.changes.call_events import (
     CallReturned,
     CallStarted,
     Denied,
+    Event,
     Expired,
+    ModelReplied,
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
+    RunStopped,
     SubAgentStarted,
     Unverified,
-)
-from continuations.core.changes.events import (
-    Event,
-    ModelReplied,
-    RunStopped,
     UserMessageAdded,
 )
 from continuations.core.changes.plan import (

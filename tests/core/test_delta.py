@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from continuations.core.changes.call_events import CallReturned, CallStarted
+from continuations.core.changes.events import CallReturned, CallStarted
 from continuations.core.messages import user_message
 from continuations.core.rows.calls import Ready
 from continuations.core.rows.delta import DeltaMismatch, LogDelta, apply_delta, diff

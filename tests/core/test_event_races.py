@@ -7,7 +7,7 @@ from itertools import permutations
 import pytest
 
 from continuations.core.changes import invariants
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     Answered,
     Approved,
     CallEvent,
@@ -15,12 +15,13 @@ from continuations.core.changes.call_events import (
     CallReturned,
     CallStarted,
     Denied,
+    Event,
     Expired,
     OutcomeUnknown,
     RepeatAllowed,
+    RunStopped,
     Unverified,
 )
-from continuations.core.changes.events import Event, RunStopped
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.calls import Ready, Waiting
 from continuations.core.rows.run import Failure

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     CallInvalid,
     CallRaised,
     CallReturned,
     CallStarted,
+    RunStopped,
 )
-from continuations.core.changes.events import RunStopped
 from continuations.core.changes.plan import RecordStart, plan
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.delta import DeltaMismatch, apply_delta, diff

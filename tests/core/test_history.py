@@ -22,13 +22,13 @@ from continuations.core.changes.tool_messages import (
 )
 from continuations.core.messages import (
     Message,
+    find_violation,
     system_message,
     tool_message,
     user_message,
 )
 from continuations.core.rows.frames import HistoryRecord, MessageLog
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
-from continuations.core.transcript import find_violation
 from continuations.core.usage import Usage
 from continuations.core.words.summaries import (
     MIN_CHARS,

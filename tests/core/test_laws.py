@@ -8,20 +8,21 @@ from dataclasses import fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core import transcript
+from continuations.core import messages
 from continuations.core.changes import invariants
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     Answered,
     ApprovalRequested,
     CallInvalid,
     CallRaised,
     CallReturned,
     Denied,
+    Event,
     Expired,
     OutcomeUnknown,
     Reopened,
+    RunStopped,
 )
-from continuations.core.changes.events import Event, RunStopped
 from continuations.core.changes.plan import plan
 from continuations.core.changes.reducer import advance
 from continuations.core.changes.transitions import TRANSITIONS
@@ -120,7 +121,7 @@ def test_frame_without_open_calls_has_a_valid_transcript(choices: list[int]) -> 
     def law(_: RunState, __: Event, after: RunState) -> None:
         for frame in after.frames.values():
             if not frame.open_call_ids or after.run.status in ENDED_STATUSES:
-                assert transcript.find_violation(after.logs[frame.id].messages) is None
+                assert messages.find_violation(after.logs[frame.id].messages) is None
 
     check_law(law, choices)
 
@@ -149,7 +150,7 @@ def test_each_result_appears_once_in_the_order_of_the_calls(choices: list[int]) 
                 assert results.get(call, "") in message.content
 
     end = check_law(law, choices)
-    assert transcript.find_violation(end.logs[ROOT_FRAME_ID].messages) is None
+    assert messages.find_violation(end.logs[ROOT_FRAME_ID].messages) is None
 
 
 @LAW_SETTINGS

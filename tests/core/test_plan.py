@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     CallAccepted,
     CallReturned,
     CallStarted,

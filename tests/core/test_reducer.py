@@ -7,31 +7,29 @@ from itertools import permutations
 
 import pytest
 
-from continuations.core import transcript
 from continuations.core.changes import invariants
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     Approved,
     CallInvalid,
     CallReturned,
     CallStarted,
     Denied,
+    Event,
     Expired,
+    ModelFailed,
+    ModelReplied,
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,
-    SubAgentStarted,
-)
-from continuations.core.changes.events import (
-    Event,
-    ModelFailed,
-    ModelReplied,
     ReplyConfirmed,
     RunStopped,
+    SubAgentStarted,
     UserMessageAdded,
 )
 from continuations.core.changes.reducer import advance
 from continuations.core.messages import (
     Message,
+    find_violation,
     system_message,
     tool_message,
     user_message,
@@ -270,7 +268,7 @@ def test_waits_can_be_decided_in_any_order(order: tuple[int, ...]) -> None:
 
     heads = [text.split()[0] for text in tool_contents(state)]
     assert ["DENIED:", "EXPIRED:", "ran"] == heads
-    assert transcript.find_violation(state.logs[ROOT_FRAME_ID].messages) is None
+    assert find_violation(state.logs[ROOT_FRAME_ID].messages) is None
 
 
 def test_decision_of_one_wait_leaves_the_others_open() -> None:
@@ -387,7 +385,7 @@ def test_agents_without_turns_left_end_level_by_level() -> None:
     assert "max_turns" == state.run.failure.code
     assert "agent hr used all of its 1 turns" in state.run.failure.message
     assert "agent below used all of its 1 turns" in tool_contents(state)[0]
-    assert transcript.find_violation(state.logs[ROOT_FRAME_ID].messages) is None
+    assert find_violation(state.logs[ROOT_FRAME_ID].messages) is None
 
 
 # Crashes and edits ------------------------------------------------------------
@@ -497,7 +495,7 @@ def test_cancelling_closes_all_frames() -> None:
     assert not state.runnable
     assert invariants.find_violation(state) is None
     for log in state.logs.values():
-        assert transcript.find_violation(log.messages) is None
+        assert find_violation(log.messages) is None
 
 
 def test_run_stopped_for_another_reason_has_failed() -> None:

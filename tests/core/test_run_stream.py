@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from continuations.core import jsontext
-from continuations.core.changes import call_events, events
-from continuations.core.changes.call_events import (
+from continuations.core.changes import events
+from continuations.core.changes.events import (
     CallAccepted,
     CallInvalid,
+    Event,
     SubAgentStarted,
 )
-from continuations.core.changes.events import Event
 from continuations.core.changes.reducer import advance
 from continuations.core.messages import user_message
 from continuations.core.reading import run_stream
@@ -243,7 +243,7 @@ def test_no_public_event_has_the_name_of_an_outcome_or_of_a_room() -> None:
     """Only `CallStarted` is also a name in the reducer, which never meets these."""
     internal = {
         name
-        for module in (events, call_events)
+        for module in (events, events)
         for name, cls in inspect.getmembers(module, inspect.isclass)
         if cls.__module__ == module.__name__
     }

@@ -9,17 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.core.messages import (
+    NOTHING_CHECKED,
     Message,
+    find_violation,
     system_message,
     tool_message,
+    unique_tool_call_ids,
     user_message,
 )
 from continuations.core.rows.frames import MessageLog
-from continuations.core.transcript import (
-    NOTHING_CHECKED,
-    find_violation,
-    unique_tool_call_ids,
-)
 from tests.core.rows import assistant_message, tool_request
 from tests.sampling import examples
 

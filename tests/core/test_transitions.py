@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from continuations.core.changes import events, invariants
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     Answered,
     AnswerReceived,
     Approved,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from continuations.core.changes.call_events import Approved, CallInvalid
+from continuations.core.changes.events import Approved, CallInvalid
 from continuations.core.reading.views import Call, Frame
 from continuations.core.rows.calls import (
     STATE_NAMES,

@@ -23,8 +23,7 @@ from continuations import (
     run,
     tool,
 )
-from continuations.core.messages import Message
-from continuations.core.transcript import find_violation
+from continuations.core.messages import Message, find_violation
 from continuations.errors import AlreadyDecided, Cancelled, InvalidInput
 from continuations.ledger import layout
 from continuations.models.interface import ModelReply, ModelRequest

@@ -21,8 +21,7 @@ from continuations import (
     run,
     tool,
 )
-from continuations.core.messages import Message
-from continuations.core.transcript import find_violation
+from continuations.core.messages import Message, find_violation
 from continuations.errors import CompactionFailed, ModelError
 from continuations.events import Compacted, MessageAdded
 from continuations.models.interface import ModelReply, ModelRequest

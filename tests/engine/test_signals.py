@@ -20,7 +20,7 @@ from continuations import (
     tool,
     wait_for,
 )
-from continuations.core.rows import signal_matching
+from continuations.core.rows import event_matching
 from continuations.core.rows.decisions import Decision
 from continuations.errors import InvalidInput, RunBusy, RunNotFound
 from continuations.ledger.arrivals import signal_limits
@@ -220,7 +220,7 @@ def test_signals_that_nothing_takes_are_bounded(
 ) -> None:
     """A run keeps a bounded number of names in its versions."""
     monkeypatch.setattr(signal_limits, "MAX_KEPT_SIGNALS", 3)
-    assert 100 == signal_matching.MAX_KEPT_SIGNALS
+    assert 100 == event_matching.MAX_KEPT_SIGNALS
     runner = make_runner()
     runner.start("go", run_id="r")
     for number in range(3):

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations import Approve, Continuation, ContinuationsError, resume
 from continuations.core.changes.plan import plan
-from continuations.core.transcript import find_violation
+from continuations.core.messages import find_violation
 from continuations.errors import FormatError, RunErased
 from continuations.wire.arrivals import (
     CANCEL_REQUEST,

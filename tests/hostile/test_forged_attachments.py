@@ -9,7 +9,7 @@ import pytest
 from continuations import Continuation
 from continuations.attachments import Image
 from continuations.core import jsontext
-from continuations.core.changes.call_events import CallReturned, CallStarted
+from continuations.core.changes.events import CallReturned, CallStarted
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.rows.attachments import text_part
 from continuations.errors import FormatError

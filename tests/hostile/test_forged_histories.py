@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from continuations import Agent, Approve, Compaction, Runner, Suspended, tool
+from continuations.core.messages import find_violation
 from continuations.core.rows.frames import HistoryRecord
-from continuations.core.transcript import find_violation
 from continuations.errors import CompactionFailed, FormatError
 from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall

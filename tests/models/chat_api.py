@@ -1,7 +1,7 @@
 """The rules by which the chat completions API refuses a request, with its error texts.
 
 Written from the API's documentation and from error reports, independently of
-`continuations.core.transcript`: a mistake there must not be repeated here.
+`continuations.core.messages`: a mistake there must not be repeated here.
 """
 
 from __future__ import annotations

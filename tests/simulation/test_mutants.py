@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from continuations.core.rows import event_matching, signal_matching
+from continuations.core.rows import event_matching
 from continuations.core.rows.run import RunRow
 from continuations.engine.journal import publishing
 from continuations.engine.journal.journal import StoreJournal
@@ -179,7 +179,7 @@ def test_plain_mutants_skip_a_step_or_return_a_value() -> None:
     """Each has the parameters of the function that it replaces, also as a coroutine."""
     taken: Any = gives_back(event_matching.with_event, "taken").replacement
     nothing: Any = skip(read_cancel_request).replacement
-    no_signals: Any = returns(signal_matching.awaited_signals, []).replacement
+    no_signals: Any = returns(event_matching.awaited_signals, []).replacement
     is_free = returns(Lease.can_start_action, value=False).replacement
 
     assert ("e1",) == taken(event_id="e2", taken=("e1",))

@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
-from continuations.core.changes.call_events import Approved, CallReturned, CallStarted
-from continuations.core.changes.events import ModelReplied
+from continuations.core.changes.events import (
+    Approved,
+    CallReturned,
+    CallStarted,
+    ModelReplied,
+)
 from continuations.core.messages import Message, user_message
 from continuations.core.rows.calls import Ready, Waiting
 from continuations.core.rows.frames import MessageLog

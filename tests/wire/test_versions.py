@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuations.core.changes.call_events import Approved, CallStarted
+from continuations.core.changes.events import Approved, CallStarted
 from continuations.core.messages import Message, user_message
 from continuations.core.rows.calls import Waiting
 from continuations.core.rows.delta import diff

@@ -20,7 +20,7 @@ from continuations.authoring.tool.tool import Tool
 from continuations.authoring.tool.tool_options import check_type
 from continuations.authoring.tool.tool_protocol import is_complete_tool, is_tool
 from continuations.core import jsontext
-from continuations.core.output_type import Output
+from continuations.core.declared_types import Output
 from continuations.errors import InvalidInput
 from continuations.value_class import replace
 

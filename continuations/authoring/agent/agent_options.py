@@ -16,7 +16,7 @@ from continuations.authoring.keyword_options import (
     option_error,
     signature_with_options,
 )
-from continuations.core.context_type import is_context_class
+from continuations.core.declared_types import is_context_class
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from continuations.authoring.agent import agent_options
 from continuations.authoring.agent.agent import Agent, is_agent
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.tool.tool import class_scope, made_for
-from continuations.core.output_type import Output
+from continuations.core.declared_types import Output
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:

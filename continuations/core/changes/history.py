@@ -16,11 +16,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from continuations.core import transcript
 from continuations.core.changes.events import HistoryCompacted
 from continuations.core.changes.tool_messages import is_empty_reply, is_retry_request
 from continuations.core.changes.transitions import illegal_transition
-from continuations.core.messages import Message, is_instructions, user_message
+from continuations.core.messages import (
+    Message,
+    find_violation,
+    is_instructions,
+    user_message,
+)
 from continuations.core.rows.frames import FrameRow, HistoryRecord, MessageLog
 from continuations.value_class import dataclass
 
@@ -158,7 +162,7 @@ def apply(draft: Draft, event: HistoryCompacted | SummaryFailed) -> None:
     if log.id != event.log_id or len(log.messages) < event.count:
         raise illegal_transition("the frame has other messages", event)
     messages = event.messages + log.messages[event.count :]
-    violation = transcript.find_violation(messages)
+    violation = find_violation(messages)
     if violation is not None:
         raise illegal_transition(violation, event)
     draft.start_log(frame.id, messages)

@@ -9,27 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core.changes import events, run_events, threads, tool_messages
-from continuations.core.changes.call_events import (
-    Answered,
-    AnswerReceived,
-    ApprovalRequested,
-    Approved,
-    CallAccepted,
-    CallCancelled,
-    CallInvalid,
-    CallParked,
-    CallRaised,
-    CallReturned,
-    CallStarted,
-    Denied,
-    Expired,
-    HandedOver,
-    OutcomeUnknown,
-    Reopened,
-    RepeatAllowed,
-    SubAgentStarted,
-)
 from continuations.core.changes.transitions import illegal_transition, next_state
+from continuations.core.messages import unique_tool_call_ids
 from continuations.core.rows import frames
 from continuations.core.rows.calls import (
     CLOSED_STATES,
@@ -52,13 +33,11 @@ from continuations.core.rows.draft import Draft, record_trip
 from continuations.core.rows.frames import FrameRow, final_reply
 from continuations.core.rows.run import ENDED_STATUSES, Failure, RunStatus
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
-from continuations.core.transcript import unique_tool_call_ids
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from continuations.core.changes.call_events import CallEvent
     from continuations.core.messages import Message
     from continuations.core.rows.calls import CallState
 
@@ -170,7 +149,8 @@ def _go_on(draft: Draft, frame: FrameRow, message: Message) -> None:
 
 
 def _keep_trip(
-    draft: Draft, event: events.ModelReplied | ApprovalRequested | CallInvalid
+    draft: Draft,
+    event: events.ModelReplied | events.ApprovalRequested | events.CallInvalid,
 ) -> None:
     if event.trip is not None:
         record_trip(draft, event.trip)
@@ -244,15 +224,15 @@ def _end_frame(draft: Draft, frame_id: str, end: Returned | Errored) -> None:
 
 def _call_event_of(
     call: CallRow, end: Returned | Errored, draft: Draft, frame: FrameRow
-) -> CallEvent:
+) -> events.CallEvent:
     if call.cancelled is not None:
-        return CallCancelled(call_id=call.id, reason=end.content)
+        return events.CallCancelled(call_id=call.id, reason=end.content)
     if isinstance(end, Returned):
-        return CallReturned(call_id=call.id, content=end.content)
+        return events.CallReturned(call_id=call.id, content=end.content)
     # The newest state keeps no messages of an ended frame: the error quotes the last.
     last_message = draft.log(frame.id).messages[-1]
     text = tool_messages.failed_agent_text(frame, end, last_message)
-    return CallRaised(call_id=call.id, code=end.code, content=text)
+    return events.CallRaised(call_id=call.id, code=end.code, content=text)
 
 
 def _end_run(draft: Draft, end: Returned | Errored) -> None:
@@ -337,7 +317,7 @@ def _stop_run(draft: Draft, failure: Failure) -> None:
         for call in frame.open_call_ids:
             row = draft.call(call)
             if not isinstance(row.state, CLOSED_STATES):
-                event = CallCancelled(call_id=call, reason=failure.message)
+                event = events.CallCancelled(call_id=call, reason=failure.message)
                 draft.put_call(replace(row, state=_next_call_state(draft, row, event)))
         if frame.step:
             _workflow_steps().record_outcomes(draft, frame)
@@ -366,13 +346,13 @@ def _drop_waits(draft: Draft, *, keeps_pause: bool) -> None:
 # Calls ----------------------------------------------------------------------
 
 
-def _apply_call_event(draft: Draft, event: CallEvent) -> None:
+def _apply_call_event(draft: Draft, event: events.CallEvent) -> None:
     row = draft.call(event.call_id)
     if isinstance(row.state, Nested):
         raise illegal_transition(f"call {row.id} only ends with its frame", event)
     state = _next_call_state(draft, row, event)
     check_attempts(row, event)
-    if isinstance(event, ApprovalRequested | CallInvalid):
+    if isinstance(event, events.ApprovalRequested | events.CallInvalid):
         _keep_trip(draft, event)
     old_wait_id = open_wait_id(row.state)
     row = with_event_data(row, event)
@@ -389,13 +369,18 @@ def _apply_call_event(draft: Draft, event: CallEvent) -> None:
     cancelled = reason(draft, row.frame_id)
     if cancelled is not None:
         # A call that may not begin again, or that waits, stays open in no such frame.
-        _apply_call_event(draft, CallCancelled(call_id=row.id, reason=cancelled))
+        _apply_call_event(draft, events.CallCancelled(call_id=row.id, reason=cancelled))
 
 
-_OPENING_EVENTS = (ApprovalRequested, OutcomeUnknown, Reopened, CallParked)
+_OPENING_EVENTS = (
+    events.ApprovalRequested,
+    events.OutcomeUnknown,
+    events.Reopened,
+    events.CallParked,
+)
 
 
-def _next_call_state(draft: Draft, row: CallRow, event: CallEvent) -> CallState:
+def _next_call_state(draft: Draft, row: CallRow, event: events.CallEvent) -> CallState:
     state_type = next_state(row.id, row.state, event)
     state = _build_call_state(draft, row, event, state_type)
     if type(state) is not state_type:
@@ -405,23 +390,28 @@ def _next_call_state(draft: Draft, row: CallRow, event: CallEvent) -> CallState:
 
 
 def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
-    draft: Draft, row: CallRow, event: CallEvent, state_type: type[CallState]
+    draft: Draft, row: CallRow, event: events.CallEvent, state_type: type[CallState]
 ) -> CallState:
     match event:
-        case ApprovalRequested() | Reopened() | OutcomeUnknown() | CallParked():
+        case (
+            events.ApprovalRequested()
+            | events.Reopened()
+            | events.OutcomeUnknown()
+            | events.CallParked()
+        ):
             return waiting_state(state_type, event.wait.id)
-        case SubAgentStarted():
+        case events.SubAgentStarted():
             return Nested(_open_frame(draft, row, event))
-        case CallReturned() | Answered():
+        case events.CallReturned() | events.Answered():
             return Returned(event.content, event.is_json)
-        case HandedOver():
+        case events.HandedOver():
             text = tool_messages.HANDED_OVER.format(event.handoff.agent)
             return Returned(text, handoff=event.handoff)
-        case CallRaised() | CallInvalid():
+        case events.CallRaised() | events.CallInvalid():
             return Errored(event.code, event.content)
-        case Denied() | Expired():
+        case events.Denied() | events.Expired():
             return tool_messages.refused_state(row, event.decision)
-        case CallCancelled():
+        case events.CallCancelled():
             return tool_messages.cancelled_state(
                 row, event.reason, never_began=event.never_began
             )
@@ -431,7 +421,7 @@ def _build_call_state(  # noqa: PLR0911 - one return for each kind of state
             return Started() if state_type is Started else Ready()
 
 
-def _open_frame(draft: Draft, row: CallRow, event: SubAgentStarted) -> str:
+def _open_frame(draft: Draft, row: CallRow, event: events.SubAgentStarted) -> str:
     frame = FrameRow(
         id=draft.allocate_id("f"),
         agent=event.agent,
@@ -479,21 +469,21 @@ def last_turn_text(reason: str, rows: Iterable[CallRow]) -> str:
     return "\n".join([reason, *(["Its last calls:"] if ran else []), *ran])
 
 
-def check_attempts(row: CallRow, event: CallEvent) -> None:
+def check_attempts(row: CallRow, event: events.CallEvent) -> None:
     """Raise `IllegalTransition` if an event denies that the call may have run.
 
     A call that began once must not wait for an approval. Only a rule denies a call
     that is ready: a person decided it before.
     """
-    if isinstance(row.state, Ready) and isinstance(event, Denied):
+    if isinstance(row.state, Ready) and isinstance(event, events.Denied):
         if event.decision.rule is None:
             raise illegal_transition(f"call {row.id} has its decision", event)
         return
     begun = row.attempts + row.stage
     match row.state, event:
-        case Ready(), ApprovalRequested() | Reopened():
+        case Ready(), events.ApprovalRequested() | events.Reopened():
             wrong = begun > 0
-        case Started(), Reopened():
+        case Started(), events.Reopened():
             wrong = begun > 1
         case _:
             wrong = False
@@ -502,13 +492,13 @@ def check_attempts(row: CallRow, event: CallEvent) -> None:
 
 
 def with_event_data(  # noqa: PLR0911, PLR0912, C901 - one return for each kind of event
-    row: CallRow, event: CallEvent
+    row: CallRow, event: events.CallEvent
 ) -> CallRow:
     """Return the row with the data of the event, apart from the new state."""
     match event:
-        case CallParked() if isinstance(row.state, Proposed):
+        case events.CallParked() if isinstance(row.state, Proposed):
             return replace(row, arguments=row.raw_arguments)
-        case CallAccepted():
+        case events.CallAccepted():
             row = _examined(row, event)
             return replace(
                 row,
@@ -517,9 +507,9 @@ def with_event_data(  # noqa: PLR0911, PLR0912, C901 - one return for each kind 
                 grant=event.grant,
                 quorum=event.quorum,
             )
-        case ApprovalRequested():
+        case events.ApprovalRequested():
             return replace(_examined(row, event), quorum=event.wait.quorum)
-        case Approved():
+        case events.Approved():
             row = replace(
                 row,
                 approved_digest=event.digest,
@@ -532,29 +522,29 @@ def with_event_data(  # noqa: PLR0911, PLR0912, C901 - one return for each kind 
                 return row
             original = row.original_arguments or row.arguments
             return replace(row, arguments=event.arguments, original_arguments=original)
-        case CallStarted() | SubAgentStarted() | HandedOver():
+        case events.CallStarted() | events.SubAgentStarted() | events.HandedOver():
             return replace(row, attempts=row.attempts + 1)
-        case CallReturned(parts_json=str()):
+        case events.CallReturned(parts_json=str()):
             row = replace(row, parts_json=event.parts_json)
             return row if event.patch is None else _with_patch(row, event.patch)
-        case CallParked():
+        case events.CallParked():
             row = replace(row, memo=event.memo)
             return row if event.patch is None else _with_patch(row, event.patch)
-        case CallReturned() | Answered() if event.patch is not None:
+        case events.CallReturned() | events.Answered() if event.patch is not None:
             return _with_patch(row, event.patch)
-        case AnswerReceived():
+        case events.AnswerReceived():
             # The approval, if any, was for the first stage, which has run.
             form = row.form
             row = _without_approval(row)
             stage = row.stage + 1
             return replace(row, stage=stage, answer=event.answer, attempts=0, form=form)
-        case Reopened() if not isinstance(row.state, Unknown | Parked):
+        case events.Reopened() if not isinstance(row.state, Unknown | Parked):
             # If the start of the call was recorded, its tool did not run.
             row = _without_approval(row)
             return replace(row, attempts=0, quorum=event.wait.quorum)
-        case RepeatAllowed(never_began=True):
+        case events.RepeatAllowed(never_began=True):
             return replace(row, attempts=row.attempts - 1)
-        case OutcomeUnknown() | RepeatAllowed():
+        case events.OutcomeUnknown() | events.RepeatAllowed():
             # Also after a repair, which does not count a start in a lost version.
             return replace(row, attempts=max(row.attempts, 1))
         case _:
@@ -571,7 +561,9 @@ def _without_approval(row: CallRow) -> CallRow:
     )
 
 
-def _examined(row: CallRow, event: CallAccepted | ApprovalRequested) -> CallRow:
+def _examined(
+    row: CallRow, event: events.CallAccepted | events.ApprovalRequested
+) -> CallRow:
     """Return the row of a call that is not approved."""
     return replace(
         _without_approval(row),

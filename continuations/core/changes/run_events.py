@@ -4,108 +4,94 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from continuations.core.changes import threads
-from continuations.core.changes.events import (
-    CheckPaid,
-    EventTaken,
-    FrameWatched,
-    GrantGiven,
-    GrantsRevoked,
-    HistoryCompacted,
-    ModelFailed,
-    OperatorRequestTaken,
-    SignalsKept,
-    SummaryFailed,
-    SuspensionBegan,
-    SuspensionEnded,
-    ThreadClosed,
-    TurnInterrupted,
-    TurnStopping,
-    UserMessageAdded,
-)
+from continuations.core.changes import events, threads
 from continuations.core.changes.transitions import illegal_transition
 from continuations.core.rows.event_matching import with_event
 from continuations.core.rows.grants import KeptGrant, has_ended
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from continuations.core.changes.events import ModelDelayed
     from continuations.core.rows.draft import Draft
     from continuations.core.usage import Usage
 
     RunEvent: TypeAlias = (
-        UserMessageAdded
-        | CheckPaid
-        | SignalsKept
-        | EventTaken
-        | FrameWatched
-        | GrantGiven
-        | GrantsRevoked
-        | HistoryCompacted
-        | SummaryFailed
-        | OperatorRequestTaken
-        | SuspensionBegan
-        | SuspensionEnded
-        | ThreadClosed
-        | TurnStopping
-        | TurnInterrupted
+        events.UserMessageAdded
+        | events.CheckPaid
+        | events.SignalsKept
+        | events.EventTaken
+        | events.FrameWatched
+        | events.GrantGiven
+        | events.GrantsRevoked
+        | events.HistoryCompacted
+        | events.SummaryFailed
+        | events.OperatorRequestTaken
+        | events.SuspensionBegan
+        | events.SuspensionEnded
+        | events.ThreadClosed
+        | events.TurnStopping
+        | events.TurnInterrupted
     )
     from continuations.core.rows.run import RunRow
 
 
 RUN_EVENTS = (
-    UserMessageAdded,
-    CheckPaid,
-    SignalsKept,
-    EventTaken,
-    FrameWatched,
-    GrantGiven,
-    GrantsRevoked,
-    HistoryCompacted,
-    SummaryFailed,
-    OperatorRequestTaken,
-    SuspensionBegan,
-    SuspensionEnded,
-    ThreadClosed,
-    TurnInterrupted,
-    TurnStopping,
+    events.UserMessageAdded,
+    events.CheckPaid,
+    events.SignalsKept,
+    events.EventTaken,
+    events.FrameWatched,
+    events.GrantGiven,
+    events.GrantsRevoked,
+    events.HistoryCompacted,
+    events.SummaryFailed,
+    events.OperatorRequestTaken,
+    events.SuspensionBegan,
+    events.SuspensionEnded,
+    events.ThreadClosed,
+    events.TurnInterrupted,
+    events.TurnStopping,
 )
 
 
 def apply(draft: Draft, event: RunEvent) -> None:  # noqa: C901 - one case for each event
     """Apply one of `RUN_EVENTS`; raises `IllegalTransition`."""
     match event:
-        case UserMessageAdded() | ThreadClosed() | TurnStopping() | TurnInterrupted():
+        case (
+            events.UserMessageAdded()
+            | events.ThreadClosed()
+            | events.TurnStopping()
+            | events.TurnInterrupted()
+        ):
             threads.apply(draft, event)
-        case HistoryCompacted() | SummaryFailed():
+        case events.HistoryCompacted() | events.SummaryFailed():
             from continuations.core.changes import history  # noqa: PLC0415 - few agents have it
 
             history.apply(draft, event)
-        case SignalsKept():
+        case events.SignalsKept():
             _keep_signals(draft, event)
-        case CheckPaid():
+        case events.CheckPaid():
             add_usage(draft, event.usage)
-        case EventTaken():
+        case events.EventTaken():
             run = draft.run
             taken = with_event(run.events_taken, event.event_id)
             draft.put_run(replace(run, events_taken=taken))
-        case FrameWatched():
+        case events.FrameWatched():
             frame = draft.frame(event.frame_id)
             watched = replace(frame, watched_since=event.since, counts=event.counts)
             draft.put_frame(watched)
-        case GrantGiven():
+        case events.GrantGiven():
             draft.put_run(with_grant(draft.run, event.grant))
-        case GrantsRevoked():
+        case events.GrantsRevoked():
             _revoke_grants(draft, event)
-        case OperatorRequestTaken():
+        case events.OperatorRequestTaken():
             _take_operator_request(draft, event)
-        case SuspensionBegan():
+        case events.SuspensionBegan():
             _suspend(draft, event)
-        case SuspensionEnded():
+        case events.SuspensionEnded():
             _end_suspension(draft, event)
 
 
-def _keep_signals(draft: Draft, event: SignalsKept) -> None:
+def _keep_signals(draft: Draft, event: events.SignalsKept) -> None:
     run = draft.run
     old = {signal.number for signal in run.signals}
     new = range(run.last_signal_number + 1, event.last_number + 1)
@@ -116,20 +102,20 @@ def _keep_signals(draft: Draft, event: SignalsKept) -> None:
     draft.put_run(replace(run, last_signal_number=last, signals=event.kept))
 
 
-def _revoke_grants(draft: Draft, event: GrantsRevoked) -> None:
+def _revoke_grants(draft: Draft, event: events.GrantsRevoked) -> None:
     if event.last_number <= draft.run.last_revocation_number:
         raise illegal_transition("a revocation was taken in before", event)
     draft.put_run(without_grants(draft.run, event.grant_ids, event.last_number))
 
 
-def _take_operator_request(draft: Draft, event: OperatorRequestTaken) -> None:
+def _take_operator_request(draft: Draft, event: events.OperatorRequestTaken) -> None:
     last = draft.run.last_operator_number
     if event.number != last + 1:
         raise illegal_transition(f"request {last} of an operator came last", event)
     draft.put_run(replace(draft.run, last_operator_number=event.number))
 
 
-def _end_suspension(draft: Draft, event: SuspensionEnded) -> None:
+def _end_suspension(draft: Draft, event: events.SuspensionEnded) -> None:
     wait = draft.waits.get(event.wait_id)
     if wait is None or wait.call_id:
         raise illegal_transition("the wait suspends no frame and not the run", event)
@@ -144,7 +130,7 @@ def _end_suspension(draft: Draft, event: SuspensionEnded) -> None:
         draft.put_frame(replace(frame, woken_until=woken_until))
 
 
-def _suspend(draft: Draft, event: SuspensionBegan) -> None:
+def _suspend(draft: Draft, event: events.SuspensionBegan) -> None:
     wait = event.wait
     if wait.subject not in wait.rules.subjects or wait.call_id:
         raise illegal_transition(f"wait {wait.id} has another subject", event)
@@ -162,10 +148,12 @@ def _suspend(draft: Draft, event: SuspensionBegan) -> None:
 # Turns that give no reply ----------------------------------------------------
 
 
-def go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
+def go_without_reply(
+    draft: Draft, event: events.ModelFailed | events.ModelDelayed
+) -> None:
     """Record the cost of a turn, and suspend a frame whose reply comes later."""
     add_usage(draft, event.usage)
-    if isinstance(event, ModelFailed):
+    if isinstance(event, events.ModelFailed):
         failed = draft.frames.get(event.frame_id)
         if failed is not None and event.error is not None:
             failed = replace(failed, model_error=event.error)
@@ -186,7 +174,7 @@ def go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
     draft.put_frame(delayed)
     if event.added:
         draft.append(frame.id, *event.added)
-    _suspend(draft, SuspensionBegan(wait=event.wait))
+    _suspend(draft, events.SuspensionBegan(wait=event.wait))
 
 
 def add_usage(draft: Draft, usage: Usage) -> None:

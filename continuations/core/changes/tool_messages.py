@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from continuations.core import jsontext
-from continuations.core.changes.call_events import CallInvalid
+from continuations.core.changes.events import CallInvalid
 from continuations.core.changes.transitions import illegal_transition
 from continuations.core.messages import (
     FROZEN_INSTRUCTIONS,

@@ -9,27 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.changes.call_events import (
-    Answered,
-    AnswerReceived,
-    ApprovalRequested,
-    Approved,
-    CallAccepted,
-    CallCancelled,
-    CallInvalid,
-    CallParked,
-    CallRaised,
-    CallReturned,
-    CallStarted,
-    Denied,
-    Expired,
-    HandedOver,
-    OutcomeUnknown,
-    Reopened,
-    RepeatAllowed,
-    SubAgentStarted,
-    Unverified,
-)
+from continuations.core.changes import events
 from continuations.core.rows.calls import (
     STATE_NAMES,
     Errored,
@@ -46,70 +26,70 @@ from continuations.core.rows.calls import (
 from continuations.errors import IllegalTransition
 
 if TYPE_CHECKING:
-    from continuations.core.changes.call_events import CallEvent
-    from continuations.core.changes.events import Event
     from continuations.core.rows.calls import CallState
 
-TRANSITIONS: dict[tuple[type[CallState], type[CallEvent]], type[CallState]] = {
+TRANSITIONS: dict[tuple[type[CallState], type[events.CallEvent]], type[CallState]] = {
     # The call is examined.
-    (Proposed, CallAccepted): Ready,
-    (Proposed, ApprovalRequested): Waiting,
-    (Proposed, CallInvalid): Errored,
-    (Proposed, Denied): Refused,
+    (Proposed, events.CallAccepted): Ready,
+    (Proposed, events.ApprovalRequested): Waiting,
+    (Proposed, events.CallInvalid): Errored,
+    (Proposed, events.Denied): Refused,
     # The call waits for an approval.
-    (Waiting, Approved): Ready,
-    (Waiting, Answered): Returned,
-    (Waiting, Denied): Refused,
-    (Waiting, Expired): Refused,
-    (Waiting, Reopened): Waiting,
-    (Waiting, ApprovalRequested): Waiting,
+    (Waiting, events.Approved): Ready,
+    (Waiting, events.Answered): Returned,
+    (Waiting, events.Denied): Refused,
+    (Waiting, events.Expired): Refused,
+    (Waiting, events.Reopened): Waiting,
+    (Waiting, events.ApprovalRequested): Waiting,
     # The call is checked before it begins.
-    (Ready, ApprovalRequested): Waiting,
-    (Ready, Reopened): Waiting,
-    (Ready, CallInvalid): Errored,
-    (Ready, Denied): Refused,
-    (Ready, OutcomeUnknown): Unknown,
+    (Ready, events.ApprovalRequested): Waiting,
+    (Ready, events.Reopened): Waiting,
+    (Ready, events.CallInvalid): Errored,
+    (Ready, events.Denied): Refused,
+    (Ready, events.OutcomeUnknown): Unknown,
     # The call runs.
-    (Ready, CallStarted): Started,
-    (Ready, SubAgentStarted): Nested,
-    (Ready, HandedOver): Returned,
-    (Started, CallReturned): Returned,
-    (Started, CallRaised): Errored,
-    (Started, Reopened): Waiting,
-    (Nested, CallReturned): Returned,
-    (Nested, CallRaised): Errored,
+    (Ready, events.CallStarted): Started,
+    (Ready, events.SubAgentStarted): Nested,
+    (Ready, events.HandedOver): Returned,
+    (Started, events.CallReturned): Returned,
+    (Started, events.CallRaised): Errored,
+    (Started, events.Reopened): Waiting,
+    (Nested, events.CallReturned): Returned,
+    (Nested, events.CallRaised): Errored,
     # A workflow waits by itself: nothing runs before the wait.
-    (Proposed, CallParked): Parked,
+    (Proposed, events.CallParked): Parked,
     # The tool waits. No approval leads out of this state.
-    (Started, CallParked): Parked,
-    (Parked, Answered): Returned,
-    (Parked, AnswerReceived): Ready,
-    (Parked, CallRaised): Errored,
-    (Parked, Denied): Refused,
-    (Parked, Expired): Refused,
-    (Parked, Reopened): Parked,
+    (Started, events.CallParked): Parked,
+    (Parked, events.Answered): Returned,
+    (Parked, events.AnswerReceived): Ready,
+    (Parked, events.CallRaised): Errored,
+    (Parked, events.Denied): Refused,
+    (Parked, events.Expired): Refused,
+    (Parked, events.Reopened): Parked,
     # The worker died during the call, or stopped before the call began.
-    (Started, RepeatAllowed): Ready,
-    (Started, OutcomeUnknown): Unknown,
-    (Unknown, Unverified): Unknown,
-    (Unknown, CallParked): Parked,
-    (Unknown, Approved): Ready,
-    (Unknown, Answered): Returned,
-    (Unknown, Denied): Refused,
-    (Unknown, Expired): Refused,
-    (Unknown, Reopened): Unknown,
+    (Started, events.RepeatAllowed): Ready,
+    (Started, events.OutcomeUnknown): Unknown,
+    (Unknown, events.Unverified): Unknown,
+    (Unknown, events.CallParked): Parked,
+    (Unknown, events.Approved): Ready,
+    (Unknown, events.Answered): Returned,
+    (Unknown, events.Denied): Refused,
+    (Unknown, events.Expired): Refused,
+    (Unknown, events.Reopened): Unknown,
     # The run ended.
-    (Proposed, CallCancelled): Refused,
-    (Waiting, CallCancelled): Refused,
-    (Ready, CallCancelled): Refused,
-    (Started, CallCancelled): Refused,
-    (Nested, CallCancelled): Refused,
-    (Unknown, CallCancelled): Refused,
-    (Parked, CallCancelled): Refused,
+    (Proposed, events.CallCancelled): Refused,
+    (Waiting, events.CallCancelled): Refused,
+    (Ready, events.CallCancelled): Refused,
+    (Started, events.CallCancelled): Refused,
+    (Nested, events.CallCancelled): Refused,
+    (Unknown, events.CallCancelled): Refused,
+    (Parked, events.CallCancelled): Refused,
 }
 
 
-def next_state(call_id: str, state: CallState, event: CallEvent) -> type[CallState]:
+def next_state(
+    call_id: str, state: CallState, event: events.CallEvent
+) -> type[CallState]:
     """Return the state that follows; raises `IllegalTransition` if none does."""
     following = TRANSITIONS.get((type(state), type(event)))
     if following is None:
@@ -118,7 +98,7 @@ def next_state(call_id: str, state: CallState, event: CallEvent) -> type[CallSta
     return following
 
 
-def illegal_transition(why: str, event: Event) -> IllegalTransition:
+def illegal_transition(why: str, event: events.Event) -> IllegalTransition:
     """Return the error for an event that is not possible in the run's state."""
     return IllegalTransition(
         f"event {type(event).__name__} is not possible: {why}. The run is unchanged. "

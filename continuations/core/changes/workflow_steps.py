@@ -18,7 +18,7 @@ from continuations.core.rows.workflow_history import (
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from continuations.core.changes.call_events import CallEvent
+    from continuations.core.changes.events import CallEvent
     from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.workflow_history import Entry

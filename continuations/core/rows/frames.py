@@ -17,6 +17,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
+from continuations.core.messages import NOTHING_CHECKED, TranscriptCheck
 from continuations.core.rows.calls import (
     CLOSED_STATES,
     CallRow,
@@ -26,7 +27,6 @@ from continuations.core.rows.calls import (
     Refused,
     Returned,
 )
-from continuations.core.transcript import NOTHING_CHECKED, TranscriptCheck
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

@@ -246,9 +246,7 @@ class Wait:
         """Whether the deadline asks other approvers instead of ending the wait."""
         if self.on_deadline_json is None:
             return False
-        from continuations.core.rows.deadline_actions import Escalate  # noqa: PLC0415 - rarely needed
-
-        return isinstance(self.on_deadline, Escalate)
+        return isinstance(self.on_deadline, deadline_actions.Escalate)
 
     @property
     def has_slots(self) -> bool:
@@ -438,3 +436,35 @@ def consequence_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
     if action is None or isinstance(action, deadline_actions.Escalate):
         return wait.rules.on_deadline
     return action
+
+
+def find_fixed_argument(wait: Wait, edited_json: str) -> str | None:
+    """Return the first argument that an edit changes and that must stay as it is.
+
+    Args:
+        wait: The wait of an approval.
+        edited_json: The edited arguments as canonical JSON. A mask keeps its value.
+    """
+    if wait.editable is None:
+        return None
+    if wait.secrets:
+        from continuations.core.words.secret_arguments import SecretLost, restored_json  # noqa: PLC0415 - few tools have secrets
+
+        try:
+            edited_json = restored_json(edited_json, wait.arguments_json, wait.secrets)
+        except SecretLost:
+            return wait.secrets[0]
+    edited: dict[str, Any] = jsontext.parse(edited_json)
+    changed = _changed_arguments(wait.arguments, edited)
+    return next((name for name in changed if name not in wait.editable), None)
+
+
+def _changed_arguments(before: dict[str, Any], after: dict[str, Any]) -> Iterable[str]:
+    for name in sorted({*before, *after}):
+        texts = [
+            jsontext.canonical(jsontext.normalize_integers(values[name]))
+            for values in (before, after)
+            if name in values
+        ]
+        if len(texts) < 2 or texts[0] != texts[1]:  # noqa: PLR2004 - before and after
+            yield name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
-from continuations.core.changes import call_events
+from continuations.core.changes import events
 from continuations.core.changes.events import (
     EventTaken,
     FrameAbandoned,
@@ -95,12 +95,12 @@ class ArrivalReducer:
             decision = decisions[wait.id]
             if decision.event is not None:
                 state = advance(state, EventTaken(decision.event))
-            events = self._decision_events(state, wait, decision)
+            due = self._decision_events(state, wait, decision)
             if decision.signal:
                 state = without_signal(state, decision.signal)
-            for event in events:
+            for event in due:
                 state = advance(state, event)
-                if isinstance(event, call_events.AnswerReceived):
+                if isinstance(event, events.AnswerReceived):
                     state = self._with_doubtful_answer(state, event.call_id)
             stop = stop or _failure_from_decision(wait, decision)
         if stop is not None:
@@ -128,7 +128,7 @@ class ArrivalReducer:
             case "expire":
                 return (_expiry_event(state, call, wait, decision),)
             case _:
-                return (call_events.Denied(call_id=call.id, decision=decision),)
+                return (events.Denied(call_id=call.id, decision=decision),)
 
     def _with_doubtful_answer(self, state: RunState, call_id: str) -> RunState:
         """Return the run in which a person is asked before `on_answer` runs again.
@@ -152,11 +152,11 @@ class ArrivalReducer:
                 "after the version that is continued."
             ),
         )
-        state = advance(state, call_events.OutcomeUnknown(call_id=call.id, wait=wait))
+        state = advance(state, events.OutcomeUnknown(call_id=call.id, wait=wait))
         if call.answer_used_in == state.run.id:
             return state
         # `verify` would ask for the new key, which the other side does not know.
-        return advance(state, call_events.Unverified(call_id=call.id))
+        return advance(state, events.Unverified(call_id=call.id))
 
     def _approval_events(
         self, state: RunState, call: CallRow, wait: waits.Wait, decision: Decision
@@ -175,7 +175,7 @@ class ArrivalReducer:
         executed = arguments or wait.arguments_json
         contract = approved_contract_digest(tool)
         digest = approval_digest(state, call, executed, contract)
-        approved = call_events.Approved(
+        approved = events.Approved(
             call_id=call.id,
             digest=digest,
             until=until,
@@ -253,7 +253,7 @@ class ArrivalReducer:
 
     def _event_without_agent(
         self, state: RunState, call: CallRow
-    ) -> call_events.CallEvent | None:
+    ) -> events.CallEvent | None:
         match call.state:
             case Proposed():
                 removed = True
@@ -263,7 +263,7 @@ class ArrivalReducer:
                 return None
         if removed:
             text = "ERROR: the call was not executed: its agent was removed."
-            return call_events.CallInvalid(call_id=call.id, code="agent", content=text)
+            return events.CallInvalid(call_id=call.id, code="agent", content=text)
         note = self.stack_binding.missing_tool_note(state, call)
         return Admission(self.stack_binding, self.ports).ask_again(state, call, note)
 
@@ -288,7 +288,7 @@ class ArrivalReducer:
             if call.repeatable and agent is not None:
                 if call.approved_digest is None:
                     self.stack_binding.unchanged_tool(state, call)
-                state = advance(state, call_events.RepeatAllowed(call_id=call.id))
+                state = advance(state, events.RepeatAllowed(call_id=call.id))
                 continue
             now = self.ports.clock.now()
             wait = new_wait(
@@ -300,19 +300,17 @@ class ArrivalReducer:
                 ulid=self.ports.ids.new_ulid(now),
                 note="The process that ran this call died before it recorded a result.",
             )
-            state = advance(
-                state, call_events.OutcomeUnknown(call_id=call.id, wait=wait)
-            )
+            state = advance(state, events.OutcomeUnknown(call_id=call.id, wait=wait))
         return state
 
     def _park_answered(
         self, state: RunState, call: CallRow, wait_id: str
-    ) -> call_events.CallParked:
+    ) -> events.CallParked:
         tool = self.stack_binding.tool(state, call)
         wait = early_answers.early_wait(state, call, wait_id)
         if tool is not None:
             wait = replace(wait, continues=tool.continues, cancels=tool.cancels)
-        return call_events.CallParked(call_id=call.id, wait=wait)
+        return events.CallParked(call_id=call.id, wait=wait)
 
 
 def _end_of_suspension(wait: waits.Wait, decision: Decision) -> Event:
@@ -327,7 +325,7 @@ def _end_of_suspension(wait: waits.Wait, decision: Decision) -> Event:
 
 def _expiry_event(
     state: RunState, call: CallRow, wait: waits.Wait, decision: Decision
-) -> call_events.CallEvent:
+) -> events.CallEvent:
     """Return what the deadline of an approval does; it never lets the call run."""
     action = wait.on_deadline_json and waits.consequence_of_deadline(wait)
     match action:
@@ -335,9 +333,9 @@ def _expiry_event(
             return answered(state, call, value, decision)
         case Deny(reason=reason):
             denied = replace(decision, kind="deny", reason=reason)
-            return call_events.Denied(call_id=call.id, decision=denied)
+            return events.Denied(call_id=call.id, decision=denied)
         case _:
-            return call_events.Expired(call_id=call.id, decision=decision)
+            return events.Expired(call_id=call.id, decision=decision)
 
 
 _NOT_AGAIN_NOTE = " So the call cannot be repeated as it was. Deny it, or answer it."
@@ -372,9 +370,7 @@ def _why_edit_is_forbidden(wait: waits.Wait, decision: Decision) -> str | None:
     """Return why an edit must not run, or `None`."""
     if decision.arguments is None or wait.editable_json is None:
         return None
-    from continuations.core.reading import editable_arguments  # noqa: PLC0415 - rarely needed
-
-    name = editable_arguments.find_fixed_argument(wait, decision.arguments)
+    name = waits.find_fixed_argument(wait, decision.arguments)
     return name and f"The edited arguments were not used: {name} cannot be edited."
 
 

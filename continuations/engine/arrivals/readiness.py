@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from continuations.core.changes.operator_waits import with_operator_requests
+from continuations.core.changes.operator_changes import with_operator_requests
 from continuations.core.changes.plan import plan
 from continuations.core.rows.calls import CallRow, Parked, Ready, Started, open_wait_id
 from continuations.core.rows.decisions import Decision
+from continuations.core.rows.event_matching import awaited_signals, waits_for
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.signal_matching import awaited_signals, waits_for
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.engine.arrivals.signal_delivery import with_signals
 from continuations.engine.calls.parked_calls import answered_tool, gets_answer

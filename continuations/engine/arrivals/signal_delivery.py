@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.changes.events import SignalsKept
 from continuations.core.changes.reducer import advance
-from continuations.core.rows import signal_matching
+from continuations.core.rows import event_matching
 from continuations.core.rows.decisions import Decision
 from continuations.core.rows.run import ENDED_STATUSES, KeptSignal
 from continuations.engine.deadlines import is_past_deadline
@@ -70,10 +70,10 @@ async def end_waits(
     """
     at_hand = {signal.number: signal for signal in signals}
     ended: dict[str, Decision] = {}
-    for kept in signal_matching.awaited_signals(state):
+    for kept in event_matching.awaited_signals(state):
         number = kept.number
         signal = at_hand.get(number)
-        for wait in signal_matching.waits_for(state, kept.name):
+        for wait in event_matching.waits_for(state, kept.name):
             if any(decision.signal == number for decision in ended.values()):
                 break
             if signal is None:

@@ -18,7 +18,7 @@ from continuations.authoring.errors import ArgumentsInvalid
 from continuations.authoring.manifest import Contract, contract_changes_text
 from continuations.authoring.tool.base_tool import BaseTool
 from continuations.core import jsontext
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     ApprovalRequested,
     Denied,
     OutcomeUnknown,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 from continuations.authoring.tool.base_tool import is_handoff
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     ApprovalRequested,
     CallAccepted,
     CallInvalid,

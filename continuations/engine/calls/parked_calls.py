@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
-from continuations.core.changes import call_events
+from continuations.core.changes import events
 from continuations.core.rows import waits
 from continuations.core.rows.calls import CallRow, open_wait_id
 from continuations.core.rows.decisions import Answer, Decision, Deny, Fail
@@ -45,11 +45,11 @@ def park(
     ulid: str,
     agent: AgentProtocol | None,
     patch: str | None = None,
-) -> call_events.CallParked | call_events.CallRaised:
+) -> events.CallParked | events.CallRaised:
     """Return the event of a tool that ran and returned a wait."""
     if call.stage >= MAX_STAGES:
         text = f"ERROR: the tool has waited {MAX_STAGES:,} times. Its effects remain."
-        return call_events.CallRaised(call_id=call.id, code="result", content=text)
+        return events.CallRaised(call_id=call.id, code="result", content=text)
     try:
         memo = _memo_text(asked)
         wait = parked_wait(state, call, tool, asked, now=now, ulid=ulid, agent=agent)
@@ -65,8 +65,8 @@ def park(
             call.id,
             error,
         )
-        return call_events.CallRaised(call_id=call.id, code="result", content=text)
-    return call_events.CallParked(call_id=call.id, wait=wait, patch=patch, memo=memo)
+        return events.CallRaised(call_id=call.id, code="result", content=text)
+    return events.CallParked(call_id=call.id, wait=wait, patch=patch, memo=memo)
 
 
 def _memo_text(asked: ToolWait[Any]) -> str | None:
@@ -87,7 +87,7 @@ class ParkedCalls:
 
     def event(
         self, state: RunState, call: CallRow, wait: waits.Wait, decision: Decision
-    ) -> call_events.CallEvent:
+    ) -> events.CallEvent:
         """Return the event of a decision.
 
         Raises `AgentChanged` if a function of the tool must get the answer, and this
@@ -96,14 +96,14 @@ class ParkedCalls:
         problem = _problem_with_sent_data(state, wait, decision)
         if problem is not None:
             renewed = self._renewed(state, call, wait, problem, keeps_times=True)
-            return call_events.Reopened(call_id=call.id, wait=renewed)
+            return events.Reopened(call_id=call.id, wait=renewed)
         match waits.consequence(wait, decision):
             case Answer(value=value):
                 return self._answer_event(state, call, wait, value, decision)
             case Fail(error=error):
                 is_late = decision.kind == "expire" and wait.on_deadline_json is None
                 of_code = bool(state.frames[call.frame_id].step)
-                return call_events.CallRaised(
+                return events.CallRaised(
                     call_id=call.id,
                     code="expired" if is_late and of_code else "failed",
                     content=f"ERROR: {error}",
@@ -111,9 +111,9 @@ class ParkedCalls:
                 )
             case Deny(reason=reason):
                 denied = replace(decision, kind="deny", reason=reason)
-                return call_events.Denied(call_id=call.id, decision=denied)
+                return events.Denied(call_id=call.id, decision=denied)
             case None:
-                return call_events.Expired(call_id=call.id, decision=decision)
+                return events.Expired(call_id=call.id, decision=decision)
 
     def _answer_event(
         self,
@@ -122,7 +122,7 @@ class ParkedCalls:
         wait: waits.Wait,
         value: Any,
         decision: Decision,
-    ) -> call_events.CallEvent:
+    ) -> events.CallEvent:
         if not wait.continues:
             return answered(state, call, value, decision)
         answer_json = jsontext.canonical(value)
@@ -133,8 +133,8 @@ class ParkedCalls:
         except ArgumentsInvalid as error:
             note = f"The tool rejected the answer: {error}"
             renewed = self._renewed(state, call, wait, note, keeps_times=was_sent)
-            return call_events.Reopened(call_id=call.id, wait=renewed)
-        return call_events.AnswerReceived(call_id=call.id, answer=answer_json)
+            return events.Reopened(call_id=call.id, wait=renewed)
+        return events.AnswerReceived(call_id=call.id, answer=answer_json)
 
     def _renewed(
         self,
@@ -163,7 +163,7 @@ class ParkedCalls:
 
 def answered(
     state: RunState, call: CallRow, value: Any, decision: Decision
-) -> call_events.Answered:
+) -> events.Answered:
     """Return the event of an answer that is the result of its call.
 
     A model reads a text as it is, and the code of a workflow gets the value.
@@ -171,7 +171,7 @@ def answered(
     is_json = bool(state.frames[call.frame_id].step)
     is_text = isinstance(value, str) and not is_json
     text = value if is_text else jsontext.canonical(value)
-    return call_events.Answered(
+    return events.Answered(
         call_id=call.id, content=text, is_json=is_json, at=decision.at
     )
 

@@ -16,8 +16,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from continuations.core import jsontext
-from continuations.core.changes.call_events import CallAccepted, Denied
-from continuations.core.changes.events import GrantGiven, GrantsRevoked
+from continuations.core.changes.events import (
+    CallAccepted,
+    Denied,
+    GrantGiven,
+    GrantsRevoked,
+)
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.decisions import Approve, Decision, Deny
 from continuations.core.rows.grants import KeptGrant, has_ended, parse_grant_text

@@ -6,7 +6,7 @@ from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.reading import run_past
-from continuations.core.reading.run_comparison import difference
+from continuations.core.reading.run_past import difference
 from continuations.core.reading.run_stream_diff import events_between
 from continuations.core.rows.waits import Wait, withheld
 from continuations.engine.event_reading import with_deciders

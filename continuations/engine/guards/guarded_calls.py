@@ -14,7 +14,7 @@ from continuations.authoring.hooks import (
     ResultInfo,
 )
 from continuations.core import jsontext
-from continuations.core.changes.call_events import CallInvalid, CallRaised, CallReturned
+from continuations.core.changes.events import CallInvalid, CallRaised, CallReturned
 from continuations.core.rows.frames import TRIPPED_CODE
 from continuations.core.rows.run import Failure, Trip, failure_text, new_trip
 from continuations.core.rows.state import RunState, frame_path

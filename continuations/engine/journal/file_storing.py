@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from continuations.core.attachment_parts import MAX_RUN_BYTES, Attachment
-from continuations.core.changes.call_events import CallRaised, CallReturned
+from continuations.core.changes.events import CallRaised, CallReturned
 from continuations.core.rows.attachments import (
     attachments_of,
     attachments_of_run,

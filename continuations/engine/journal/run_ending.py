@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from continuations.core.changes.events import RunStopped
-from continuations.core.changes.operator_waits import CANCELLED, cancel_reasons
+from continuations.core.changes.operator_changes import CANCELLED, cancel_reasons
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.decisions import OPERATOR, Door
 from continuations.core.rows.run import ENDED_STATUSES, Failure

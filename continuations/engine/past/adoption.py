@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     OutcomeUnknown,
     Reopened,
     RepeatAllowed,

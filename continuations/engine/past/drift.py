@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from continuations.authoring import callables
 from continuations.authoring.tool_contract import compute_contract_digest
 from continuations.core import jsontext
-from continuations.core.changes.call_events import Denied
+from continuations.core.changes.events import Denied
 from continuations.core.rows.calls import Parked, Ready, open_wait_id
 from continuations.core.rows.decisions import Decision
 from continuations.core.rows.run import ENDED_STATUSES

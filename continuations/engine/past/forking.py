@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.changes.call_events import CallReturned
+from continuations.core.changes.events import CallReturned
 from continuations.core.changes.reducer import advance
-from continuations.core.messages import Message
+from continuations.core.messages import NOTHING_CHECKED, Message
 from continuations.core.reading.past_rules import forked_row
 from continuations.core.rows.calls import CLOSED_STATES, Nested, Returned, Started
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.run import ENDED_STATUSES, kept_requesters
 from continuations.core.rows.state import ROOT_FRAME_ID
-from continuations.core.transcript import NOTHING_CHECKED
 from continuations.engine.journal.later_versions import LaterCalls, read_later_calls
 from continuations.engine.journal.publishing import Publisher
 from continuations.engine.past.adoption import (

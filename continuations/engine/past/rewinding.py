@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.changes.thread_requests import with_turn_ended
+from continuations.core.changes.operator_changes import with_turn_ended
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.reading.audit import rewind_reason
 from continuations.core.reading.past_rules import rewound_row

@@ -9,15 +9,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Literal
 
-from continuations.core.changes.call_cancellation import find_open_calls, is_open_call
-from continuations.core.changes.operator_waits import (
+from continuations.core.changes.operator_changes import (
+    find_open_calls,
+    is_open_call,
     operator_waits,
     with_operator_requests,
 )
 from continuations.core.operator_request import OperatorRequest
 from continuations.core.rows.decisions import PYTHON
+from continuations.core.rows.event_matching import awaited_signals
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.signal_matching import awaited_signals
 from continuations.engine.arrivals.readiness import is_runnable
 from continuations.engine.arrivals.signal_delivery import with_signals
 from continuations.engine.journal.job_cancellation import jobs_to_cancel
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from continuations.core.operator_request import OperatorAction
     from continuations.core.rows.decisions import Door
-    from continuations.core.rows.signal_matching import UntakenSignal
+    from continuations.core.rows.event_matching import UntakenSignal
     from continuations.core.rows.state import RunState
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions

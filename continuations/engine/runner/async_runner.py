@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar
 
-from continuations.core.output_type import Output
+from continuations.core.declared_types import Output
 from continuations.core.rows.decisions import PYTHON, Decision, Door
 from continuations.engine.ports import Ports
 from continuations.engine.runner.runner_parts import (
@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     )
     from continuations.core.reading.run_stream import StreamEvent
     from continuations.core.rows.decisions import Verdict
+    from continuations.core.rows.event_matching import UntakenSignal
     from continuations.core.rows.grants import KeptGrant
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.run import Budget
-    from continuations.core.rows.signal_matching import UntakenSignal
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait, WaitSummary
     from continuations.engine.outcomes import Outcome

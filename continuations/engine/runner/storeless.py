@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from continuations.authoring.agent.agent import Agent, check_made, got_no_agent
 from continuations.authoring.manifest import compare_manifests
 from continuations.authoring.registry import AgentRegistry
-from continuations.core.changes.call_events import Reopened
-from continuations.core.changes.events import RunStopped, SuspensionBegan
-from continuations.core.changes.operator_waits import without_operator_waits
+from continuations.core.changes.events import Reopened, RunStopped, SuspensionBegan
+from continuations.core.changes.operator_changes import without_operator_waits
 from continuations.core.changes.plan import plan
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.deadline_actions import Escalate
@@ -62,9 +61,9 @@ if TYPE_CHECKING:
 
     from continuations.authoring.manifest import ManifestChange
     from continuations.authoring.workflow.workflow import BoundWorkflow
+    from continuations.core.declared_types import Output
     from continuations.core.identity import Identity
     from continuations.core.operator_request import OperatorRequest
-    from continuations.core.output_type import Output
     from continuations.core.prices import Prices
     from continuations.core.rows.run import Budget
     from continuations.core.rows.state import RunState

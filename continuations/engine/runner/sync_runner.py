@@ -10,7 +10,7 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
-from continuations.core.output_type import Output
+from continuations.core.declared_types import Output
 from continuations.engine.runner.async_runner import AsyncRunner
 from continuations.engine.runner.runner_parts import missing_attribute
 from continuations.engine.sync import portal, sync_face

@@ -2,7 +2,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from continuations.authoring.agent.agent import Agent
 from continuations.core.identity import Identity
-from continuations.core.output_type import Output
+from continuations.core.declared_types import Output
 from continuations.core.prices import Prices
 from continuations.core.reading.audit import AuditLine
 from continuations.core.reading.run_past import (
@@ -16,7 +16,7 @@ from continuations.core.rows.decisions import Decision, Door, PYTHON, Verdict
 from continuations.core.rows.grants import KeptGrant
 from continuations.core.rows.quorum import Vote
 from continuations.core.rows.run import Budget
-from continuations.core.rows.signal_matching import UntakenSignal
+from continuations.core.rows.event_matching import UntakenSignal
 from continuations.core.rows.waits import Wait, WaitSummary
 from continuations.engine.outcomes import Outcome
 from continuations.engine.past.drift import DriftRow

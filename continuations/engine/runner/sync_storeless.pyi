@@ -3,7 +3,7 @@ from collections.abc import Mapping
 from continuations.authoring.agent.agent import Agent
 from continuations.authoring.workflow.workflow import BoundWorkflow
 from continuations.core.identity import Identity
-from continuations.core.output_type import Output
+from continuations.core.declared_types import Output
 from continuations.core.prices import Prices
 from continuations.core.rows.run import Budget
 from continuations.engine.outcomes import Outcome

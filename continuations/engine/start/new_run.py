@@ -11,13 +11,13 @@ from continuations.core import jsontext
 from continuations.core.messages import (
     MalformedMessage,
     Message,
+    find_violation,
     system_message,
     user_message,
 )
 from continuations.core.rows.frames import FrameRow, MessageLog
 from continuations.core.rows.run import Budget, RunRow
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
-from continuations.core.transcript import find_violation
 from continuations.engine.code_changes import first_manifest
 from continuations.errors import InvalidId, InvalidInput
 from continuations.ledger import layout

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
-from continuations.core.output_type import Output
+from continuations.core.declared_types import Output
 from continuations.core.rows.decisions import PYTHON, Door
 from continuations.core.rows.run import ENDED_STATUSES, WHEN_BUSY
 from continuations.core.rows.state import ROOT_FRAME_ID

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic
 
-from continuations.core.output_type import Output
+from continuations.core.declared_types import Output
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.engine.outcomes import Queued, Suspended, outcome_of, reply_of
 from continuations.engine.requests.request_checks import agent_is_missing

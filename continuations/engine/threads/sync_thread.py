@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Generic
 
-from continuations.core.output_type import Output
+from continuations.core.declared_types import Output
 from continuations.engine.sync import sync_face
 from continuations.engine.threads.async_thread import AsyncThread
 from continuations.engine.threads.async_ticket import AsyncTicket

@@ -11,20 +11,7 @@ from continuations.authoring.tool.base_tool import BaseTool, is_handoff
 from continuations.authoring.tool.call_gate import CallNotBegun, current_gate
 from continuations.authoring.tool_waits import ToolWait
 from continuations.core import jsontext
-from continuations.core.changes.call_events import (
-    Answered,
-    Approved,
-    CallInvalid,
-    CallParked,
-    CallRaised,
-    CallReturned,
-    CallStarted,
-    Denied,
-    HandedOver,
-    SubAgentStarted,
-    Unverified,
-)
-from continuations.core.changes.events import CheckPaid, Event
+from continuations.core.changes import events
 from continuations.core.changes.plan import AskModel, CheckCall, Launched, VerifyOutcome
 from continuations.core.changes.tool_messages import SECOND_HANDOFF
 from continuations.core.messages import user_message
@@ -124,7 +111,7 @@ class Performer:
 
     # Local actions -----------------------------------------------------------
 
-    async def examine(self, state: RunState, call_id: str) -> Event | None:
+    async def examine(self, state: RunState, call_id: str) -> events.Event | None:
         """Return the event of a proposed call; see `CallExaminer`.
 
         `None`: agents must check the call first; see `checks`.
@@ -140,15 +127,15 @@ class Performer:
         """The running code of the workflows."""
         return self.flows.drives
 
-    def step(self, state: RunState, frame_id: str) -> Event:
+    def step(self, state: RunState, frame_id: str) -> events.Event:
         """Return what the code of a workflow does now."""
         return self.drives.step(state, frame_id)
 
-    async def _check_call(self, state: RunState, check: CheckCall) -> CheckPaid:
+    async def _check_call(self, state: RunState, check: CheckCall) -> events.CheckPaid:
         """Ask the agents that check a call; raises `ModelError`."""
         if not is_possible(state, check):
             self.checks.put_result(check, None)
-            return CheckPaid(Usage())
+            return events.CheckPaid(Usage())
         from continuations.engine.guards.guarded_turn import add_cost  # noqa: PLC0415 - few agents have one
         from continuations.engine.hook_calls import GuardrailAgents  # noqa: PLC0415
 
@@ -171,9 +158,9 @@ class Performer:
             raise
         assert type(event) is not CheckCall  # noqa: S101 - the agents were asked
         self.checks.put_result(check, event)
-        return CheckPaid(agents.usage)
+        return events.CheckPaid(agents.usage)
 
-    async def start_event(self, state: RunState, call_id: str) -> Event | None:
+    async def start_event(self, state: RunState, call_id: str) -> events.Event | None:
         """Return the event that records the start of a ready call or its sub-agent.
 
         `None`: agents must check the call first; see `checks`. If the call may not
@@ -182,7 +169,7 @@ class Performer:
         """
         call = state.calls[call_id]
         try:
-            held: Event | CheckCall | None = await self._examiner.guarded_again(
+            held: events.Event | CheckCall | None = await self._examiner.guarded_again(
                 state, call
             )
             held = held or await self._admission.hold(state, call)
@@ -201,12 +188,12 @@ class Performer:
         tool = self.stack_binding.unchanged_tool(state, call)
         agent = tool.sub_agent
         if agent is None:
-            return CallStarted(call_id=call_id)
+            return events.CallStarted(call_id=call_id)
         return await self._agent_start(state, call, tool, agent)
 
     async def _agent_start(
         self, state: RunState, call: CallRow, tool: ToolProtocol, agent: AgentProtocol
-    ) -> Event:
+    ) -> events.Event:
         """Return the event that gives a frame to an agent: a new one, or the call's."""
         if agent.is_workflow:
             return self._workflow_start(call, agent)
@@ -217,7 +204,7 @@ class Performer:
         )
         if earlier is not None:
             text = SECOND_HANDOFF.format(earlier.agent)
-            return CallInvalid(call_id=call.id, code="handoff", content=text)
+            return events.CallInvalid(call_id=call.id, code="handoff", content=text)
         if not hands_over:
             task = agent.first_user_message(call.arguments or "{}")
         elif self.stack_binding.is_holder(state, call.frame_id, agent):
@@ -238,7 +225,7 @@ class Performer:
             return call_failures.rejection(call, "instructions", f"{reason}.")
         if hands_over:
             return await self._handed_over(state, call, tool, agent, text)
-        return SubAgentStarted(
+        return events.SubAgentStarted(
             call_id=call.id,
             agent=agent.name,
             messages=with_instructions((user_message(task),), text),
@@ -252,7 +239,7 @@ class Performer:
         tool: ToolProtocol,
         agent: AgentProtocol,
         instructions: str,
-    ) -> Event:
+    ) -> events.Event:
         try:
             dropped = await self._dropped(state, call, tool)
         except BaseException as error:
@@ -267,7 +254,7 @@ class Performer:
         after: Any = agent
         keeps_state = before.state is after.state
         handoff = Handoff(agent.name, instructions, keeps_state, dropped)
-        return HandedOver(call_id=call.id, handoff=handoff)
+        return events.HandedOver(call_id=call.id, handoff=handoff)
 
     async def _dropped(
         self, state: RunState, call: CallRow, tool: ToolProtocol
@@ -298,11 +285,13 @@ class Performer:
         frame = state.frames[call.frame_id]
         return history.dropped_indexes(messages, frame, chosen)
 
-    def _workflow_start(self, call: CallRow, agent: AgentProtocol) -> SubAgentStarted:
+    def _workflow_start(
+        self, call: CallRow, agent: AgentProtocol
+    ) -> events.SubAgentStarted:
         from continuations.engine.start.new_run import start_entry  # noqa: PLC0415 - few runs have a workflow
 
         arguments = call.arguments or "{}"
-        return SubAgentStarted(
+        return events.SubAgentStarted(
             call_id=call.id,
             agent=agent.name,
             messages=(start_entry(arguments, self.ports),),
@@ -311,7 +300,9 @@ class Performer:
 
     # Actions on the outside world --------------------------------------------
 
-    async def perform(self, action: Launched, state: RunState, fence: int) -> Event:
+    async def perform(
+        self, action: Launched, state: RunState, fence: int
+    ) -> events.Event:
         """Ask a model, run a tool behind the current gate, verify or check a call.
 
         Raises `ModelError`, `TranscriptInvalid`, and `AgentChanged` if the call's tool
@@ -327,7 +318,9 @@ class Performer:
             return await self._verify(state, call, fence)
         event = await self._run_tool(state, call, fence)
         agent = self.stack_binding.agent(state, call.frame_id)
-        if agent.hooks is None or not isinstance(event, CallReturned | CallRaised):
+        if agent.hooks is None or not isinstance(
+            event, events.CallReturned | events.CallRaised
+        ):
             return event
         return await self._examiner.guarded(state, call, agent).with_result(event)
 
@@ -343,7 +336,9 @@ class Performer:
         )
         return Work(session, state, frame_id)
 
-    async def _ask_model(self, state: RunState, frame_id: str, fence: int) -> Event:
+    async def _ask_model(
+        self, state: RunState, frame_id: str, fence: int
+    ) -> events.Event:
         frame = state.frames[frame_id]
         agent = self.stack_binding.agent(state, frame_id)
         if agent.compaction is not None:
@@ -362,7 +357,9 @@ class Performer:
         )
         return await turn.ask(state, frame, agent, fence)
 
-    async def _run_tool(self, state: RunState, call: CallRow, fence: int) -> Event:
+    async def _run_tool(
+        self, state: RunState, call: CallRow, fence: int
+    ) -> events.Event:
         tool = self.stack_binding.unchanged_tool(state, call)
         assert tool.sub_agent is None  # noqa: S101 - sub-agents have frames instead
         if call.approved_digest is not None:
@@ -384,7 +381,7 @@ class Performer:
                 f"ERROR: the tool ran, but its result cannot be stored: {error}. Its "
                 "effects remain."
             )
-            return CallRaised(call_id=call.id, code="result", content=text)
+            return events.CallRaised(call_id=call.id, code="result", content=text)
         except BaseException as error:
             if callables.is_task_cancellation(error):
                 raise
@@ -421,13 +418,13 @@ class Performer:
 
     def _text_result(
         self, state: RunState, call: CallRow, result: str, patch: str | None
-    ) -> CallReturned:
+    ) -> events.CallReturned:
         """Return the event of a result: a model reads its text, and code its value."""
         if state.frames[call.frame_id].step:
             return _json_result(call, result, patch)
         if len(result) > _SHORT_RESULT:
             result = self._within_limit(state, call, result)
-        return CallReturned(call_id=call.id, content=str(result), patch=patch)
+        return events.CallReturned(call_id=call.id, content=str(result), patch=patch)
 
     async def _waiting_or_stored(
         self,
@@ -436,7 +433,7 @@ class Performer:
         tool: ToolProtocol,
         result: ResultWithFiles | ToolWait[Any],
         patch: str | None,
-    ) -> Event:
+    ) -> events.Event:
         """Return the event of a tool that waits, or that returned attachments."""
         if isinstance(result, ToolWait):
             return self._parked(state, call, tool, result, patch)
@@ -445,7 +442,11 @@ class Performer:
         event = await stored_result(
             self.files_of(state), call, result, self.ports, self.claim_end()
         )
-        return replace(event, patch=patch) if isinstance(event, CallReturned) else event
+        return (
+            replace(event, patch=patch)
+            if isinstance(event, events.CallReturned)
+            else event
+        )
 
     def files_of(self, state: RunState) -> AttachedFiles:
         """Return the attachments of the run."""
@@ -470,10 +471,10 @@ class Performer:
         agent = self.stack_binding.find_agent(state, call.frame_id)
         return context_of_call(state, call, tool, agent, self, fence=fence)
 
-    async def _verify(self, state: RunState, call: CallRow, fence: int) -> Event:
+    async def _verify(self, state: RunState, call: CallRow, fence: int) -> events.Event:
         tool = self.stack_binding.tool(state, call)
         if tool is None or tool.contract_digest != call.contract_digest:
-            return Unverified(call_id=call.id)
+            return events.Unverified(call_id=call.id)
         context = self._tool_context(state, call, tool, fence)
         try:
             verdict = await tool.verify_call(call.arguments or "{}", context)
@@ -490,12 +491,12 @@ class Performer:
             # Most `verify` functions know only the job of the first stage. Its wait has
             # ended, and would never end again.
             if call.stage:
-                return Unverified(call_id=call.id)
+                return events.Unverified(call_id=call.id)
             parked = self._parked(state, call, tool, verdict, patch)
-            is_parked = isinstance(parked, CallParked)
-            return parked if is_parked else Unverified(call_id=call.id)
+            is_parked = isinstance(parked, events.CallParked)
+            return parked if is_parked else events.Unverified(call_id=call.id)
         event = verification_event(self.ports, state, call, tool, verdict)
-        if isinstance(event, Answered):
+        if isinstance(event, events.Answered):
             event = replace(event, patch=_patch_of(context))
             if state.frames[call.frame_id].step and isinstance(verdict, Answer):
                 text = jsontext.canonical(verdict.value)
@@ -515,7 +516,7 @@ class Performer:
         tool: ToolProtocol,
         asked: ToolWait[Any],
         patch: str | None,
-    ) -> CallParked | CallRaised:
+    ) -> events.CallParked | events.CallRaised:
         """Return the event of a tool that returned a wait."""
         now = self.ports.clock.now()
         ulid = self.ports.ids.new_ulid(now)
@@ -534,13 +535,15 @@ async def _invoked(
     return await tool.receive_answer(arguments, call.answer, context)
 
 
-def _json_result(call: CallRow, result: str, patch: str | None) -> CallReturned:
+def _json_result(call: CallRow, result: str, patch: str | None) -> events.CallReturned:
     """Return the result of a call of a workflow, as the JSON of the value."""
     from continuations.authoring.tool.tool_results import JsonText  # noqa: PLC0415 - slow to import
 
     is_json = isinstance(result, JsonText)
     content = str(result) if is_json else jsontext.canonical(result)
-    return CallReturned(call_id=call.id, content=content, patch=patch, is_json=True)
+    return events.CallReturned(
+        call_id=call.id, content=content, patch=patch, is_json=True
+    )
 
 
 def _patch_of(context: ToolContext) -> str | None:
@@ -561,21 +564,23 @@ def verification_event(
     call: CallRow,
     tool: ToolProtocol,
     verdict: Verdict | None,
-) -> Event:
+) -> events.Event:
     """Return the event of the verdict of a tool's `verify` function."""
     assert isinstance(call.state, Unknown)  # noqa: S101 - only such calls are verified
     match verdict:
         case Answer(value=str(text)):
-            return Answered(call_id=call.id, content=text)
+            return events.Answered(call_id=call.id, content=text)
         case Answer(value=value):
             try:
-                return Answered(call_id=call.id, content=jsontext.canonical(value))
+                return events.Answered(
+                    call_id=call.id, content=jsontext.canonical(value)
+                )
             except jsontext.NotJson:
-                return Unverified(call_id=call.id)
+                return events.Unverified(call_id=call.id)
         case Approve(arguments=None) if _is_over(ports, state, call.state):
             contract = approved_contract_digest(tool)
             digest = approval_digest(state, call, call.arguments or "{}", contract)
-            return Approved(call_id=call.id, digest=digest)
+            return events.Approved(call_id=call.id, digest=digest)
         case Deny(reason=reason):
             now = ports.clock.now()
             wait = state.waits[call.state.wait_id]
@@ -588,6 +593,6 @@ def verification_event(
                 by="verify",
                 reason=reason,
             )
-            return Denied(call_id=call.id, decision=decision)
+            return events.Denied(call_id=call.id, decision=decision)
         case _:
-            return Unverified(call_id=call.id)
+            return events.Unverified(call_id=call.id)

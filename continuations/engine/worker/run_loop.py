@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations import errors
 from continuations.authoring.tool.call_gate import CallGate, CallNotBegun
-from continuations.core.changes import call_events, events
-from continuations.core.changes.call_cancellation import (
-    open_calls_below,
-    with_cancelled_call,
-)
-from continuations.core.changes.operator_waits import with_operator_requests
+from continuations.core.changes import events, operator_changes
 from continuations.core.changes.plan import (
     REQUESTS,
     AskModel,
@@ -65,11 +60,11 @@ if TYPE_CHECKING:
 
 # Events that a later process can compute again from the state.
 _DERIVED_EVENTS = (
-    call_events.CallAccepted,
-    call_events.ApprovalRequested,
-    call_events.CallInvalid,
-    call_events.SubAgentStarted,
-    call_events.HandedOver,
+    events.CallAccepted,
+    events.ApprovalRequested,
+    events.CallInvalid,
+    events.SubAgentStarted,
+    events.HandedOver,
     events.FrameWatched,
     events.SuspensionEnded,
 )
@@ -122,7 +117,7 @@ class RunLoop:
         self._paused = False
         self._awaits_mark = False
         # It is applied at the end: a process that takes over before that asks again.
-        self._last_refusal: call_events.CallInvalid | call_events.Denied | None = None
+        self._last_refusal: events.CallInvalid | events.Denied | None = None
         # The events that must be saved are numbered: the last one, and the last one
         # that a commit saved. Number 1 is the state at the beginning, because the first
         # commit takes the claim, before any action.
@@ -244,7 +239,7 @@ class RunLoop:
         if event is None:
             event = await self._performer.start_event(self.state, action.call_id)
         if (
-            isinstance(event, call_events.HandedOver)
+            isinstance(event, events.HandedOver)
             and event.handoff.dropped
             and self._last_event_to_save > self._last_event_saved
         ):
@@ -285,7 +280,9 @@ class RunLoop:
         before = self.state
         not_begun = self._operator.not_begun_below(before, [action.call_id])
         reason = before.calls[action.call_id].cancelled or ""
-        after = with_cancelled_call(before, action.call_id, reason, not_begun)
+        after = operator_changes.with_cancelled_call(
+            before, action.call_id, reason, not_begun
+        )
         ended = [wait for key, wait in before.waits.items() if key not in after.waits]
         ended = [wait for wait in ended if wait.rules.has_object]
         if ended:
@@ -531,7 +528,7 @@ class RunLoop:
 
     def _apply(self, event: events.Event) -> None:
         if (
-            isinstance(event, call_events.CallInvalid | call_events.Denied)
+            isinstance(event, events.CallInvalid | events.Denied)
             and event.failure is not None
         ):
             self.failure, self._last_refusal = event.failure, event
@@ -544,12 +541,12 @@ class RunLoop:
         if isinstance(event, events.WorkflowStepped):
             derived = not (event.cancelled or event.cancelled_new)
         may_be_lost = derived or (
-            isinstance(event, call_events.CallReturned | call_events.CallRaised)
+            isinstance(event, events.CallReturned | events.CallRaised)
             and self.state.calls[event.call_id].repeatable
         )
         # A further attempt of a call is at the same point of the run.
-        repeats = isinstance(event, call_events.RepeatAllowed) or (
-            isinstance(event, call_events.CallStarted)
+        repeats = isinstance(event, events.RepeatAllowed) or (
+            isinstance(event, events.CallStarted)
             and self.state.calls[event.call_id].attempts
         )
         self.state = advance(self.state, event)
@@ -566,7 +563,7 @@ def something_comes_first(
     # Messages are read in their order, so only the first one counts.
     following = late.inbox_messages[:1]
     reads = any(is_for_present_reply(state, each) for each in following)
-    after = with_operator_requests(state, late.operator_requests)
+    after = operator_changes.with_operator_requests(state, late.operator_requests)
     is_held = after.is_suspended or after.run.rests or late.cancel_request is not None
     return is_held or (reads and _may_ask_again(state, reply))
 
@@ -600,7 +597,7 @@ class OperatorEffects:
         if all(each.number <= state.run.last_operator_number for each in requests):
             return state
         not_begun = self._not_begun(state, requests)
-        after = with_operator_requests(state, requests, not_begun)
+        after = operator_changes.with_operator_requests(state, requests, not_begun)
         ended = [wait for key, wait in state.waits.items() if key not in after.waits]
         if any(wait.cancels for wait in ended):
             # `on_cancel` would hold up the renewal of the claim. It is called when the
@@ -627,7 +624,9 @@ class OperatorEffects:
     ) -> frozenset[str]:
         """Return the started calls, below some cancelled ones, that begin no more."""
         below = {
-            call_id for each in cancelled for call_id in open_calls_below(state, each)
+            call_id
+            for each in cancelled
+            for call_id in operator_changes.open_calls_below(state, each)
         }
         return frozenset(
             call_id
@@ -640,16 +639,12 @@ class OperatorEffects:
 def _ends_turn(state: RunState, request: OperatorRequest) -> bool:
     if not request.message_number:
         return False
-    from continuations.core.changes import thread_requests  # noqa: PLC0415 - for threads
-
-    return thread_requests.ends_turn(state, request)
+    return operator_changes.ends_turn(state, request)
 
 
 def _with_starts_taken_back(state: RunState, call_ids: Iterable[str]) -> RunState:
     for call_id in sorted(call_ids):
-        state = advance(
-            state, call_events.RepeatAllowed(call_id=call_id, never_began=True)
-        )
+        state = advance(state, events.RepeatAllowed(call_id=call_id, never_began=True))
     return state
 
 
@@ -721,7 +716,7 @@ class ActionTasks:
         for call in list(state.calls.values()):
             if isinstance(call.state, Started) and not self.has_begun(RunTool(call.id)):
                 state = advance(
-                    state, call_events.RepeatAllowed(call_id=call.id, never_began=True)
+                    state, events.RepeatAllowed(call_id=call.id, never_began=True)
                 )
         return state
 

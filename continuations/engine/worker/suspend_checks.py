@@ -13,7 +13,7 @@ from continuations.core.changes.events import (
     FrameWatched,
     SuspensionBegan,
 )
-from continuations.core.changes.operator_waits import operator_wait
+from continuations.core.changes.operator_changes import operator_wait
 from continuations.core.rows import frames
 from continuations.core.rows.frames import ConditionCount, DenialCount, FrameRow
 from continuations.core.rows.state import RunState, frame_path

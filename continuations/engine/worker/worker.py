@@ -14,8 +14,8 @@ from continuations import errors
 from continuations.authoring import callables
 from continuations.core.changes import tool_messages
 from continuations.core.changes.events import TurnBeginning
+from continuations.core.rows.event_matching import awaited_signals
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.signal_matching import awaited_signals
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.engine import deadlines
 from continuations.engine.arrivals import readiness, signal_delivery

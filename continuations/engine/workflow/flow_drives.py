@@ -7,8 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from continuations.authoring.workflow.drive import FlowDrive, HistoryDiffers
-from continuations.core.changes.call_events import CallInvalid, CallParked, CallRaised
-from continuations.core.changes.events import WorkflowDue, WorkflowStepped
+from continuations.core.changes.events import (
+    CallInvalid,
+    CallParked,
+    CallRaised,
+    WorkflowDue,
+    WorkflowStepped,
+)
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.calls import CLOSED_STATES, CallRow
 from continuations.core.rows.state import RunState, frame_path
@@ -29,7 +34,7 @@ from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
     from continuations.authoring.workflow.workflow import Workflow
-    from continuations.core.changes.call_events import CallEvent
+    from continuations.core.changes.events import CallEvent
     from continuations.core.rows.frames import FrameRow
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding

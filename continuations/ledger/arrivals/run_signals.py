@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.rows.signal_matching import UntakenSignal, drops
+from continuations.core.rows.event_matching import UntakenSignal, drops
 from continuations.errors import InvalidInput
 from continuations.ledger.arrivals import signal_limits
 from continuations.ledger.arrivals.arrival_logs import SIGNALS

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from continuations.core.rows.signal_matching import (
+from continuations.core.rows.event_matching import (
     MAX_KEPT_IN_ALL,
     MAX_KEPT_SIGNALS,
     waits_for,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.changes.operator_waits import operator_waits
+from continuations.core.changes.operator_changes import operator_waits
 from continuations.core.reading.views import RefusedReply, refused_replies
 from continuations.core.rows.calls import STATE_NAMES
 from continuations.core.rows.run import ENDED_STATUSES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from continuations.core.transcript import find_violation
+from continuations.core.messages import find_violation
 from tests.simulation.agents import summarized_turns
 from tests.simulation.evidence import is_rewind
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     ApprovalRequested,
     Approved,
     Denied,

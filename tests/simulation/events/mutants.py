@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.rows import event_matching, signal_matching
+from continuations.core.rows import event_matching
 from continuations.engine.arrivals import arrival_reducer, signal_delivery
 from continuations.engine.journal import publishing
 from continuations.engine.sweep.event_sweep import EventSweep
@@ -270,7 +270,7 @@ def a_signal_before_its_wait_is_dropped() -> Patches:
     family=EVENTS,
 )
 def a_kept_signal_is_not_offered() -> Patches:
-    yield returns(signal_matching.awaited_signals, [])
+    yield returns(event_matching.awaited_signals, [])
 
 
 MUTANTS = mutants_in(globals())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.core.changes.call_events import CallReturned
+from continuations.core.changes.events import CallReturned
 from continuations.engine.journal import file_storing
 from continuations.engine.start import new_run
 from continuations.errors import StoreError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from continuations.core.changes.call_events import CallRaised
+    from continuations.core.changes.events import CallRaised
     from continuations.core.model_protocol import ModelRequest
     from continuations.core.rows.attachments import Content, ResultWithFiles
     from continuations.core.rows.calls import CallRow

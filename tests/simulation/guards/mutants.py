@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.changes.call_events import CallReturned
+from continuations.core.changes.events import CallReturned
 from continuations.core.rows import draft
 from continuations.core.rows.run import new_trip
 from continuations.engine.calls.call_examination import CallExaminer
@@ -29,11 +29,11 @@ from tests.simulation.state.laws import state_is_the_replay_of_its_changes
 if TYPE_CHECKING:
     from continuations.authoring.guardrails import Tripped
     from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.changes.call_events import (
+    from continuations.core.changes.events import (
         CallInvalid,
         CallRaised,
+        Event,
     )
-    from continuations.core.changes.events import Event
     from continuations.core.changes.plan import CheckCall
     from continuations.core.messages import Message
     from continuations.core.rows.calls import CallRow

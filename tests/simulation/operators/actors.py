@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.changes.operator_waits import operator_waits
+from continuations.core.changes.operator_changes import operator_waits
 from continuations.core.rows.calls import CLOSED_STATES
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.core.changes import call_cancellation
+from continuations.core.changes import operator_changes
 from continuations.core.changes.events import AgentCancelled
-from continuations.core.changes.operator_waits import with_operator_requests
+from continuations.core.changes.operator_changes import with_operator_requests
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.calls import Nested
 from continuations.core.rows.decisions import OPERATOR
@@ -77,7 +77,7 @@ def requests_of_operators_are_not_taken_in() -> Patches:
     family=OPERATORS,
 )
 def a_cancelled_agent_goes_on() -> Patches:
-    original = call_cancellation.with_cancelled_call
+    original = operator_changes.with_cancelled_call
 
     def with_cancelled_call(
         state: RunState, call_id: str, reason: str, not_begun: Collection[str] = ()

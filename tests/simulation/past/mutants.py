@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.changes.call_events import RepeatAllowed
+from continuations.core.changes.events import RepeatAllowed
 from continuations.core.changes.reducer import advance
 from continuations.core.reading import past_rules
 from continuations.core.rows.calls import Started

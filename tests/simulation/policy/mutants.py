@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core.reading import editable_arguments
+from continuations.core.rows import waits
 from continuations.core.rows.decisions import Approve, Deny
 from continuations.core.rows.state import frame_path
 from continuations.engine.calls import rule_approvals
@@ -307,7 +307,7 @@ def an_approved_call_is_not_checked_again() -> Patches:
     family=POLICY,
 )
 def every_argument_can_be_edited() -> Patches:
-    yield skip(editable_arguments.find_fixed_argument)
+    yield skip(waits.find_fixed_argument)
 
 
 MUTANTS = mutants_in(globals())

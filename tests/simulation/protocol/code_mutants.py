@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from continuations.core.changes.call_events import Answered, CallRaised, RepeatAllowed
+from continuations.core.changes.events import Answered, CallRaised, RepeatAllowed
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.call_failures import FailedAttempts
 from continuations.engine.calls.admission import Admission
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.changes.call_events import (
+    from continuations.core.changes.events import (
         ApprovalRequested,
         Denied,
+        Event,
         OutcomeUnknown,
         Reopened,
     )
-    from continuations.core.changes.events import Event
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.state import RunState

@@ -11,22 +11,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from continuations.authoring.tool.call_gate import CallGate, CallNotBegun
 from continuations.core.changes import threads, tool_messages
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     CallRaised,
     CallReturned,
-    RepeatAllowed,
-)
-from continuations.core.changes.events import (
     ModelReplied,
+    RepeatAllowed,
     TurnBeginning,
     UserMessageAdded,
 )
 from continuations.core.changes.plan import AskModel, RunTool, plan
 from continuations.core.changes.reducer import advance
+from continuations.core.messages import TranscriptCheck
 from continuations.core.rows.calls import Started
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID
-from continuations.core.transcript import TranscriptCheck
 from continuations.engine import inbox_messages as inbox_reader
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.journal.journal import StoreJournal

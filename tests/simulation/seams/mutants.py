@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.changes import operator_waits
+from continuations.core.changes import operator_changes
 from continuations.core.reading import past_rules
-from continuations.core.rows import signal_matching
+from continuations.core.rows import event_matching
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.arrivals.readiness import arrivals_unblock, is_runnable
 from continuations.engine.calls import rule_approvals
@@ -64,9 +64,9 @@ if TYPE_CHECKING:
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Approve, Deny
+    from continuations.core.rows.event_matching import UntakenSignal
     from continuations.core.rows.grants import KeptGrant
     from continuations.core.rows.run import RunRow, Trip
-    from continuations.core.rows.signal_matching import UntakenSignal
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.engine.calls.rule_approvals import ExaminedCall
@@ -260,7 +260,7 @@ def bytes_from_before_a_rewind_are_adopted() -> Patches:
     family=SEAMS,
 )
 def dropped_signals_are_kept() -> Patches:
-    original = operator_waits._with_request
+    original = operator_changes._with_request
 
     def with_request(
         state: RunState, request: OperatorRequest, not_begun: Collection[str]
@@ -296,7 +296,7 @@ def kept_signals_are_not_listed() -> Patches:
     family=SEAMS,
 )
 def signals_of_other_names_are_dropped() -> Patches:
-    original = signal_matching.drops
+    original = event_matching.drops
 
     def drops(request: OperatorRequest, number: int, name: str) -> bool:
         return original(replace(request, signal_name=None), number, name)

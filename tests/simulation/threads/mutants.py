@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from continuations.core.changes import call_cancellation, thread_requests
+from continuations.core.changes import operator_changes
 from continuations.engine.inbox_messages import (
     is_for_present_reply,
     leaves_messages,
@@ -184,7 +184,7 @@ def messages_behind_a_turn_have_no_marker() -> Patches:
     family=THREADS,
 )
 def a_stop_leaves_the_calls_that_wait() -> Patches:
-    original = thread_requests.with_turn_ended
+    original = operator_changes.with_turn_ended
 
     def with_turn_ended(
         state: RunState, request: OperatorRequest, not_begun: Collection[str]
@@ -202,7 +202,7 @@ def a_stop_leaves_the_calls_that_wait() -> Patches:
     family=THREADS,
 )
 def a_late_stop_ends_the_next_turn() -> Patches:
-    original = thread_requests.ends_turn
+    original = operator_changes.ends_turn
 
     def ends_turn(state: RunState, request: OperatorRequest) -> bool:
         number = state.run.last_inbox_number
@@ -219,7 +219,7 @@ def a_late_stop_ends_the_next_turn() -> Patches:
     family=THREADS,
 )
 def an_interruption_leaves_approved_calls() -> Patches:
-    original = call_cancellation.with_cancelled_call
+    original = operator_changes.with_cancelled_call
 
     def with_cancelled_call(
         state: RunState, call_id: str, reason: str, not_begun: Collection[str] = ()
@@ -229,7 +229,7 @@ def an_interruption_leaves_approved_calls() -> Patches:
             return state
         return original(state, call_id, reason, not_begun)
 
-    yield patch(original, with_cancelled_call, only_in=(thread_requests,))
+    yield patch(original, with_cancelled_call, only_in=(operator_changes,))
 
 
 @mutant(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.core.changes import reducer
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     AnswerReceived,
     CallParked,
     RepeatAllowed,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from continuations.core.changes.call_events import CallEvent
+    from continuations.core.changes.events import CallEvent
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.run import RunRow

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.workflow.drive import HistoryDiffers
 from continuations.core import jsontext
-from continuations.core.changes.call_cancellation import EARLIER_ATTEMPT
+from continuations.core.changes.operator_changes import EARLIER_ATTEMPT
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.workflow_history import (
     BY_WORKFLOW,

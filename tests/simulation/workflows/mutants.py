@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.workflow.drive import FlowDrive, FlowStep, HistoryDiffers
 from continuations.authoring.workflow.workflow import Flow
-from continuations.core.changes import call_cancellation, workflow_steps
+from continuations.core.changes import operator_changes, workflow_steps
 from continuations.core.changes import plan as plans
-from continuations.core.changes.call_cancellation import with_cancelled_call
+from continuations.core.changes.operator_changes import with_cancelled_call
 from continuations.core.changes.plan import CancelCall
 from continuations.core.rows import delta, workflow_history
 from continuations.core.rows.calls import Ready, Started
@@ -481,7 +481,7 @@ def a_restart_has_the_first_time() -> Patches:
     family=WORKFLOWS,
 )
 def lost_attempts_are_forgotten() -> Patches:
-    yield gives_back(call_cancellation._reason_of, "reason")
+    yield gives_back(operator_changes._reason_of, "reason")
 
 
 @mutant(

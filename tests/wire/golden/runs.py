@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from continuations.core import jsontext
-from continuations.core.changes.call_events import (
+from continuations.core.changes.events import (
     Answered,
     AnswerReceived,
     Approved,
@@ -17,15 +17,13 @@ from continuations.core.changes.call_events import (
     CallReturned,
     CallStarted,
     Denied,
-    HandedOver,
-    OutcomeUnknown,
-)
-from continuations.core.changes.events import (
     GrantGiven,
     GrantsRevoked,
+    HandedOver,
     HistoryCompacted,
     InputHeld,
     ModelReplied,
+    OutcomeUnknown,
     RunStopped,
     TurnInterrupted,
     TurnStopping,
@@ -33,7 +31,7 @@ from continuations.core.changes.events import (
     WorkflowStepped,
 )
 from continuations.core.changes.judged_texts import with_digest
-from continuations.core.changes.operator_waits import operator_wait
+from continuations.core.changes.operator_changes import operator_wait
 from continuations.core.messages import (
     Message,
     ToolCallRequest,

@@ -1,4 +1,4 @@
-"""The type variable of an agent's output.
+"""Types that an application declares: of an agent's output, and of its own object.
 
 `Agent("x", output_type=Claim)` is an `Agent[Claim]`, and its runs finish with a
 `Finished[Claim]`. Without a parameter, each of these types has any output.
@@ -20,3 +20,14 @@ else:
     Output = TypeVar("Output", covariant=True)  # noqa: PLC0105 - likewise
 
 __all__ = ["Output"]
+
+
+def is_context_class(type_: Any) -> bool:
+    """Return whether `isinstance` takes the type of `context=`; `None`: no type."""
+    if type_ is None:
+        return True
+    try:
+        isinstance(None, type_)
+    except TypeError:
+        return False
+    return not isinstance(type_, tuple)
