@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import continuations
+from continuations import errors
 from continuations.cli import INTERRUPTED, chat_session, formatting
 from continuations.cli.event_lines import EventLines, history_lines, progress_line
 from continuations.cli.output import write_lines, write_note
@@ -18,14 +19,6 @@ from continuations.core.reading import live_events
 from continuations.core.rows.decisions import Decision, Verdict, VerdictKind
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.outcomes import Failed, Replied
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    ContinuationsError,
-    ThreadClosed,
-    WaitExpired,
-    WaitNotFound,
-)
 from continuations.present.wait_words import question, schema_fields, votes_text
 from continuations.wire.fields import readable_time
 
@@ -118,7 +111,7 @@ class ChatTerminal:
         """Do what a line says; write an error, and go on."""
         try:
             return self._obey(text)
-        except ContinuationsError as error:
+        except errors.ContinuationsError as error:
             write_note(f"{type(error).__name__}: {error}")
             return True
 
@@ -175,7 +168,7 @@ class ChatTerminal:
         while (ticket := self._session.next_ticket()) is not None:
             try:
                 result = self._session.work(ticket, self._hear)
-            except ThreadClosed:
+            except errors.ThreadClosed:
                 self._show_news()
                 return
             self._show_news()
@@ -279,7 +272,7 @@ class ChatDecisions:
             try:
                 # It has the votes and the deadline of now.
                 wait = self._runner.wait(wait_id)
-            except (AlreadyDecided, WaitNotFound):
+            except (errors.AlreadyDecided, errors.WaitNotFound):
                 return True
             _show(wait)
             try:
@@ -287,10 +280,14 @@ class ChatDecisions:
             except Deferred:
                 self.left_open.add(wait_id)
                 return False
-            except (AlreadyDecided, Cancelled, WaitExpired) as error:
+            except (
+                errors.AlreadyDecided,
+                errors.Cancelled,
+                errors.WaitExpired,
+            ) as error:
                 write_note(f"{type(error).__name__}: {error}")
                 return True
-            except ContinuationsError as error:
+            except errors.ContinuationsError as error:
                 write_note(f"{type(error).__name__}: {error}")
 
     def _decide(self, wait: Wait) -> bool:

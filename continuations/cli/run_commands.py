@@ -34,11 +34,11 @@ from continuations.cli.options import (
 )
 from continuations.cli.output import write_note
 from continuations.core.visible_text import escape_invisible
+from continuations.engine.past.drift import allowed_changes
 from continuations.engine.ports import Ports, SystemClock
 from continuations.engine.sync import portal
 from continuations.errors import AlreadyDecided, ContinuationsError, RunBusy, StaleRun
 from continuations.ledger.thread_ids import is_thread_id
-from continuations.present.drift_words import allowed_changes
 from continuations.present.json_forms import sweep_result_json
 from continuations.present.times import counted
 from continuations.serve.operation_calls import TextsViewer, outcome_response

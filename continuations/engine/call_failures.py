@@ -25,12 +25,7 @@ from continuations.authoring.errors import (
 )
 from continuations.authoring.tool.tool_options import FailedCall
 from continuations.core import jsontext
-from continuations.core.changes.events import (
-    CallInvalid,
-    CallRaised,
-    OutcomeUnknown,
-    RepeatAllowed,
-)
+from continuations.core.changes import events
 from continuations.engine.call_waits import new_wait
 from continuations.errors import EffectUnknown
 from continuations.value_class import dataclass, replace
@@ -48,13 +43,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger("continuations")
 
 
-def rejection(call: CallRow, code: str, reason: str) -> CallInvalid:
+def rejection(call: CallRow, code: str, reason: str) -> events.CallInvalid:
     """Return the end of a call that was not executed."""
     content = f"ERROR: the call was not executed: {reason}"
-    return CallInvalid(call_id=call.id, code=code, content=content)
+    return events.CallInvalid(call_id=call.id, code=code, content=content)
 
 
-def rejection_for_error(call: CallRow, error: BaseException) -> CallInvalid:
+def rejection_for_error(call: CallRow, error: BaseException) -> events.CallInvalid:
     """Return the end of a call whose validation or approval policy raised."""
     if isinstance(error, ArgumentsInvalid):
         reason = f"{error}\nCorrect the arguments and call the tool again."
@@ -86,7 +81,7 @@ def _error_text(error: BaseException) -> str:
 
 def failure(
     call: CallRow, tool: ToolProtocol, error: BaseException, *, timed_out: bool
-) -> CallRaised:
+) -> events.CallRaised:
     """Return the end of a call whose tool raised, or took too long."""
     retried = tool.retries is not None and call.attempts > 1
     if timed_out:
@@ -95,12 +90,12 @@ def failure(
             f"ERROR: the tool did not return within {tool.timeout} s{last}. It is not "
             "known whether it had an effect."
         )
-        return CallRaised(call_id=call.id, code="timeout", content=text)
+        return events.CallRaised(call_id=call.id, code="timeout", content=text)
     after = f" after {call.attempts} attempts" if retried else ""
     text = (
         f"ERROR: the tool failed{after}: {type(error).__name__}: {_error_text(error)}"
     )
-    return CallRaised(call_id=call.id, code="exception", content=text)
+    return events.CallRaised(call_id=call.id, code="exception", content=text)
 
 
 # How long a request may take that a tool without a store gave up.
@@ -130,7 +125,7 @@ class FailedAttempts:
         tool: ToolProtocol,
         error: BaseException,
         gate: CallGate,
-    ) -> RepeatAllowed | OutcomeUnknown | CallRaised:
+    ) -> events.RepeatAllowed | events.OutcomeUnknown | events.CallRaised:
         """Return the event of a failed attempt, after the wait before the next one.
 
         A call that is tried again becomes ready. So its next start is recorded and
@@ -148,11 +143,13 @@ class FailedAttempts:
             after = self.claim_end() or self.ports.clock.now() + _ON_ITS_WAY
             return self._unknown(state, call, tool, _error_text(error), after)
         if await self._waited_for_retry(state, call, tool, error, gate):
-            return RepeatAllowed(call_id=call.id)
+            return events.RepeatAllowed(call_id=call.id)
         if not late and gate.has_begun and isinstance(error, Exception):
             text = await self._own_text(state, call, tool, error)
             if text is not None:
-                return CallRaised(call_id=call.id, code="exception", content=text)
+                return events.CallRaised(
+                    call_id=call.id, code="exception", content=text
+                )
         return failure(call, tool, error, timed_out=late)
 
     async def _own_text(
@@ -220,7 +217,7 @@ class FailedAttempts:
         tool: ToolProtocol,
         note: str,
         approve_after: datetime | None,
-    ) -> OutcomeUnknown:
+    ) -> events.OutcomeUnknown:
         """Return the event of a call that may have had an effect, and is not over."""
         now = self.ports.clock.now()
         wait = new_wait(
@@ -233,7 +230,7 @@ class FailedAttempts:
             note=note,
         )
         wait = replace(wait, approve_after=approve_after)
-        return OutcomeUnknown(call_id=call.id, wait=wait)
+        return events.OutcomeUnknown(call_id=call.id, wait=wait)
 
 
 _MAX_FRAMES = 20

@@ -19,15 +19,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.authoring.agent.agent import Agent
 from continuations.core import jsontext
 from continuations.core.changes import invariants, tool_messages
-from continuations.core.rows.calls import (
-    CLOSED_STATES,
-    CallRow,
-    Errored,
-    Nested,
-    Refused,
-    Returned,
-    Waiting,
-)
+from continuations.core.rows import calls
 from continuations.core.rows.decisions import Approve, Verdict
 from continuations.core.rows.frames import FrameRow, MessageLog
 from continuations.core.rows.run import RunRow
@@ -261,10 +253,10 @@ class StackBuilder:
     )
     _next_id: int = 1
     _frames: dict[str, FrameRow] = field(default_factory=dict[str, FrameRow])
-    _calls: dict[str, CallRow] = field(default_factory=dict[str, CallRow])
+    _calls: dict[str, calls.CallRow] = field(default_factory=dict[str, calls.CallRow])
     _logs: dict[str, MessageLog] = field(default_factory=dict[str, MessageLog])
-    _asked: list[tuple[CallRow, ToolProtocol, str]] = field(
-        default_factory=list[tuple[CallRow, "ToolProtocol", str]]
+    _asked: list[tuple[calls.CallRow, ToolProtocol, str]] = field(
+        default_factory=list[tuple[calls.CallRow, "ToolProtocol", str]]
     )
 
     def build(self, root: ForeignFrame) -> RunState:
@@ -322,7 +314,7 @@ class StackBuilder:
         self._frames[frame_id] = row
         messages, log_id = frame.messages, self._allocate()
         rows = [self._add_call(call, row, agent, above) for call in frame.calls]
-        if rows and all(isinstance(call.state, CLOSED_STATES) for call in rows):
+        if rows and all(isinstance(call.state, calls.CLOSED_STATES) for call in rows):
             messages = (*messages, *map(tool_messages.result_message, rows))
             for call in rows:
                 del self._calls[call.id], self.call_paths[call.id]
@@ -338,21 +330,21 @@ class StackBuilder:
         frame: FrameRow,
         agent: AgentProtocol,
         above: tuple[str, ...],
-    ) -> CallRow:
-        row = CallRow(
+    ) -> calls.CallRow:
+        row = calls.CallRow(
             id=f"c{self._allocate()}",
             frame_id=frame.id,
             tool=call.tool,
             tool_call_id=call.tool_call_id,
             raw_arguments=call.arguments,
-            state=Refused("denied", _REJECTED),
+            state=calls.Refused("denied", _REJECTED),
         )
         path = (*above, call.tool_call_id)
         match call.progress:
             case WasRejected():
                 pass
             case HasResult(content=content):
-                row = replace(row, state=Returned(content), attempts=1)
+                row = replace(row, state=calls.Returned(content), attempts=1)
             case AwaitsApproval(note=note):
                 row = self._asked_call(call, row, agent, note)
             case ForeignFrame() as below:
@@ -371,7 +363,7 @@ class StackBuilder:
                 )
                 row = replace(
                     row,
-                    state=Nested(child),
+                    state=calls.Nested(child),
                     attempts=1,
                     contract_digest=tool.contract_digest,
                 )
@@ -380,8 +372,8 @@ class StackBuilder:
         return row
 
     def _asked_call(
-        self, call: ForeignCall, row: CallRow, agent: AgentProtocol, note: str
-    ) -> CallRow:
+        self, call: ForeignCall, row: calls.CallRow, agent: AgentProtocol, note: str
+    ) -> calls.CallRow:
         """Return a call that waits for an approval.
 
         If its arguments do not fit the tool, it ends with an error that the model
@@ -392,10 +384,10 @@ class StackBuilder:
             arguments = tool.effective_arguments(call.arguments)
         except Exception as error:  # noqa: BLE001 - validators of the application
             invalid = call_failures.rejection_for_error(row, error)
-            return replace(row, state=Errored(invalid.code, invalid.content))
+            return replace(row, state=calls.Errored(invalid.code, invalid.content))
         row = replace(
             row,
-            state=Waiting(
+            state=calls.Waiting(
                 layout.build_wait_id("approval", self._ulid(row), self.run_id)
             ),
             arguments=arguments,
@@ -407,7 +399,7 @@ class StackBuilder:
         return row
 
     def _wait(
-        self, state: RunState, call: CallRow, tool: ToolProtocol, note: str
+        self, state: RunState, call: calls.CallRow, tool: ToolProtocol, note: str
     ) -> Wait:
         return new_wait(
             state,
@@ -419,7 +411,7 @@ class StackBuilder:
             note=note,
         )
 
-    def _ulid(self, call: CallRow) -> str:
+    def _ulid(self, call: calls.CallRow) -> str:
         random = sha256(f"{self.run_nonce} {call.id}".encode()).digest()
         return encode_ulid(0, random[:RANDOM_BYTES])
 

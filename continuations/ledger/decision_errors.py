@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    DecisionRefused,
-    WaitExpired,
-)
+from continuations import errors
 from continuations.ledger import layout
 from continuations.wire.fields import readable_time
 
@@ -18,7 +13,6 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.waits import Wait
-    from continuations.errors import ContinuationsError
 
 NOT_DECIDED = "was not decided"
 _PARTICIPLES = {
@@ -45,7 +39,7 @@ def check_call_is_over(wait: Wait, proposed: Decision) -> None:
         f"{readable_time(over)}, so it cannot be run again yet. Nothing was recorded. "
         "Find out whether it took effect, and decide again after this time."
     )
-    raise DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
+    raise errors.DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
 
 
 def check_shown(wait_id: str, digest: str, shown: object) -> None:
@@ -60,15 +54,15 @@ def check_shown(wait_id: str, digest: str, shown: object) -> None:
         "wait again, and pass its digest as shown."
     )
     run_id = layout.parse_wait_id(wait_id).run_id
-    raise DecisionRefused(msg, run_id=run_id, wait_id=wait_id)
+    raise errors.DecisionRefused(msg, run_id=run_id, wait_id=wait_id)
 
 
-def not_open_error(recorded: Decision) -> ContinuationsError:
+def not_open_error(recorded: Decision) -> errors.ContinuationsError:
     """Return the error for a reader of a wait that has a recorded decision."""
     return closed_wait_error(recorded, "is not open")
 
 
-def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
+def closed_wait_error(recorded: Decision, failure: str) -> errors.ContinuationsError:
     """Return the error for a wait that has a recorded decision."""
     wait_id = recorded.wait_id
     run_id = layout.parse_wait_id(wait_id).run_id
@@ -79,7 +73,7 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
             f"reason with `continuations audit {run_id}` or Runner.audit(). After a "
             "repair, an open call has a new wait."
         )
-        return Cancelled(msg, run_id=run_id, wait_id=wait_id)
+        return errors.Cancelled(msg, run_id=run_id, wait_id=wait_id)
     if recorded.kind == "expire":
         return _expired_error(wait_id, failure)
     deciders = ", ".join(recorded.voters) or recorded.by
@@ -90,26 +84,26 @@ def closed_wait_error(recorded: Decision, failure: str) -> ContinuationsError:
         f"{readable_time(recorded.at)}. {told}See the recorded decision with "
         f"`continuations audit {run_id}` or in error.decision, and resume the run."
     )
-    return AlreadyDecided(msg, run_id=run_id, wait_id=wait_id, decision=recorded)
+    return errors.AlreadyDecided(msg, run_id=run_id, wait_id=wait_id, decision=recorded)
 
 
-def late_error(wait: Wait, failure: str) -> WaitExpired:
+def late_error(wait: Wait, failure: str) -> errors.WaitExpired:
     """Return the error for a wait whose deadline has passed."""
     return _expired_error(wait.id, failure)
 
 
-def _expired_error(wait_id: str, failure: str) -> WaitExpired:
+def _expired_error(wait_id: str, failure: str) -> errors.WaitExpired:
     msg = (
         f"wait {wait_id} {failure}: its deadline has passed. Resume the run; it "
         "continues as the tool or its policy says for this case."
     )
     run_id = layout.parse_wait_id(wait_id).run_id
-    return WaitExpired(msg, run_id=run_id, wait_id=wait_id)
+    return errors.WaitExpired(msg, run_id=run_id, wait_id=wait_id)
 
 
 def refused_error(
     wait: Wait, why: str, next_step: str = "Decide again."
-) -> DecisionRefused:
+) -> errors.DecisionRefused:
     """Return the error for a decision that does not fit its wait."""
     msg = f"wait {wait.id} was not decided: {why}. Nothing was recorded. {next_step}"
-    return DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
+    return errors.DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)

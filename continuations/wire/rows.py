@@ -11,20 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.messages import MalformedMessage, Message
-from continuations.core.rows.calls import (
-    CallRow,
-    Errored,
-    Handoff,
-    Nested,
-    Parked,
-    Proposed,
-    Ready,
-    Refused,
-    Returned,
-    Started,
-    Unknown,
-    Waiting,
-)
+from continuations.core.rows import calls
 from continuations.core.rows.delta import Delta, LogDelta
 from continuations.core.rows.frames import (
     ConditionCount,
@@ -421,17 +408,17 @@ def _read_parts(value: object, where: str, name: str) -> str:
 
 def _make_call(
     written_arguments: str | None, arguments: str | None, **attributes: Any
-) -> CallRow:
+) -> calls.CallRow:
     raw_arguments = arguments if written_arguments is None else written_arguments
     if raw_arguments is None:
         msg = "the arguments are missing"
         raise fields.Unfit(msg)
-    return CallRow(raw_arguments=raw_arguments, arguments=arguments, **attributes)
+    return calls.CallRow(raw_arguments=raw_arguments, arguments=arguments, **attributes)
 
 
 HANDOFF = Row(
     "handoff",
-    Handoff,
+    calls.Handoff,
     agent=fields.ID,
     instructions=fields.ID,
     keeps_state=fields.FLAG,
@@ -440,24 +427,27 @@ HANDOFF = Row(
 _OPEN_WAIT = fields.ID.of("wait_id")
 STATE = Tagged(
     "state",
-    proposed=Row("proposed", Proposed),
-    waiting=Row("waiting", Waiting, wait=_OPEN_WAIT),
-    ready=Row("ready", Ready),
-    started=Row("started", Started),
-    nested=Row("nested", Nested, frame=fields.ID.of("frame_id")),
+    proposed=Row("proposed", calls.Proposed),
+    waiting=Row("waiting", calls.Waiting, wait=_OPEN_WAIT),
+    ready=Row("ready", calls.Ready),
+    started=Row("started", calls.Started),
+    nested=Row("nested", calls.Nested, frame=fields.ID.of("frame_id")),
     unknown=Row(
-        "unknown", Unknown, wait=_OPEN_WAIT, checked=fields.FLAG.of("verify_tried")
+        "unknown",
+        calls.Unknown,
+        wait=_OPEN_WAIT,
+        checked=fields.FLAG.of("verify_tried"),
     ),
-    parked=Row("parked", Parked, wait=_OPEN_WAIT),
+    parked=Row("parked", calls.Parked, wait=_OPEN_WAIT),
     returned=Row(
         "returned",
-        Returned,
+        calls.Returned,
         content=fields.ID,
         json=fields.FLAG.of("is_json"),
         handoff=fields.row_of(lambda: HANDOFF),
     ),
-    errored=Row("errored", Errored, code=fields.ID, content=fields.ID),
-    refused=Row("refused", Refused, code=fields.ID, content=fields.ID),
+    errored=Row("errored", calls.Errored, code=fields.ID, content=fields.ID),
+    refused=Row("refused", calls.Refused, code=fields.ID, content=fields.ID),
 )
 CALL = Row(
     "call",

@@ -87,7 +87,7 @@ _REASONS: dict[str, str] = {
         engine/sweep/sweeping.py RunSweep.process
         engine/sweep/sweeping.py RunSweep._can_progress
         engine/worker/suspend_checks.py SuspendChecks._condition_events
-        engine/guards/text_waits.py new_text_wait
+        engine/guards/guarded_turn.py new_text_wait
         engine/worker/performer.py _is_over
         engine/worker/performer.py verification_event
         engine/worker/worker.py Worker._apply_arrivals

@@ -42,16 +42,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 from pydantic_core import to_jsonable_python
 
-from continuations.authoring.arguments.json_values import (
-    MAPPING_TYPES,
-    SEQUENCE_TYPES,
-    SET_TYPES,
-    first_line,
-    member_location,
-    normalize_json,
-    sorted_by_json,
-    truncate,
-)
+from continuations.authoring.arguments import json_values
 from continuations.authoring.errors import ResultNotSerializable
 from continuations.core import jsontext
 
@@ -129,7 +120,7 @@ def to_json_text(result: object) -> str:
     except Exception as error:
         # NotJson, RecursionError, or any exception that a class of the application
         # raises while it is read.
-        msg = f"result cannot be written: {first_line(error, 200)}"
+        msg = f"result cannot be written: {json_values.first_line(error, 200)}"
         raise ResultNotSerializable(msg) from error
 
 
@@ -152,7 +143,9 @@ class _Serializer:
             return _convert_leaf(value, where)
         if depth == _MAX_DEPTH:
             problem = f"is nested deeper than {_MAX_DEPTH} levels"
-            _raise_not_serializable(truncate(where, _MAX_PLACE_LENGTH), problem)
+            _raise_not_serializable(
+                json_values.truncate(where, _MAX_PLACE_LENGTH), problem
+            )
         if id(value) in self._ancestor_ids:
             _raise_not_serializable(where, "contains itself")
         self._ancestor_ids.add(id(value))
@@ -163,9 +156,9 @@ class _Serializer:
 
     def _converter_for(self, value: Any) -> _Converter | None:
         kinds: tuple[tuple[tuple[type[Any], ...], _Converter], ...] = (
-            (MAPPING_TYPES, self._mapping),
-            (SEQUENCE_TYPES, self._sequence),
-            (SET_TYPES, self._set),
+            (json_values.MAPPING_TYPES, self._mapping),
+            (json_values.SEQUENCE_TYPES, self._sequence),
+            (json_values.SET_TYPES, self._set),
         )
         for types, converter in kinds:
             if isinstance(value, types):
@@ -186,7 +179,7 @@ class _Serializer:
         for key, each in value.items():
             name = _checked_key(key, where)
             members[name] = self.to_json_value(
-                each, member_location(where, name), depth
+                each, json_values.member_location(where, name), depth
             )
         return members
 
@@ -197,14 +190,14 @@ class _Serializer:
         ]
 
     def _set(self, value: Any, where: str, depth: int) -> Any:
-        return sorted_by_json(self._sequence(value, where, depth))
+        return json_values.sorted_by_json(self._sequence(value, where, depth))
 
     def _dataclass(self, value: Any, where: str, depth: int) -> Any:
         members: dict[str, Any] = {}
         for each in fields(value):
             inner = getattr(value, each.name)
             members[each.name] = self.to_json_value(
-                inner, member_location(where, each.name), depth
+                inner, json_values.member_location(where, each.name), depth
             )
         return members
 
@@ -221,7 +214,7 @@ class _Serializer:
             )  # raises an error with the place, if a member has no JSON form
             raise
         try:
-            return normalize_json(plain, data, where)
+            return json_values.normalize_json(plain, data, where)
         except jsontext.NotJson as error:
             raise ResultNotSerializable(str(error)) from None
 
@@ -239,10 +232,12 @@ def _check_lossless(python_value: Any, where: str) -> None:
     """Refuse values that pydantic would change silently."""
     if isinstance(python_value, _ITERATOR_TYPES):
         _raise_for_iterator(python_value, where)
-    if isinstance(python_value, MAPPING_TYPES):
+    if isinstance(python_value, json_values.MAPPING_TYPES):
         for key, value in python_value.items():
-            _check_lossless(value, member_location(where, _checked_key(key, where)))
-    elif isinstance(python_value, SEQUENCE_TYPES):
+            _check_lossless(
+                value, json_values.member_location(where, _checked_key(key, where))
+            )
+    elif isinstance(python_value, json_values.SEQUENCE_TYPES):
         for index, value in enumerate(python_value):
             _check_lossless(value, f"{where}[{index}]")
 

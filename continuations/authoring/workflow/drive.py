@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from continuations import errors
 from continuations.authoring.errors import ArgumentsInvalid, ResultNotSerializable
 from continuations.authoring.workflow.flow_loop import FlowLoop
 from continuations.authoring.workflow.workflow import Flow, Restart, in_one_line
@@ -32,14 +33,6 @@ from continuations.core.rows.workflow_history import (
     TimeEntry,
     entry_of,
 )
-from continuations.errors import (
-    CallCancelled,
-    CallDenied,
-    CallError,
-    CallExpired,
-    CallFailed,
-    InvalidInput,
-)
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -52,11 +45,11 @@ _SLOW_SECONDS = 1.0
 # A timer after the year 9000 never fires.
 _MAX_TIME = 221_845_392_000_000
 _MAX_SHOWN_ERRORS = 5
-_ERRORS: dict[str, type[CallError]] = {
-    "failed": CallFailed,
-    "denied": CallDenied,
-    "expired": CallExpired,
-    "cancelled": CallCancelled,
+_ERRORS: dict[str, type[errors.CallError]] = {
+    "failed": errors.CallFailed,
+    "denied": errors.CallDenied,
+    "expired": errors.CallExpired,
+    "cancelled": errors.CallCancelled,
 }
 
 
@@ -563,7 +556,7 @@ class FlowDrive:
                 return Returned(self.workflow.output_text(main.result()))
             except ResultNotSerializable as problem:
                 return Errored("result", f"the result cannot be stored: {problem}.")
-        is_call = all(isinstance(each, CallError) for each in _leaves(error))
+        is_call = all(isinstance(each, errors.CallError) for each in _leaves(error))
         return Errored("call" if is_call else "exception", _text_of(error))
 
     # What the code calls -------------------------------------------------------------
@@ -632,7 +625,7 @@ class FlowDrive:
             f"{what} failed: it ran outside the loop of the workflow. Await it in the "
             "function of the workflow or in a task, and not in a thread."
         )
-        raise InvalidInput(msg)
+        raise errors.InvalidInput(msg)
 
     def is_patched(self, name: object) -> bool:
         """Return whether the code after a change runs."""
@@ -641,7 +634,7 @@ class FlowDrive:
                 f"flow.patched(name) failed: the name is not a text or is empty, got "
                 f'{name!r}. Write: flow.patched("charge-twice").'
             )
-            raise InvalidInput(msg)
+            raise errors.InvalidInput(msg)
         self._check_running("flow.patched(...)")
         if name not in self._patches:
             is_recorded = name in self._recorded_patches
@@ -659,14 +652,14 @@ class FlowDrive:
                 "flow.restart(...) failed: no call, wait or timer has ended before it, "
                 "so it would begin anew without end. Await a call or sleep(...) first."
             )
-            raise InvalidInput(msg)
+            raise errors.InvalidInput(msg)
         if asyncio.current_task() is not self._main:
             msg = (
                 "flow.restart(...) failed: it was called in a task, and only the "
                 "function itself begins anew. Return from the task, and call it in the "
                 "function."
             )
-            raise InvalidInput(msg)
+            raise errors.InvalidInput(msg)
         self._restart = arguments
 
 
@@ -699,7 +692,7 @@ def _text_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def _error_of(call: FlowCall, outcome: OutcomeEntry) -> CallError:
+def _error_of(call: FlowCall, outcome: OutcomeEntry) -> errors.CallError:
     facts = {"call": outcome.call_id, "tool": call.tool, "code": outcome.code}
     return _ERRORS[outcome.end](outcome.content, **facts)
 

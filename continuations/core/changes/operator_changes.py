@@ -8,14 +8,7 @@ from continuations.core.changes import events
 from continuations.core.changes.events import CallCancelled
 from continuations.core.changes.reducer import advance
 from continuations.core.changes.threads import is_by_same
-from continuations.core.rows.calls import (
-    CLOSED_STATES,
-    CallRow,
-    Nested,
-    Ready,
-    Started,
-    Unknown,
-)
+from continuations.core.rows import calls
 from continuations.core.rows.event_matching import drops
 from continuations.core.rows.run import ENDED_STATUSES, Failure
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState, frame_path
@@ -42,7 +35,7 @@ _BETWEEN_NAMES = ", "
 def is_open_call(state: RunState, call_id: str) -> bool:
     """Return whether a call exists and has not ended."""
     call = state.calls.get(call_id)
-    return call is not None and not isinstance(call.state, CLOSED_STATES)
+    return call is not None and not isinstance(call.state, calls.CLOSED_STATES)
 
 
 def find_open_calls(state: RunState, wanted: str | Sequence[str]) -> list[str]:
@@ -65,15 +58,15 @@ def open_calls_below(state: RunState, call_id: str) -> list[str]:
     found = [call_id]
     for each in found:
         row_state = state.calls[each].state
-        if isinstance(row_state, Nested):
+        if isinstance(row_state, calls.Nested):
             below = state.frames[row_state.frame_id].open_call_ids
             found += [call for call in below if is_open_call(state, call)]
     return found
 
 
-def _reason_of(call: CallRow, reason: str) -> str:
+def _reason_of(call: calls.CallRow, reason: str) -> str:
     """Return why a call ends; its worker may have died in it, or a retry was due."""
-    began = isinstance(call.state, Ready) and call.attempts > 0
+    began = isinstance(call.state, calls.Ready) and call.attempts > 0
     return reason + EARLIER_ATTEMPT if began else reason
 
 
@@ -89,16 +82,16 @@ def with_cancelled_call(
     below = open_calls_below(state, call_id)
     if not below:
         return state
-    if isinstance(state.calls[call_id].state, Nested):
+    if isinstance(state.calls[call_id].state, calls.Nested):
         state = advance(state, events.AgentCancelled(call_id=call_id, reason=reason))
     for each in reversed(below):
         # The last call of a frame also ends the frame, and perhaps the one above.
         call = state.calls.get(each)
-        if call is None or isinstance(call.state, CLOSED_STATES):
+        if call is None or isinstance(call.state, calls.CLOSED_STATES):
             continue
-        if isinstance(call.state, Started) and each not in not_begun:
+        if isinstance(call.state, calls.Started) and each not in not_begun:
             continue
-        if not isinstance(call.state, Nested):
+        if not isinstance(call.state, calls.Nested):
             event = CallCancelled(
                 call_id=each,
                 reason=_reason_of(call, reason),
@@ -311,4 +304,4 @@ def _marked(state: RunState, request: OperatorRequest, reason: str) -> RunState:
 
 def _has_unknown_outcome(state: RunState, call_id: str) -> bool:
     below = open_calls_below(state, call_id)
-    return any(isinstance(state.calls[each].state, Unknown) for each in below)
+    return any(isinstance(state.calls[each].state, calls.Unknown) for each in below)

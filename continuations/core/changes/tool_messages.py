@@ -34,19 +34,7 @@ from continuations.core.messages import (
     tool_message,
     user_message,
 )
-from continuations.core.rows import frames
-from continuations.core.rows.calls import (
-    CLOSED_STATES,
-    CallRow,
-    Errored,
-    Nested,
-    Parked,
-    Ready,
-    Refused,
-    Returned,
-    Started,
-    Unknown,
-)
+from continuations.core.rows import calls, frames
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -78,23 +66,23 @@ _END = "end"
 _HANDOFF = "handoff"
 
 
-def end_of(row: CallRow) -> CallEnd:
+def end_of(row: calls.CallRow) -> CallEnd:
     """Return how a closed call ended."""
     state = row.state
-    assert isinstance(state, CLOSED_STATES)  # noqa: S101 - for the type checkers
+    assert isinstance(state, calls.CLOSED_STATES)  # noqa: S101 - for the type checkers
     has_begun = bool(row.attempts or row.stage)
-    if isinstance(state, Returned):
+    if isinstance(state, calls.Returned):
         # Only an answer to an approval ends a call that was never started.
         return "returned" if has_begun else "answered"
-    if isinstance(state, Refused):
+    if isinstance(state, calls.Refused):
         return cast("CallEnd", state.code)
     return "error" if has_begun else "invalid"
 
 
-def with_end(message: Message, row: CallRow) -> Message:
+def with_end(message: Message, row: calls.CallRow) -> Message:
     """Return the tool message of a closed call, which says how the call ended."""
     end = end_of(row)
-    if isinstance(row.state, Returned) and row.state.handoff is not None:
+    if isinstance(row.state, calls.Returned) and row.state.handoff is not None:
         facts = {_HANDOFF: row.state.handoff.agent}
         return message.with_metadata(jsontext.canonical(facts))
     if end == "returned":
@@ -137,15 +125,19 @@ SECOND_HANDOFF = (
 )
 
 
-def final_frame_state(message: Message, event: ModelReplied) -> Returned | Errored:
+def final_frame_state(
+    message: Message, event: ModelReplied
+) -> calls.Returned | calls.Errored:
     """Return the end of a frame whose model replied without a tool call."""
     if event.finish_reason in INCOMPLETE_REPLY_TEXTS:
-        return Errored(event.finish_reason, INCOMPLETE_REPLY_TEXTS[event.finish_reason])
+        return calls.Errored(
+            event.finish_reason, INCOMPLETE_REPLY_TEXTS[event.finish_reason]
+        )
     if is_empty_reply(message):
-        return Errored("empty", _EMPTY_REPLY_TEXT)
+        return calls.Errored("empty", _EMPTY_REPLY_TEXT)
     if event.output_error is not None:
-        return Errored(event.error_code, event.output_error)
-    return Returned(message.content)
+        return calls.Errored(event.error_code, event.output_error)
+    return calls.Returned(message.content)
 
 
 def is_incomplete(event: ModelReplied) -> bool:
@@ -160,7 +152,7 @@ def asks_again(frame: FrameRow, event: ModelReplied) -> bool:
     return is_wrong and event.may_retry and frame.has_turns() and is_whole
 
 
-def is_cut_off(event: ModelReplied, row: CallRow) -> bool:
+def is_cut_off(event: ModelReplied, row: calls.CallRow) -> bool:
     """Return whether a call was cut off before its arguments began.
 
     Elsewhere, empty arguments stand for `{}`. Arguments that were cut off later are not
@@ -177,7 +169,9 @@ def cut_off_call(event: ModelReplied, call_id: str) -> CallInvalid:
     return CallInvalid(call_id=call_id, code=event.finish_reason, content=text)
 
 
-def failed_agent_text(frame: FrameRow, end: Errored, last_message: Message) -> str:
+def failed_agent_text(
+    frame: FrameRow, end: calls.Errored, last_message: Message
+) -> str:
     """Return the text that a calling agent reads about a frame that failed."""
     text = f"ERROR: the agent {frame.agent} failed: {end.content}"
     if end.code == "output":
@@ -185,23 +179,23 @@ def failed_agent_text(frame: FrameRow, end: Errored, last_message: Message) -> s
     return text
 
 
-def max_turns_error(frame: FrameRow) -> Errored:
+def max_turns_error(frame: FrameRow) -> calls.Errored:
     """Return the end of a frame that has used all its turns."""
-    return Errored(
+    return calls.Errored(
         "max_turns",
         f"agent {frame.agent} used all of its {frame.max_turns} turns without a final "
         "reply. Raise max_turns, or give the agent a smaller task.",
     )
 
 
-def tool_message_text(row: CallRow, denial_count: int = 0) -> str:
+def tool_message_text(row: calls.CallRow, denial_count: int = 0) -> str:
     """Return the content of the tool message of a closed call.
 
     `denial_count` is the number of turns in which the same call was denied.
     """
-    assert isinstance(row.state, CLOSED_STATES)  # noqa: S101 - for the type checkers
+    assert isinstance(row.state, calls.CLOSED_STATES)  # noqa: S101 - for the type checkers
     content = row.state.content
-    if isinstance(row.state, Returned) and not (row.attempts or row.stage):
+    if isinstance(row.state, calls.Returned) and not (row.attempts or row.stage):
         # Only an answer to an approval ends a call that was never started.
         return (
             "ANSWERED: a person answered this call instead of the tool. It was not "
@@ -209,7 +203,7 @@ def tool_message_text(row: CallRow, denial_count: int = 0) -> str:
         )
     if denial_count > 1:
         content += frames.denial_text(denial_count)
-    ran = row.attempts + row.stage > 0 and not isinstance(row.state, Refused)
+    ran = row.attempts + row.stage > 0 and not isinstance(row.state, calls.Refused)
     if row.original_arguments is None or not ran:
         return content
     from continuations.core.rows.state import shown_arguments  # noqa: PLC0415 - few calls are edited
@@ -222,23 +216,23 @@ def tool_message_text(row: CallRow, denial_count: int = 0) -> str:
     )
 
 
-def tool_message_parts(row: CallRow, parts_json: str) -> list[Any]:
+def tool_message_parts(row: calls.CallRow, parts_json: str) -> list[Any]:
     """Return the content of the tool message of a call that returned attachments."""
-    assert isinstance(row.state, Returned)  # noqa: S101 - for the type checkers
+    assert isinstance(row.state, calls.Returned)  # noqa: S101 - for the type checkers
     note = tool_message_text(row).removesuffix(row.state.content)
     parts: list[Any] = jsontext.parse(parts_json)
     return [{"type": "text", "text": note}, *parts] if note else parts
 
 
-def refused_state(row: CallRow, decision: Decision) -> Refused:
+def refused_state(row: calls.CallRow, decision: Decision) -> calls.Refused:
     """Return the state of a call that was denied or that expired."""
-    if isinstance(row.state, Parked):
+    if isinstance(row.state, calls.Parked):
         return _refused_wait(row, decision)
     if decision.kind == "expire":
         content = "EXPIRED: this call was not approved in time. It was not executed."
-        return Refused("expired", content)
+        return calls.Refused("expired", content)
     code = "denied"
-    if isinstance(row.state, Unknown):
+    if isinstance(row.state, calls.Unknown):
         confirmed_by = "The tool" if decision.by == "verify" else "A person"
         content = (
             f"NOT EXECUTED: the call was started and interrupted. {confirmed_by} "
@@ -255,10 +249,10 @@ def refused_state(row: CallRow, decision: Decision) -> Refused:
         content = f"DENIED: {denied_by} refused this call. It was not executed."
     if decision.reason:
         content += f" Reason: {decision.reason}"
-    return Refused(code, content)
+    return calls.Refused(code, content)
 
 
-def _refused_wait(row: CallRow, decision: Decision) -> Refused:
+def _refused_wait(row: calls.CallRow, decision: Decision) -> calls.Refused:
     """Return the state of a call that waited and got no answer."""
     who = "the tool" if _has_tool(row) else "the workflow"
     if decision.kind == "expire":
@@ -270,32 +264,34 @@ def _refused_wait(row: CallRow, decision: Decision) -> Refused:
     content += " Effects of the tool remain." if _has_tool(row) else ""
     if decision.reason:
         content += f" Reason: {decision.reason}"
-    return Refused(code, content)
+    return calls.Refused(code, content)
 
 
-def _has_tool(row: CallRow) -> bool:
+def _has_tool(row: calls.CallRow) -> bool:
     """Return whether a tool ran before the wait; a workflow also waits by itself."""
     return not row.tool.startswith(".")
 
 
-def cancelled_state(row: CallRow, reason: str, *, never_began: bool = False) -> Refused:
+def cancelled_state(
+    row: calls.CallRow, reason: str, *, never_began: bool = False
+) -> calls.Refused:
     """Return the state of a call that was cancelled, or whose run has ended."""
-    began = row.attempts - never_began if isinstance(row.state, Started) else 0
-    began = row.attempts if isinstance(row.state, Ready) else began
-    if isinstance(row.state, Nested):
+    began = row.attempts - never_began if isinstance(row.state, calls.Started) else 0
+    began = row.attempts if isinstance(row.state, calls.Ready) else began
+    if isinstance(row.state, calls.Nested):
         content = f"CANCELLED while it ran; effects of its tools remain. {reason}"
-    elif isinstance(row.state, Parked) and not _has_tool(row):
+    elif isinstance(row.state, calls.Parked) and not _has_tool(row):
         content = f"CANCELLED while it waited. {reason}"
-    elif isinstance(row.state, Parked) or row.stage:
+    elif isinstance(row.state, calls.Parked) or row.stage:
         content = f"CANCELLED while it waited; effects of the tool remain. {reason}"
-    elif isinstance(row.state, Unknown) or began:
+    elif isinstance(row.state, calls.Unknown) or began:
         content = f"CANCELLED while it ran; its outcome is not known. {reason}"
     else:
         content = f"CANCELLED: it was not executed. {reason}"
-    return Refused("cancelled", content)
+    return calls.Refused("cancelled", content)
 
 
-def result_message(row: CallRow, denial_count: int = 0) -> Message:
+def result_message(row: calls.CallRow, denial_count: int = 0) -> Message:
     """Return the tool message of a closed call, with the code of its end."""
     content: str | list[Any]
     if row.parts_json is None:
@@ -305,7 +301,7 @@ def result_message(row: CallRow, denial_count: int = 0) -> Message:
     return with_end(tool_message(row.tool_call_id, content), row)
 
 
-def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
+def gather(draft: Draft, frame: FrameRow, rows: Sequence[calls.CallRow]) -> FrameRow:
     """Append the results of a turn; return the frame with the state after the turn."""
     draft.append(
         frame.id,

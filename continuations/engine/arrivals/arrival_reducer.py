@@ -1,4 +1,4 @@
-"""Turn arrived decisions, and calls that a crash interrupted, into events.
+"""Turn arrived decisions and signals, and calls that a crash interrupted, into events.
 
 This happens before the claim: if it fails, the store is unchanged and the run can be
 resumed.
@@ -13,24 +13,17 @@ from typing import TYPE_CHECKING
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
 from continuations.core.changes import events
-from continuations.core.changes.events import (
-    EventTaken,
-    FrameAbandoned,
-    RunStopped,
-    SuspensionEnded,
-)
 from continuations.core.changes.reducer import advance
-from continuations.core.rows import waits
+from continuations.core.rows import event_matching, waits
 from continuations.core.rows.calls import CallRow, Parked, Proposed, Ready, Started
 from continuations.core.rows.decisions import Answer, Decision, Deny
-from continuations.core.rows.run import ENDED_STATUSES, Failure
+from continuations.core.rows.run import ENDED_STATUSES, Failure, KeptSignal
 from continuations.core.words.secret_arguments import (
     SecretLost,
     masked_json,
     restored_json,
     scrubbed,
 )
-from continuations.engine.arrivals.signal_delivery import without_signal
 from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
@@ -39,20 +32,24 @@ from continuations.engine.call_waits import (
 from continuations.engine.calls.admission import Admission, examined_under
 from continuations.engine.calls.parked_calls import ParkedCalls, answered
 from continuations.engine.calls.rule_approvals import given_grants
+from continuations.engine.deadlines import is_past_deadline
 from continuations.engine.workflow.flows_of_worker import FlowsOfWorker, has_workflows
 from continuations.ledger.arrivals import early_answers
+from continuations.ledger.arrivals.arrival_logs import SIGNALS
+from continuations.ledger.decisions.decisions import record_decision
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.changes.events import Event
     from continuations.core.rows.state import RunState
     from continuations.engine.events.event_feeds import EventFeed
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
     from continuations.engine.work_observers import WatchedSession
+    from continuations.ledger.objects import Objects
+    from continuations.wire.arrivals import Signal
 
 
 _NO_DECISIONS: Mapping[str, Decision] = MappingProxyType({})
@@ -94,7 +91,7 @@ class ArrivalReducer:
         for wait in sorted(decided, key=waits.Wait.sort_key):
             decision = decisions[wait.id]
             if decision.event is not None:
-                state = advance(state, EventTaken(decision.event))
+                state = advance(state, events.EventTaken(decision.event))
             due = self._decision_events(state, wait, decision)
             if decision.signal:
                 state = without_signal(state, decision.signal)
@@ -109,7 +106,7 @@ class ArrivalReducer:
 
     def _decision_events(
         self, state: RunState, wait: waits.Wait, decision: Decision
-    ) -> Iterable[Event]:
+    ) -> Iterable[events.Event]:
         if wait.subject != "call":
             return (_end_of_suspension(wait, decision),)
         call = state.calls[wait.call_id]
@@ -160,7 +157,7 @@ class ArrivalReducer:
 
     def _approval_events(
         self, state: RunState, call: CallRow, wait: waits.Wait, decision: Decision
-    ) -> Iterable[Event]:
+    ) -> Iterable[events.Event]:
         until = _approval_valid_until(wait, decision)
         note = self.why_reopened(state, wait, decision)
         if note is not None:
@@ -247,7 +244,9 @@ class ArrivalReducer:
                     f"ERROR: the agent {frame.agent} was removed while it worked on "
                     "this call. Effects of its tools remain."
                 )
-                ended = FrameAbandoned(frame_id=frame.id, code="agent", content=text)
+                ended = events.FrameAbandoned(
+                    frame_id=frame.id, code="agent", content=text
+                )
                 state = advance(state, ended)
         return state
 
@@ -313,12 +312,12 @@ class ArrivalReducer:
         return events.CallParked(call_id=call.id, wait=wait)
 
 
-def _end_of_suspension(wait: waits.Wait, decision: Decision) -> Event:
+def _end_of_suspension(wait: waits.Wait, decision: Decision) -> events.Event:
     if not wait.rules.judges_text:
         # The expiry that a worker records has no door.
         woken = wait.rules.may_wake and decision.door is not None
-        return SuspensionEnded(wait_id=wait.id, woken=woken)
-    from continuations.engine.guards.text_waits import event_of_decision  # noqa: PLC0415 - rarely needed
+        return events.SuspensionEnded(wait_id=wait.id, woken=woken)
+    from continuations.engine.guards.guarded_turn import event_of_decision  # noqa: PLC0415 - rarely needed
 
     return event_of_decision(wait, decision)
 
@@ -405,7 +404,7 @@ def _stopped(state: RunState, failure: Failure) -> RunState:
     """
     if state.run.status in ENDED_STATUSES or state.run.rests:
         return replace(state, run=replace(state.run, failure=failure))
-    return advance(state, RunStopped(failure=failure))
+    return advance(state, events.RunStopped(failure=failure))
 
 
 def _failure_from_decision(wait: waits.Wait, decision: Decision) -> Failure | None:
@@ -418,3 +417,71 @@ def _failure_from_decision(wait: waits.Wait, decision: Decision) -> Failure | No
             message=f"{wait.tool} was not approved in time. Start a new run.",
         )
     return None
+
+
+def with_signals(state: RunState, signals: tuple[Signal, ...]) -> RunState:
+    """Return the run with the signals that it has not taken in yet."""
+    last = state.run.last_signal_number
+    new = [signal for signal in signals if signal.number > last]
+    if not new or state.run.status in ENDED_STATUSES:
+        return state
+    kept = tuple(KeptSignal(signal.number, signal.name) for signal in new)
+    event = events.SignalsKept(
+        last_number=new[-1].number, kept=(*state.run.signals, *kept)
+    )
+    return advance(state, event)
+
+
+def without_signal(state: RunState, number: int) -> RunState:
+    """Return the run without a signal, because a decision has taken it."""
+    kept = tuple(signal for signal in state.run.signals if signal.number != number)
+    if len(kept) == len(state.run.signals):
+        return state
+    last = state.run.last_signal_number
+    return advance(state, events.SignalsKept(last_number=last, kept=kept))
+
+
+async def end_waits(
+    objects: Objects,
+    state: RunState,
+    signals: tuple[Signal, ...],
+    ports: Ports,
+    *,
+    now: datetime,
+) -> dict[str, Decision]:
+    """Record the decisions of the waits that can take a kept signal, by wait id.
+
+    A decision that was recorded first is returned instead, and the signal goes to the
+    next wait. A signal that came after the deadline of a wait does not end it.
+
+    Args:
+        objects: The store.
+        state: The run, with all its signals taken in.
+        signals: The signals that are at hand; others are read.
+        ports: The ids of the decisions.
+        now: The time of the decisions.
+    """
+    at_hand = {signal.number: signal for signal in signals}
+    ended: dict[str, Decision] = {}
+    for kept in event_matching.awaited_signals(state):
+        number = kept.number
+        signal = at_hand.get(number)
+        for wait in event_matching.waits_for(state, kept.name):
+            if any(decision.signal == number for decision in ended.values()):
+                break
+            if signal is None:
+                signal = await SIGNALS.read_listed(objects, state.run.id, number)
+            if wait.id in ended or is_past_deadline(wait, signal.at):
+                continue
+            proposed = Decision(
+                id=ports.ids.new_ulid(now),
+                wait_id=wait.id,
+                kind="answer",
+                at=now,
+                digest=wait.digest,
+                by=signal.by,
+                value=signal.data,
+                signal=number,
+            )
+            ended[wait.id] = await record_decision(objects, proposed)
+    return ended

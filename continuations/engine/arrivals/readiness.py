@@ -16,7 +16,7 @@ from continuations.core.rows.decisions import Decision
 from continuations.core.rows.event_matching import awaited_signals, waits_for
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
-from continuations.engine.arrivals.signal_delivery import with_signals
+from continuations.engine.arrivals.arrival_reducer import with_signals
 from continuations.engine.calls.parked_calls import answered_tool, gets_answer
 from continuations.engine.calls.rule_approvals import with_revocations
 from continuations.engine.deadlines import late_waits

@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring import callables
 from continuations.authoring.tool.base_tool import is_handoff
-from continuations.core.changes.events import (
-    ApprovalRequested,
-    CallAccepted,
-    CallInvalid,
-)
+from continuations.core.changes import events
 from continuations.core.changes.plan import CheckCall
 from continuations.core.rows.calls import CallRow, Proposed, Ready
 from continuations.core.rows.decisions import Approve, Deny
@@ -27,7 +23,6 @@ from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.core.changes.events import Event
     from continuations.core.rows.run import Trip
     from continuations.core.rows.state import RunState
     from continuations.engine.calls.admission import Admission
@@ -63,7 +58,7 @@ class CallExaminer:
 
     async def examine(
         self, state: RunState, call_id: str, agents: GuardrailAgents | None = None
-    ) -> Event | None:
+    ) -> events.Event | None:
         """Find a proposed call's tool, validate its arguments and ask its policy.
 
         With `agents`, the agents that check the call are asked; raises their
@@ -101,7 +96,7 @@ class CallExaminer:
             if agent.hooks is not None or agent.guardrails is not None:
                 guarded = self.guarded(state, call, agent, agents)
                 checked = await guarded.checked(tool, arguments)
-                if isinstance(checked, CallInvalid):
+                if isinstance(checked, events.CallInvalid):
                     return checked
                 arguments, trip = checked.arguments, checked.trip
             verdict = await tool.needs_approval(arguments)
@@ -121,7 +116,7 @@ class CallExaminer:
         examined: ExaminedCall,
         verdict: bool | Approve | Deny,
         trip: Trip | None,
-    ) -> Event:
+    ) -> events.Event:
         """Return the event of a valid call: it may run, waits or is denied."""
         # This includes idempotent tools: a call that is made again has a new key.
         has_effect = tool.sub_agent is None and not tool.read_only
@@ -131,7 +126,7 @@ class CallExaminer:
         asks = may_have_run or trip is not None
         if verdict is False and not asks:
             self.admission.examined_ids.add(call.id)
-            return CallAccepted(**examined)
+            return events.CallAccepted(**examined)
         note = None
         if may_have_run:
             note = _HISTORY_LOST_NOTE if is_lost else _LEFT_NOTE
@@ -158,7 +153,7 @@ class CallExaminer:
         examined: ExaminedCall,
         note: str | None,
         trip: Trip | None,
-    ) -> ApprovalRequested:
+    ) -> events.ApprovalRequested:
         now = self.ports.clock.now()
         wait = new_wait(
             state,
@@ -171,7 +166,7 @@ class CallExaminer:
             note=note,
             agent=self.stack_binding.find_agent(state, call.frame_id),
         )
-        return ApprovalRequested(wait=wait, trip=trip, **examined)
+        return events.ApprovalRequested(wait=wait, trip=trip, **examined)
 
     def _depth_limit(self, state: RunState) -> int | None:
         """Return the stricter one of the limits of this worker and of the run."""
@@ -196,7 +191,7 @@ class CallExaminer:
 
     async def guarded_again(
         self, state: RunState, call: CallRow, agents: GuardrailAgents | None = None
-    ) -> Event | CheckCall | None:
+    ) -> events.Event | CheckCall | None:
         """Ask the guardrails about a ready call that another process accepted.
 
         Its code may have had no guardrail, or a person edited the arguments. A person
@@ -225,7 +220,7 @@ class CallExaminer:
             self.guarded(state, call, agent, agents), is_answered=is_approved
         )
         checked = await guarded.guarded(arguments)
-        if isinstance(checked, CallInvalid):
+        if isinstance(checked, events.CallInvalid):
             return checked
         if checked.trip is None or is_approved:
             return None
@@ -258,7 +253,7 @@ class CallChecks:
     def __init__(self) -> None:
         self.needed: dict[CheckCall, None] = {}
         self.guarded_ids: set[str] = set()
-        self._results: dict[CheckCall, Event | None] = {}
+        self._results: dict[CheckCall, events.Event | None] = {}
 
     def is_made(self, check: CheckCall) -> bool:
         """Return whether a check has a result; if not, it is needed."""
@@ -267,11 +262,11 @@ class CallChecks:
         self.needed[check] = None
         return False
 
-    def take_result(self, check: CheckCall) -> Event | None:
+    def take_result(self, check: CheckCall) -> events.Event | None:
         """Remove and return the event that follows, `None` if the call may start."""
         return self._results.pop(check)
 
-    def put_result(self, check: CheckCall, event: Event | None) -> None:
+    def put_result(self, check: CheckCall, event: events.Event | None) -> None:
         """Keep the result of a check."""
         self._results[check] = event
         self.needed.pop(check, None)

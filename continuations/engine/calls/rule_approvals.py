@@ -16,12 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from continuations.core import jsontext
-from continuations.core.changes.events import (
-    CallAccepted,
-    Denied,
-    GrantGiven,
-    GrantsRevoked,
-)
+from continuations.core.changes import events
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.decisions import Approve, Decision, Deny
 from continuations.core.rows.grants import KeptGrant, has_ended, parse_grant_text
@@ -49,7 +44,7 @@ if TYPE_CHECKING:
 
 
 RecordDecision: TypeAlias = Callable[[Decision], Awaitable[None]]
-Ruling: TypeAlias = CallAccepted | Denied
+Ruling: TypeAlias = events.CallAccepted | events.Denied
 
 _NOT_RECORDED_NOTE = "A rule would decide this call, but its decision was not recorded."
 _DENIAL_NOT_RECORDED_NOTE = (
@@ -133,7 +128,7 @@ class RuleApprovals:
             grant.until if grant is not None else None,
             now + validity if validity is not None else None,
         ]
-        return CallAccepted(
+        return events.CallAccepted(
             **examined,
             approved_digest=digest,
             approved_until=min((end for end in ends if end is not None), default=None),
@@ -149,7 +144,7 @@ class RuleApprovals:
         arguments: str,
         verdict: Deny,
         now: datetime,
-    ) -> Denied | str:
+    ) -> events.Denied | str:
         """Return the event of a call that a condition denies.
 
         Returns the note for a person if the decision could not be recorded.
@@ -164,7 +159,7 @@ class RuleApprovals:
         reason = f": {decision.reason}" if decision.reason else ""
         message = f"{call.tool} was denied by {decision.rule}{reason}"
         failure = Failure(code="denied", message=message) if stops else None
-        return Denied(call_id=call.id, decision=decision, failure=failure)
+        return events.Denied(call_id=call.id, decision=decision, failure=failure)
 
     async def _is_recorded(self, decision: Decision) -> bool:
         """Record a decision; return whether the store took it."""
@@ -204,7 +199,7 @@ ENDED_NOTE = "The grant that approved this call was revoked or has ended."
 
 def given_grants(
     decision: Decision, wait: Wait, tool: ToolProtocol
-) -> tuple[GrantGiven, ...]:
+) -> tuple[events.GrantGiven, ...]:
     """Return the event of the grant that an approval gives, if it gives one.
 
     `decide` refuses a grant that does not fit the wait. Another program may have
@@ -229,7 +224,7 @@ def given_grants(
         at=decision.at,
         wait_id=wait.id,
     )
-    return (GrantGiven(grant=kept),)
+    return (events.GrantGiven(grant=kept),)
 
 
 def covering_grant(
@@ -328,4 +323,6 @@ def with_revocations(state: RunState, revocations: Sequence[Revocation]) -> RunS
     if not new or state.run.status in ENDED_STATUSES:
         return state
     ids = tuple(each.grant for each in new)
-    return advance(state, GrantsRevoked(last_number=new[-1].number, grant_ids=ids))
+    return advance(
+        state, events.GrantsRevoked(last_number=new[-1].number, grant_ids=ids)
+    )

@@ -1,8 +1,7 @@
-"""The hooks and guardrails of one turn of a model."""
+"""The hooks and guardrails of one turn of a model, and the waits about its texts."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.agent.agent_options import copy_settings
@@ -15,12 +14,13 @@ from continuations.authoring.hooks import (
     TurnInfo,
 )
 from continuations.core import jsontext
-from continuations.core.changes.events import InputHeld, TurnRefused
+from continuations.core.changes import events
 from continuations.core.changes.history import last_request
 from continuations.core.changes.judged_texts import (
     REFUSED_INPUT,
     WITHHELD_REPLY,
     input_digest,
+    with_digest,
 )
 from continuations.core.changes.tool_messages import (
     agent_after,
@@ -34,25 +34,34 @@ from continuations.core.messages import (
     user_message,
 )
 from continuations.core.reading.views import with_refused
+from continuations.core.rows.decisions import Decision, Deny
 from continuations.core.rows.frames import TRIPPED_CODE, FrameRow
-from continuations.core.rows.run import GuardrailStage, Trip, failure_text, new_trip
+from continuations.core.rows.run import (
+    GuardrailStage,
+    Trip,
+    failure_text,
+    new_trip,
+    text_note,
+)
 from continuations.core.rows.state import RunState, frame_path
+from continuations.core.rows.waits import Wait, consequence_of_deadline
 from continuations.core.usage import Usage
 from continuations.engine import hook_calls
-from continuations.engine.guards.text_waits import new_text_wait
 from continuations.engine.model_delays import may_be_first
 from continuations.engine.stack.state_checks import typed_state
 from continuations.errors import InvalidInput, ModelError
+from continuations.ledger import layout
+from continuations.value_class import replace
+from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from continuations.authoring.approval import ApprovalPolicy
     from continuations.authoring.guardrails import Guardrail
     from continuations.authoring.hooks import ReplyChange
     from continuations.authoring.tool.tool_protocol import AgentProtocol
-    from continuations.core.changes.events import ModelDelayed, ModelReplied
     from continuations.core.model_protocol import ModelRequest
-    from continuations.core.rows.waits import Wait
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.run_options import RunOptions
@@ -101,7 +110,7 @@ class GuardedTurn:
 
     # Before the request -------------------------------------------------------
 
-    async def refused_input(self) -> TurnRefused | InputHeld | None:
+    async def refused_input(self) -> events.TurnRefused | events.InputHeld | None:
         """Return the end, or the wait, of a frame whose new input a guardrail refuses.
 
         A guardrail that asks is not asked about an input that a person accepted.
@@ -123,8 +132,8 @@ class GuardedTurn:
         guardrail, trip = tripped
         if guardrail.on_trip == "ask":
             wait = self._wait(guardrail, trip, text)
-            return InputHeld(wait=wait, usage=self.usage, trip=trip)
-        return TurnRefused(
+            return events.InputHeld(wait=wait, usage=self.usage, trip=trip)
+        return events.TurnRefused(
             frame_id=self._frame.id,
             code=TRIPPED_CODE,
             content=failure_text(trip, "the input"),
@@ -163,7 +172,7 @@ class GuardedTurn:
             settings={**request.settings, **settings},
         )
 
-    def delayed(self, event: ModelDelayed) -> ModelDelayed:
+    def delayed(self, event: events.ModelDelayed) -> events.ModelDelayed:
         """Return the event of a reply that comes later, with what was sent."""
         return replace(event, usage=event.usage + self.usage, added=self.added)
 
@@ -189,8 +198,8 @@ class GuardedTurn:
     # After the reply ----------------------------------------------------------
 
     async def replied(
-        self, event: ModelReplied, check: Callable[[Message], str | None]
-    ) -> ModelReplied:
+        self, event: events.ModelReplied, check: Callable[[Message], str | None]
+    ) -> events.ModelReplied:
         """Return the event of a reply, as hooks and guardrails change it.
 
         `check` returns why a message cannot be the output, or `None`. Raises
@@ -208,8 +217,8 @@ class GuardedTurn:
         return replace(event, usage=spent + self.usage, added=self.added)
 
     async def _hooked(
-        self, event: ModelReplied, check: Callable[[Message], str | None]
-    ) -> ModelReplied:
+        self, event: events.ModelReplied, check: Callable[[Message], str | None]
+    ) -> events.ModelReplied:
         hooks = self._agent.hooks
         if hooks is None or hooks.after_model is None:
             return event
@@ -239,7 +248,7 @@ class GuardedTurn:
             case _:
                 return event
 
-    async def _guarded(self, event: ModelReplied) -> ModelReplied:
+    async def _guarded(self, event: events.ModelReplied) -> events.ModelReplied:
         guardrails = self._agent.guardrails
         is_output = event.output_error is None and guardrails is not None
         if not is_output or guardrails is None or not guardrails.output:
@@ -264,8 +273,8 @@ class GuardedTurn:
         return replace(refused, trip=trip)
 
     def _refused(
-        self, event: ModelReplied, reason: str, code: str, *, retries: bool
-    ) -> ModelReplied:
+        self, event: events.ModelReplied, reason: str, code: str, *, retries: bool
+    ) -> events.ModelReplied:
         """Return the event of a reply that is not used, without its text and calls."""
         return replace(
             event,
@@ -276,7 +285,7 @@ class GuardedTurn:
             may_retry=retries and self._frame.retries < self._agent.output_retries,
         )
 
-    def _reply_info(self, event: ModelReplied) -> ReplyInfo:
+    def _reply_info(self, event: events.ModelReplied) -> ReplyInfo:
         return ReplyInfo(
             run_id=self._state.run.id,
             agent=self._agent.name,
@@ -440,3 +449,65 @@ def with_text(message: Message, text: str) -> Message:
     changed = Message.from_mapping(data)
     known = message.metadata_json
     return changed if known is None else changed.with_metadata(known)
+
+
+def new_text_wait(
+    state: RunState,
+    frame: FrameRow,
+    policy: ApprovalPolicy | None,
+    trip: Trip,
+    text: str,
+    ports: Ports,
+) -> Wait:
+    """Return the wait of a guardrail that lets a person accept a text."""
+    now, run, stage = ports.clock.now(), state.run, trip.stage
+    schema = {
+        "type": "object",
+        "properties": {stage: {"type": "string"}},
+        "required": [stage],
+    }
+    plain = Wait(
+        id=layout.build_wait_id(stage, ports.ids.new_ulid(now), run.id),
+        run_id=run.id,
+        frame_id=frame.id,
+        kind="input" if stage == "input" else "output",
+        path=trip.path,
+        tool=frame.agent,
+        arguments_json=jsontext.canonical({stage: text}),
+        schema_json=jsontext.canonical(schema),
+        digest="",
+        created_at=now,
+        note=text_note(trip),
+        policy=trip.guardrail,
+    )
+    wait = with_digest(run, plain)
+    if policy is None:
+        return wait
+    timeout, quorum = policy.decision_timeout, policy.quorum
+    return replace(
+        wait,
+        deadline=None if timeout is None else whole_milliseconds(now + timeout),
+        quorum=quorum and quorum.of_run(run),
+        on_deadline_json=policy.deadline_action_json,
+        remind_after=policy.reminder_seconds,
+    )
+
+
+def event_of_decision(
+    wait: Wait, decision: Decision
+) -> events.TextAccepted | events.TextRefused:
+    """Return what a decision means for a text: only `Approve` accepts it."""
+    if decision.kind == "approve":
+        return events.TextAccepted(wait.id)
+    is_denied = decision.kind == "deny"
+    ended_by = "a person refused" if is_denied else "no person accepted"
+    given = decision.reason
+    if decision.kind == "expire":
+        action = consequence_of_deadline(wait)
+        given = action.reason if isinstance(action, Deny) else given
+    reason = f": {given}" if given else ""
+    in_time = " in time" if decision.kind == "expire" else ""
+    text = f"{ended_by} the {wait.kind}{in_time}{reason}. {wait.note or ''}"
+    is_input = wait.rules.judges == "input"
+    message = REFUSED_INPUT if is_input else WITHHELD_REPLY
+    return events.TextRefused(wait_id=wait.id, content=text.rstrip(), message=message)

@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from continuations import errors
 from continuations.core import jsontext
-from continuations.core.changes.events import (
-    OutcomeUnknown,
-    Reopened,
-    RepeatAllowed,
-    Unverified,
-)
+from continuations.core.changes import events
 from continuations.core.changes.reducer import advance
 from continuations.core.reading.past_rules import adopted_row, moved_wait
 from continuations.core.rows.calls import (
@@ -42,13 +38,6 @@ from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.journal.publishing import Publisher
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.stack.stack_binding import StackBinding
-from continuations.errors import (
-    InvalidInput,
-    RunErased,
-    RunExists,
-    RunNotFound,
-    StaleRun,
-)
 from continuations.ledger import layout
 from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.ledger.versions import Versions
@@ -85,7 +74,7 @@ def read_source(continuation: object) -> Continuation:
         "continuation must be a Continuation or its bytes, got "
         f"{type(continuation).__name__}. Pass outcome.continuation."
     )
-    raise InvalidInput(msg)
+    raise errors.InvalidInput(msg)
 
 
 def adopted_state(
@@ -111,7 +100,7 @@ def adopted_state(
             f"continuation was not adopted: run {source.run.id} is {status}, and "
             "nothing is paused in that run. Pass the continuation of a suspended run."
         )
-        raise InvalidInput(msg, run_id=source.run.id)
+        raise errors.InvalidInput(msg, run_id=source.run.id)
     source.read_messages()
     now = ports.clock.now()
     run = adopted_row(
@@ -316,11 +305,11 @@ class Relocation:
             if self._stays:
                 note = "The call was approved before the run was rewound."
             wait = self._new_wait(state, call, note, unknown=False)
-            return advance(state, Reopened(call_id=call.id, wait=wait))
+            return advance(state, events.Reopened(call_id=call.id, wait=wait))
         tool = self.stack_binding.tool(state, call)
         same = tool is not None and tool.contract_digest == call.contract_digest
         if tool is not None and same and tool.read_only and not call.approved_digest:
-            repeat = RepeatAllowed(call_id=call.id)
+            repeat = events.RepeatAllowed(call_id=call.id)
             return advance(state, repeat) if isinstance(call.state, Started) else state
         note = f"Run {self.source.run.id} started this call and has no result of it. "
         if call.id in self.begun_later:
@@ -331,11 +320,11 @@ class Relocation:
         # A run that is rewound has no other worker.
         claim = None if self._stays else self.source.run.claim
         wait = replace(wait, approve_after=claim.until if claim is not None else None)
-        state = advance(state, OutcomeUnknown(call_id=call.id, wait=wait))
+        state = advance(state, events.OutcomeUnknown(call_id=call.id, wait=wait))
         if self._stays:
             return state
         # `verify` would ask for the new key, which the other side does not know.
-        return advance(state, Unverified(call_id=call.id))
+        return advance(state, events.Unverified(call_id=call.id))
 
     def _new_wait(
         self, state: RunState, call: CallRow, note: str, *, unknown: bool
@@ -379,7 +368,7 @@ class Adopter:
         publisher = Publisher(self.objects, self.ports)
         try:
             is_known = await self._is_of_this_store(source)
-        except (InvalidInput, RunErased):
+        except (errors.InvalidInput, errors.RunErased):
             # A repeat returns the run of the first call, whatever became of its source.
             adopted = await self._adopted_before(source, run_id, publisher)
             if adopted is None:
@@ -398,14 +387,14 @@ class Adopter:
             loaded = await create_continued_run(
                 publisher, state, source.run, files, lease=self.lease
             )
-        except StaleRun:
+        except errors.StaleRun:
             adopted = await self._adopted_before(source, run_id, publisher)
             if adopted is None:
                 msg = (
                     f"run_id {run_id!r} is taken: that run does not continue this "
                     "continuation, and was not changed. Use another run_id."
                 )
-                raise RunExists(msg, run_id=run_id) from None
+                raise errors.RunExists(msg, run_id=run_id) from None
             return adopted
         return self._outcome(loaded, paused=is_runnable(state))
 
@@ -419,14 +408,14 @@ class Adopter:
         run_id = source.run.id
         try:
             newest = await Versions(self.objects, run_id).load_newest()
-        except RunNotFound:
+        except errors.RunNotFound:
             return False
-        except RunErased as error:
+        except errors.RunErased as error:
             msg = (
                 f"continuation was not adopted: run {run_id} was erased from this "
                 "store. Adopt the continuation into another store, or start a new run."
             )
-            raise RunErased(msg, run_id=run_id) from error
+            raise errors.RunErased(msg, run_id=run_id) from error
         if newest.state.run.run_nonce != source.run.run_nonce:
             return False
         if _is_same_work(newest.state, source):
@@ -437,7 +426,7 @@ class Adopter:
             f"run: runner.resume({run_id!r}). Or fork one of its versions: "
             f"runner.fork({run_id!r}, version)."
         )
-        raise InvalidInput(msg, run_id=run_id)
+        raise errors.InvalidInput(msg, run_id=run_id)
 
     async def _adopted_before(
         self, source: RunState, run_id: str, publisher: Publisher
@@ -448,7 +437,7 @@ class Adopter:
         """
         try:
             loaded = await find_equal_run(publisher, run_id, source_digest(source))
-        except RunNotFound:
+        except errors.RunNotFound:
             return None
         if loaded is None:
             return None
@@ -492,7 +481,7 @@ async def create_continued_run(
         if is_runnable(state):
             await journal.make_release_marker()
         await publisher.commit_and_publish(journal, state, state, Arrivals())
-    except StaleRun:
+    except errors.StaleRun:
         await file_storing.take_back_files(objects, state)
         raise
     assert journal.loaded is not None  # noqa: S101 - it was just committed

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
+from continuations import errors
 from continuations.authoring import callables
 from continuations.authoring.tool_contract import compute_contract_digest
 from continuations.core import jsontext
@@ -28,17 +29,6 @@ from continuations.engine.code_changes import find_code_changes
 from continuations.engine.deadlines import is_past_deadline
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
-from continuations.errors import (
-    AgentChanged,
-    ContinuationsError,
-    FormatError,
-    InvalidInput,
-    ModelError,
-    PriceUnknown,
-    RunErased,
-    RunNotFound,
-    ToolsUnavailable,
-)
 from continuations.ledger import missing_code
 from continuations.ledger.arrivals.arrivals import read_arrivals
 from continuations.ledger.index import run_index
@@ -66,12 +56,12 @@ if TYPE_CHECKING:
 
 # So many runs are in memory at the same time, and no more.
 _PARALLEL_RUNS = 20
-_CHANGES: tuple[tuple[type[ContinuationsError], str], ...] = (
-    (PriceUnknown, "prices"),
-    (ToolsUnavailable, "tools"),
-    (ModelError, "model"),
-    (FormatError, "stored"),
-    (InvalidInput, "context"),
+_CHANGES: tuple[tuple[type[errors.ContinuationsError], str], ...] = (
+    (errors.PriceUnknown, "prices"),
+    (errors.ToolsUnavailable, "tools"),
+    (errors.ModelError, "model"),
+    (errors.FormatError, "stored"),
+    (errors.InvalidInput, "context"),
 )
 
 
@@ -96,7 +86,7 @@ class DriftCheck:
     run_options: RunOptions
     options: WorkerOptions
     checks_context: bool
-    _registries: dict[str, AgentRegistry | ToolsUnavailable] = field(
+    _registries: dict[str, AgentRegistry | errors.ToolsUnavailable] = field(
         default_factory=dict[str, Any], init=False
     )
 
@@ -131,20 +121,20 @@ class DriftCheck:
             arrived = await read_arrivals(
                 self.objects, state, overview.arrival_keys, records=False
             )
-        except (RunErased, RunNotFound):
+        except (errors.RunErased, errors.RunNotFound):
             return None
-        except FormatError as error:
+        except errors.FormatError as error:
             why = _refusal(error)
             return DriftRow(run_id=run_id, verdict=why.verdict, why=(why,))
         registry = await self._listed(state.run.agent)
-        if isinstance(registry, ToolsUnavailable):
+        if isinstance(registry, errors.ToolsUnavailable):
             why = _refusal(registry)
             return DriftRow(run_id=run_id, verdict=why.verdict, why=(why,))
         check = replace(self, agent_registry=registry)
         reasons = tuple(await _Prediction(check, state, arrived).reasons())
         ranks = [DRIFT_VERDICTS.index(each.verdict) for each in reasons]
         changes: tuple[ManifestChange, ...] = ()
-        with suppress(FormatError):
+        with suppress(errors.FormatError):
             changes = find_code_changes(state, registry)
         left = None
         if state.run.claim is None and readiness.can_progress(state, arrived):
@@ -159,7 +149,7 @@ class DriftCheck:
             worker_lacked="" if left is None else left.text,
         )
 
-    async def _listed(self, root: str) -> AgentRegistry | ToolsUnavailable:
+    async def _listed(self, root: str) -> AgentRegistry | errors.ToolsUnavailable:
         """Return the agents with the tools of their sources, listed once for all runs.
 
         Or the error, so that a source that does not answer is asked once.
@@ -167,7 +157,7 @@ class DriftCheck:
         if root not in self._registries:
             try:
                 self._registries[root] = await self.agent_registry.listed(root)
-            except ToolsUnavailable as error:
+            except errors.ToolsUnavailable as error:
                 self._registries[root] = error
         return self._registries[root]
 
@@ -190,7 +180,7 @@ class _Prediction:
         try:
             self._check_process(binding)
             state = readiness.take_in(self.before, self.arrived, reducer).state
-        except (AgentChanged, InvalidInput, ModelError) as error:
+        except (errors.AgentChanged, errors.InvalidInput, errors.ModelError) as error:
             return [_refusal(error)]
         finally:
             flows.close()
@@ -244,7 +234,7 @@ class _Prediction:
             try:
                 if wait.continues:
                     answered_tool(binding, state, call)
-            except AgentChanged as error:
+            except errors.AgentChanged as error:
                 yield _refusal(error, wait.id)
             return
         now = ports.clock.now()
@@ -272,7 +262,7 @@ class _Prediction:
             if held is None:
                 binding.unchanged_tool(state, call)
                 return []
-        except AgentChanged as error:
+        except errors.AgentChanged as error:
             return [_refusal(error)]
         except BaseException as error:
             if callables.is_task_cancellation(error):
@@ -285,10 +275,12 @@ class _Prediction:
         return [_reopened(state, call, None, binding, held.wait.note)]
 
 
-def _refusal(error: ContinuationsError, wait_id: str | None = None) -> DriftReason:
+def _refusal(
+    error: errors.ContinuationsError, wait_id: str | None = None
+) -> DriftReason:
     change = next((name for kind, name in _CHANGES if isinstance(error, kind)), "")
     path: tuple[str, ...] = ()
-    if isinstance(error, AgentChanged):
+    if isinstance(error, errors.AgentChanged):
         change, path = error.change, error.path
     agent = path[-2] if len(path) > 1 else "".join(path)
     return DriftReason(
@@ -414,3 +406,20 @@ class DriftRow:
     why: tuple[DriftReason, ...] = ()
     code_changes: tuple[ManifestChange, ...] = ()
     worker_lacked: str = ""
+
+
+_MAX_CHANGES = 10
+
+
+def allowed_changes(row: DriftRow) -> tuple[tuple[str, ...], int]:
+    """Return the differences of the code that a run accepts.
+
+    Args:
+        row: The run. A row with another verdict has reasons instead.
+
+    Returns:
+        The first differences in words, and how many more there are.
+    """
+    changes = row.code_changes if row.verdict == "accept" else ()
+    shown = tuple(change.text for change in changes[:_MAX_CHANGES])
+    return shown, len(changes) - len(shown)

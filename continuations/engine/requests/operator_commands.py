@@ -19,8 +19,8 @@ from continuations.core.operator_request import OperatorRequest
 from continuations.core.rows.decisions import PYTHON
 from continuations.core.rows.event_matching import awaited_signals
 from continuations.core.rows.run import ENDED_STATUSES
+from continuations.engine.arrivals.arrival_reducer import with_signals
 from continuations.engine.arrivals.readiness import is_runnable
-from continuations.engine.arrivals.signal_delivery import with_signals
 from continuations.engine.journal.job_cancellation import jobs_to_cancel
 from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.journal.publishing import Publisher

@@ -23,7 +23,7 @@ from continuations.core.rows.deadline_actions import Escalate
 from continuations.core.rows.decisions import Decision, Verdict
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.slots import Slot, after_slot, objection_to
-from continuations.engine import deadlines
+from continuations.engine import deadlines, worker_options
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.arrivals.readiness import check_tools, due_decisions
 from continuations.engine.code_changes import current_manifest
@@ -38,14 +38,6 @@ from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start import new_run
 from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
-from continuations.engine.worker_options import (
-    DEFAULT_MODEL_FAILURES,
-    DEFAULT_MODEL_RETRY_TIME,
-    check_context,
-    check_max_depth,
-    check_prices,
-    check_run_prices,
-)
 from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims
@@ -203,7 +195,7 @@ async def resume_async(  # noqa: PLR0913 - what a resume may say, all by keyword
     work = await _make_work(agent, context, max_depth, prices, clock)
     listening = with_listeners(work.run_options, on_event)
     state = continuation.run_state
-    check_run_prices(state.run, work.prices, agent)
+    worker_options.check_run_prices(state.run, work.prices, agent)
     _check_answers(answers)
     now = work.ports.clock.now()  # once: a deadline may pass between two readings
     state = with_escalated_waits(state, now)
@@ -324,9 +316,9 @@ async def _make_work(
     Raises `InvalidInput`, `ToolsUnavailable`.
     """
     _check_agent(agent)
-    check_context(context, agent)
-    depth = check_max_depth(max_depth)
-    known_prices = check_prices(prices)
+    worker_options.check_context(context, agent)
+    depth = worker_options.check_max_depth(max_depth)
+    known_prices = worker_options.check_prices(prices)
     ports = Ports.with_defaults(clock=clock, ids=None, notify=None)
     registry = await AgentRegistry([agent]).listed(agent.name)
     listed = registry.find_root_agent(agent.name)
@@ -614,9 +606,9 @@ class StorelessWork:
         changes: tuple[ManifestChange, ...],
     ) -> Outcome:
         models = ModelRegistry(
-            DEFAULT_MODEL_RETRY_TIME.total_seconds(),
+            worker_options.DEFAULT_MODEL_RETRY_TIME.total_seconds(),
             self.ports.clock,
-            DEFAULT_MODEL_FAILURES,
+            worker_options.DEFAULT_MODEL_FAILURES,
             self.prices,
         )
         performer = Performer(

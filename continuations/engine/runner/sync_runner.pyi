@@ -1,8 +1,8 @@
 # Written by tools/sync_stubs.py. Do not edit it: change the async source.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from continuations.authoring.agent.agent import Agent
-from continuations.core.identity import Identity
 from continuations.core.declared_types import Output
+from continuations.core.identity import Identity
 from continuations.core.prices import Prices
 from continuations.core.reading.audit import AuditLine
 from continuations.core.reading.run_past import (
@@ -13,10 +13,10 @@ from continuations.core.reading.run_past import (
 )
 from continuations.core.reading.run_stream import StreamEvent
 from continuations.core.rows.decisions import Decision, Door, PYTHON, Verdict
+from continuations.core.rows.event_matching import UntakenSignal
 from continuations.core.rows.grants import KeptGrant
 from continuations.core.rows.quorum import Vote
 from continuations.core.rows.run import Budget
-from continuations.core.rows.event_matching import UntakenSignal
 from continuations.core.rows.waits import Wait, WaitSummary
 from continuations.engine.outcomes import Outcome
 from continuations.engine.past.drift import DriftRow

@@ -1,7 +1,7 @@
 # Written by tools/sync_stubs.py. Do not edit it: change the async source.
 from collections.abc import Iterator
-from continuations.core.identity import Identity
 from continuations.core.declared_types import Output
+from continuations.core.identity import Identity
 from continuations.core.reading.live_events import RunEvent
 from continuations.core.rows.decisions import Door, PYTHON
 from continuations.core.rows.run import WhenBusy

@@ -18,7 +18,7 @@ from continuations.core.rows.event_matching import awaited_signals
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.engine import deadlines
-from continuations.engine.arrivals import readiness, signal_delivery
+from continuations.engine.arrivals import arrival_reducer, readiness
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.calls.rule_approvals import RuleApprovals
 from continuations.engine.code_changes import find_code_changes, with_current_manifest
@@ -424,7 +424,7 @@ class Worker:
         settled = state.waits.keys() - before.waits.keys()
         requests = arrived.operator_requests
         await ender.close_settled_and_cancelled(state, settled, cancels, requests)
-        taken = await signal_delivery.end_waits(
+        taken = await arrival_reducer.end_waits(
             self.objects, after, arrived.signals, self.ports, now=now
         )
         after = reducer.with_decisions(after, taken)

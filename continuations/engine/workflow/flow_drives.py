@@ -7,25 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from continuations.authoring.workflow.drive import FlowDrive, HistoryDiffers
-from continuations.core.changes.events import (
-    CallInvalid,
-    CallParked,
-    CallRaised,
-    WorkflowDue,
-    WorkflowStepped,
-)
+from continuations.core.changes import events
 from continuations.core.changes.reducer import advance
+from continuations.core.rows import workflow_history
 from continuations.core.rows.calls import CLOSED_STATES, CallRow
 from continuations.core.rows.state import RunState, frame_path
 from continuations.core.rows.waits import Wait, frame_digest
-from continuations.core.rows.workflow_history import (
-    InvalidEntry,
-    OutcomeEntry,
-    StartEntry,
-    entry_of,
-    last_time,
-    outcome_of,
-)
 from continuations.engine.calls import parked_calls
 from continuations.errors import AgentChanged, WorkflowChanged
 from continuations.ledger import layout
@@ -34,7 +21,6 @@ from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
     from continuations.authoring.workflow.workflow import Workflow
-    from continuations.core.changes.events import CallEvent
     from continuations.core.rows.frames import FrameRow
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
@@ -81,7 +67,7 @@ class FlowDrives:
             due = None if deadline is None else to_milliseconds(deadline)
             is_waiting = frame.step == "waits"
             if is_waiting and (drive.has_news or drive.alarm != due):
-                state = advance(state, WorkflowDue(frame_id=frame.id))
+                state = advance(state, events.WorkflowDue(frame_id=frame.id))
         return state
 
     def _drive(self, state: RunState, frame: FrameRow) -> FlowDrive:
@@ -103,21 +89,21 @@ class FlowDrives:
         self._drives[frame.id] = drive
         try:
             if frame.step == "new":
-                drive.check_start(entry_of(log.messages[0]))
+                drive.check_start(workflow_history.entry_of(log.messages[0]))
                 return drive
             drive.replay(log.entries)
             drive.check_at_end(ends=frame.step == "ends", waits=frame.step == "waits")
-        except (HistoryDiffers, InvalidEntry) as error:
+        except (HistoryDiffers, workflow_history.InvalidEntry) as error:
             raise _changed(state, frame, error) from None
         return drive
 
-    def step(self, state: RunState, frame_id: str) -> WorkflowStepped:
+    def step(self, state: RunState, frame_id: str) -> events.WorkflowStepped:
         """Return what the code of a frame does now."""
         frame, now = state.frames[frame_id], self.ports.clock.now()
         drive = self._drive(state, frame)
         log = state.logs[frame_id]
         start = log.messages[0] if frame.step == "new" else None
-        last = last_time(log.messages)
+        last = workflow_history.last_time(log.messages)
         try:
             made = drive.step(
                 _outcomes(state, frame, now, last),
@@ -129,9 +115,11 @@ class FlowDrives:
         restart = None
         if made.restart is not None:
             arguments, at = made.restart
-            restart = StartEntry(arguments, at, self.ports.ids.new_ulid(now))
+            restart = workflow_history.StartEntry(
+                arguments, at, self.ports.ids.new_ulid(now)
+            )
         alarm = self._alarm(state, frame, made.alarm, now)
-        return WorkflowStepped(
+        return events.WorkflowStepped(
             frame_id=frame_id,
             entries=made.entries,
             tasks=made.tasks,
@@ -181,7 +169,7 @@ class FlowDrives:
             deadline=deadline,
         )
 
-    def parked(self, state: RunState, call: CallRow) -> CallEvent:
+    def parked(self, state: RunState, call: CallRow) -> events.CallEvent:
         """Return the event of a call with which a workflow itself waits."""
         drive = self._drive(state, state.frames[call.frame_id])
         asked = drive.asked(call.id)
@@ -194,9 +182,11 @@ class FlowDrives:
             ulid=self.ports.ids.new_ulid(now),
             agent=None,
         )
-        if isinstance(event, CallRaised):
-            return CallInvalid(call_id=call.id, code=event.code, content=event.content)
-        assert isinstance(event, CallParked)  # noqa: S101 - the other event of `park`
+        if isinstance(event, events.CallRaised):
+            return events.CallInvalid(
+                call_id=call.id, code=event.code, content=event.content
+            )
+        assert isinstance(event, events.CallParked)  # noqa: S101 - the other event of `park`
         path = frame_path(state, call.frame_id)
         return replace(event, wait=replace(event.wait, path=path, tool=path[-1]))
 
@@ -242,13 +232,13 @@ def _alarm_of(state: RunState, frame_id: str) -> Wait | None:
 
 def _outcomes(
     state: RunState, frame: FrameRow, now: datetime, last: int
-) -> list[OutcomeEntry]:
+) -> list[workflow_history.OutcomeEntry]:
     """Return the outcomes that the code has not seen, in their order."""
     calls = [state.calls[each] for each in frame.open_call_ids]
     ended = [call for call in calls if isinstance(call.state, CLOSED_STATES)]
     ended.sort(key=lambda call: (call.ended_at or now, int(call.id[1:])))
-    outcomes: list[OutcomeEntry] = []
+    outcomes: list[workflow_history.OutcomeEntry] = []
     for call in ended:
         last = max(last, to_milliseconds(call.ended_at or now))
-        outcomes.append(outcome_of(call, last))
+        outcomes.append(workflow_history.outcome_of(call, last))
     return outcomes

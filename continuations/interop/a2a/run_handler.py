@@ -40,14 +40,7 @@ from a2a.utils.task import (
     validate_page_size,
 )
 
-from continuations.errors import (
-    InvalidId,
-    RunBusy,
-    RunErased,
-    RunExists,
-    RunNotFound,
-    StaleRun,
-)
+from continuations import errors
 from continuations.interop.a2a import task_states
 from continuations.interop.a2a.task_states import (
     ENDED,
@@ -208,7 +201,7 @@ class RunHandler(RequestHandler):
         tasks: dict[str, Task] = {}
         for row in rows:
             with suppress(
-                TaskNotFoundError, RunErased, RunNotFound
+                TaskNotFoundError, errors.RunErased, errors.RunNotFound
             ):  # erased meanwhile
                 tasks[row.run_id] = await self._seen(row.run_id, who)
         return tasks
@@ -302,11 +295,11 @@ class RunHandler(RequestHandler):
                 "@ - and begins with a letter or digit. Send such an id, or none."
             )
         await self._require("message", run_id, who)
-        with suppress(RunNotFound):
+        with suppress(errors.RunNotFound):
             await self._runner.look(run_id)
             return _Work(run_id)
         earlier = await self._earlier_texts(message, who)
-        with suppress(RunExists):  # another process got the same message
+        with suppress(errors.RunExists):  # another process got the same message
             await self._runner.start(
                 self._input(message, earlier),
                 run_id=run_id,
@@ -374,11 +367,11 @@ class RunHandler(RequestHandler):
                 shown=shown,
                 door=A2A,
             )
-            errors = [e for e in results.values() if isinstance(e, Exception)]
-            if errors:
-                if len(errors) < len(results):
+            failed = [e for e in results.values() if isinstance(e, Exception)]
+            if failed:
+                if len(failed) < len(results):
                     self._wake(run_id)  # the others are recorded
-                raise errors[0]
+                raise failed[0]
             return _Work(run_id)
         if task.status.state in _ENDED_STATES:
             raise UnsupportedOperationError(
@@ -410,7 +403,7 @@ class RunHandler(RequestHandler):
         if before is not None:
             await asyncio.wait({before})
         # The worker that holds the run reads decisions before it stops.
-        with suppress(RunBusy, StaleRun):
+        with suppress(errors.RunBusy, errors.StaleRun):
             await self._dispatcher.wake(run_id)
 
     # Streams ----------------------------------------------------------------------
@@ -581,7 +574,7 @@ def _a2a_errors(params: Any) -> Generator[None]:
         yield
     except A2AError:
         raise
-    except (RunNotFound, RunErased, InvalidId):
+    except (errors.RunNotFound, errors.RunErased, errors.InvalidId):
         raise TaskNotFoundError from None
     except Exception as error:  # noqa: BLE001 - a client gets only errors of A2A
         now = datetime.now(UTC)

@@ -11,15 +11,13 @@ docs/how-to/adopt.md.
 
 from __future__ import annotations
 
-from continuations.interop.agent_continuations.prototype_tools import (
-    Tool,
-    suspend_function,
-    tool,
-)
 from continuations.interop.agent_continuations.request_agents import (
     Agent,
     AgentExecutionStatus,
     ContinuationAgent,
+    Tool,
+    suspend_function,
+    tool,
 )
 
 __all__ = [

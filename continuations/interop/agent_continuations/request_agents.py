@@ -1,14 +1,16 @@
-"""`Agent` and `ContinuationAgent` as the prototype has them."""
+"""Agents, `tool` and `suspend_function` as the prototype has them."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 import continuations
+from continuations import tools
 from continuations.core import jsontext
 from continuations.core.changes import tool_messages
 from continuations.core.rows.calls import CLOSED_STATES, CallRow, Nested
@@ -16,7 +18,6 @@ from continuations.core.rows.decisions import Deny
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop import snaplogic
-from continuations.interop.agent_continuations import prototype_tools
 from continuations.models.openai_chat import OpenAIChat
 from continuations.tools import SuspendCondition
 
@@ -91,7 +92,7 @@ class Agent:
     def __init__(self, instruction: str, tools: Sequence[Callable[..., Any]]) -> None:
         self.instruction = instruction
         self.tools = tools
-        self.tool_map = {prototype_tools.tool_of(each).name: each for each in tools}
+        self.tool_map = {tool_of(each).name: each for each in tools}
 
     def __init_subclass__(cls) -> None:
         """Refuse a subclass that overrides a step of the prototype's loop."""
@@ -134,7 +135,7 @@ class Agent:
         Returns:
             A tool for the `tools` of another agent.
         """
-        declare = prototype_tools.tool(
+        declare = tool(
             name=name,
             description=description,
             need_approval=need_approval,
@@ -147,7 +148,7 @@ class Agent:
             raise _Probe(self, given)
         agent = self.built(_ROOT_NAME)
         for each in self._suspension_functions():
-            prototype_tools.reset(each)
+            reset(each)
         if "continuation" in given:
             outcome = _resumed(given, agent)
         else:
@@ -180,14 +181,14 @@ class Agent:
     def _suspension_functions(self) -> Iterator[Callable[[], bool]]:
         yield from self.suspension_list
         for each in self.tool_map.values():
-            declared = prototype_tools.tool_of(each)
+            declared = tool_of(each)
             if declared.is_agent:
                 yield from _agent_of(declared)._suspension_functions()  # noqa: SLF001 - an agent like this one
 
     @functools.cache  # noqa: B019 - agents live as long as the application
     def built(self, name: str) -> continuations.Agent[str]:
         """Return the agent of this library under a name."""
-        tools = [_built_tool(prototype_tools.tool_of(each)) for each in self.tools]
+        tools = [_built_tool(tool_of(each)) for each in self.tools]
         return _PromptAgent(
             name,
             instructions=self.instruction,
@@ -263,7 +264,7 @@ def _condition(function: Callable[[], bool]) -> SuspendCondition:
     return SuspendCondition(function.__name__, lambda _progress: bool(function()))
 
 
-def _built_tool(declared: prototype_tools.Tool) -> ToolProtocol:
+def _built_tool(declared: Tool) -> ToolProtocol:
     if not declared.is_agent:
         return declared.function_tool
     agent = _agent_of(declared).built(declared.name)
@@ -272,7 +273,7 @@ def _built_tool(declared: prototype_tools.Tool) -> ToolProtocol:
     )
 
 
-def _agent_of(declared: prototype_tools.Tool) -> Agent:
+def _agent_of(declared: Tool) -> Agent:
     """Return the agent whose `request` a function calls; raises `InvalidInput`."""
     if declared.found_agent is None:
         declared.found_agent = _find_agent(declared)
@@ -280,7 +281,7 @@ def _agent_of(declared: prototype_tools.Tool) -> Agent:
     return found
 
 
-def _find_agent(declared: prototype_tools.Tool) -> Agent:
+def _find_agent(declared: Tool) -> Agent:
     given: dict[str, Any] = {"prompt": ""}
     token = _probing.set(True)
     try:
@@ -382,3 +383,141 @@ def without_denials(
         else:
             entries.append(entry)
     return ({**given, "approval_info": entries} if denied else given), denied
+
+
+class Tool:
+    """A declared tool; `tool` makes it.
+
+    Args:
+        func: The function, or for an agent the function that passes on its input.
+        name: The name for the model. Default: the name of the function.
+        description: The description for the model. Default: the docstring.
+        need_approval: Whether each call waits for an approval.
+        is_agent: Whether the function calls `request` of an agent with its input.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        name: str | None = None,
+        description: str | None = None,
+        need_approval: bool = False,
+        is_agent: bool = False,
+    ) -> None:
+        self.func = func
+        self.name = name or str(getattr(func, "__name__", ""))
+        self.description = description or inspect.getdoc(func) or ""
+        self.need_approval = need_approval
+        self.is_agent = is_agent
+        # The agent of such a function, once it was looked for.
+        self.found_agent: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self.func(*args, **kwargs)
+
+    @functools.cached_property
+    def function_tool(self) -> tools.Tool[..., Any]:
+        """The tool of this library; for tools that are no agents."""
+        made: tools.Tool[..., Any] = continuations.tool(
+            self.func,
+            name=self.name,
+            description=self.description,
+            approval=self.need_approval,
+        )
+        return made
+
+    def to_openai_function(self) -> dict[str, Any]:
+        """Return the tool as the chat completions API takes it.
+
+        Returns:
+            The type, and the name, description and JSON Schema of the arguments.
+        """
+        parameters: dict[str, Any] = {
+            "type": "object",
+            "properties": {"prompt": {"type": "string"}},
+            "required": ["prompt"],
+        }
+        if not self.is_agent:
+            parameters = dict(self.function_tool.parameters)
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": parameters,
+        }
+        return {"type": "function", "function": function}
+
+
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    need_approval: bool = False,
+    is_agent: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a function as a tool; the function stays callable.
+
+    Args:
+        name: The name for the model. Default: the name of the function.
+        description: The description for the model. Default: the docstring.
+        need_approval: Whether each call waits for an approval.
+        is_agent: Whether the function returns `agent.request(input)`. The function is
+            called once, to find the agent, and must pass on its input unchanged.
+
+    Returns:
+        A decorator.
+    """
+
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return func(*args, **kwargs)
+
+        declared: Any = wrapper
+        declared._tool = Tool(func, name, description, need_approval, is_agent)  # noqa: SLF001 - the prototype's attribute
+        return wrapper
+
+    return decorate
+
+
+def tool_of(declared: object) -> Tool:
+    """Return the `Tool` of a declared function; raises `InvalidInput`."""
+    found = getattr(declared, "_tool", None)
+    if isinstance(found, Tool):
+        return found
+    name = getattr(declared, "__name__", repr(declared)[:60])
+    msg = f"tools has {name}, which is no tool. Declare it with @tool()."
+    raise InvalidInput(msg)
+
+
+def suspend_function(
+    **state: Any,
+) -> Callable[[Callable[[], bool]], Callable[[], bool]]:
+    """Declare a function that says before each model turn whether to suspend.
+
+    The state belongs to one request: each `request` begins with the initial state. So
+    `n=2` lets an agent make two turns after every resumption.
+
+    Args:
+        **state: The initial state, as attributes of the function.
+
+    Returns:
+        A decorator.
+    """
+
+    def decorate(func: Callable[[], bool]) -> Callable[[], bool]:
+        @functools.wraps(func)
+        def wrapper() -> bool:
+            return func()
+
+        vars(wrapper).update(state)
+        declared: Any = wrapper
+        declared._initial_state = state  # noqa: SLF001 - read by `reset` alone
+        return wrapper
+
+    return decorate
+
+
+def reset(function: Callable[[], bool]) -> None:
+    """Give a suspension function its initial state again."""
+    vars(function).update(getattr(function, "_initial_state", {}))

@@ -25,18 +25,7 @@ from ag_ui.core import (
 from ag_ui.encoder import EventEncoder
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from continuations import Failed, Suspended, WaitSummary
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    ContinuationsError,
-    DecisionRefused,
-    InvalidInput,
-    RunBusy,
-    StaleRun,
-    WaitExpired,
-    WaitNotFound,
-)
+from continuations import Failed, Suspended, WaitSummary, errors
 from continuations.events import LiveEvent, RunEvent
 from continuations.interop.agui import conversation
 from continuations.interop.agui.conversation import interrupt_of, verdict_of
@@ -63,7 +52,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger("continuations")
 _DOOR = Door("ag-ui", "verifier")
 # The wait is over: its decision stands, or nothing can be decided any more.
-_OVER = (AlreadyDecided, WaitExpired, Cancelled, WaitNotFound)
+_OVER = (
+    errors.AlreadyDecided,
+    errors.WaitExpired,
+    errors.Cancelled,
+    errors.WaitNotFound,
+)
 _STOPPED = ("cancelled", "stopped")
 _ENDED = ("finished", "failed", "cancelled")
 _KEEP_ALIVE_SECONDS = 15.0
@@ -107,7 +101,7 @@ class Subject:
             return await self._send(self.run_id, content, by, own_id)
         if newest is not None and newest.status in _ENDED:
             # A browser may repeat a message of the run that has ended.
-            with suppress(InvalidInput):
+            with suppress(errors.InvalidInput):
                 return await self._send(newest.run_id, content, by, own_id)
         ticket = await self.thread.post(content, by=by, id=own_id, door=_DOOR)
         return ticket.run_id
@@ -124,7 +118,9 @@ class Subject:
             return None if newest is None else newest.root.state or None
         try:
             found: Any = to_jsonable_python(await self.thread.state)
-        except InvalidInput:  # the agent has no state, or this process has no agent
+        except (
+            errors.InvalidInput
+        ):  # the agent has no state, or this process has no agent
             return None if newest is None else newest.root.state or None
         return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
@@ -172,7 +168,7 @@ class _Work:
     def _note_end(self, task: asyncio.Task[Any]) -> None:
         _tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        is_of_others = isinstance(error, RunBusy | StaleRun)
+        is_of_others = isinstance(error, errors.RunBusy | errors.StaleRun)
         if error is not None and not self._has_reader and not is_of_others:
             text = "run %s: the work for a client that has left ended with an error"
             _log.warning(text, self._run_id, exc_info=error)
@@ -183,7 +179,7 @@ class _Work:
             while True:
                 try:
                     return await self._attempt()
-                except (RunBusy, StaleRun):
+                except (errors.RunBusy, errors.StaleRun):
                     # Another worker has the run: it stores what it does.
                     if not self._has_reader:
                         raise
@@ -316,13 +312,13 @@ class Turn:
                 yield _over(error, entry.interrupt_id)
                 continue
             read.append((entry, _verdict(wait, entry, self.by)))
-        refused: DecisionRefused | None = None
+        refused: errors.DecisionRefused | None = None
         for entry, verdict in read:
             try:
                 await self._record(entry, verdict)
             except _OVER as error:
                 yield _over(error, entry.interrupt_id)
-            except DecisionRefused as error:
+            except errors.DecisionRefused as error:
                 refused = refused or error
         if refused is not None:
             raise refused
@@ -474,7 +470,7 @@ def _verdict(wait: Wait, entry: ResumeEntry, by: str | Identity) -> Verdict:
         f"the answer to wait {wait.id} was not recorded: the entry has no payload. "
         "Send a payload that fits the responseSchema of the interrupt."
     )
-    raise DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
+    raise errors.DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
 
 
 def _warning(code: str, text: str, interrupt_id: str | None = None) -> CustomEvent:
@@ -484,7 +480,7 @@ def _warning(code: str, text: str, interrupt_id: str | None = None) -> CustomEve
     return CustomEvent(name="continuations.warning", value=value)
 
 
-def _over(error: ContinuationsError, interrupt_id: str) -> CustomEvent:
+def _over(error: errors.ContinuationsError, interrupt_id: str) -> CustomEvent:
     found = _problem(error)
     return _warning(found.type.slug, found.detail or found.type.title, interrupt_id)
 

@@ -24,16 +24,8 @@ import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from continuations import errors
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.errors import (
-    Corrupt,
-    FormatError,
-    InvalidInput,
-    RunBusy,
-    RunErased,
-    RunExists,
-    StaleRun,
-)
 from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.copying.key_rules import Part, classify
 from continuations.ledger.index import event_waiters, run_index, waits
@@ -85,7 +77,7 @@ class CopyStores:
         await self.target.delete(key)
         if is_same:
             msg = "target must be another store than the source. Pass another store."
-            raise InvalidInput(msg)
+            raise errors.InvalidInput(msg)
 
     async def put(self, key: str, body: bytes, *, may_differ: bool = False) -> bool:
         """Create an object in the target and read it back; return whether it is new.
@@ -110,7 +102,7 @@ class CopyStores:
             f"{key} was not copied: the target returns other bytes than it got. Check "
             "the target store, and copy into a new one."
         )
-        raise Corrupt(msg)
+        raise errors.Corrupt(msg)
 
     async def read(self, key: str, rule: KeyRule) -> bytes | None:
         """Return an object that no version needs; `None` if it was deleted meanwhile.
@@ -126,7 +118,7 @@ class CopyStores:
         return body
 
 
-def different_body_error(key: str) -> RunExists:
+def different_body_error(key: str) -> errors.RunExists:
     """Return the error for a key under which the target has another body."""
     found = classify(key)
     run_id = found.run_id if found else None
@@ -135,7 +127,7 @@ def different_body_error(key: str) -> RunExists:
         f"{of_run}{key} has another body in the target. Nothing was overwritten. Let "
         "one of the two go on, and cancel the other."
     )
-    return RunExists(msg, run_id=run_id)
+    return errors.RunExists(msg, run_id=run_id)
 
 
 class RunCopy:
@@ -184,14 +176,14 @@ class RunCopy:
             raise versions.run_not_found_error()
         try:
             self._loaded = await versions.load(number)
-        except RunErased:
+        except errors.RunErased:
             await self._copy_erasure(number, existing)
             return
         self._check_claim(self._loaded)
         try:
             await self._check_target(existing)
             missing = await self._check_bodies(existing)
-        except RunExists:
+        except errors.RunExists:
             # A power cut may have brought a guard back that was deleted before.
             await self._show()
             raise
@@ -208,7 +200,7 @@ class RunCopy:
             f"run {self.run_id} was not copied: a worker of the source holds it until "
             f"{readable_time(claim.until)}. Stop the worker, or copy again later."
         )
-        raise RunBusy(msg, run_id=self.run_id, until=claim.until)
+        raise errors.RunBusy(msg, run_id=self.run_id, until=claim.until)
 
     async def _check_target(self, existing: set[str]) -> None:
         """Raise an error if the target's run was erased or went on by itself."""
@@ -216,12 +208,12 @@ class RunCopy:
         if number:
             try:
                 await Versions(self._stores.target, self.run_id).header(number)
-            except RunErased:
+            except errors.RunErased:
                 msg = (
                     f"run {self.run_id} was not copied: it was erased in the target, "
                     "and its id is not used again there. Copy it into another store."
                 )
-                raise RunErased(msg, run_id=self.run_id) from None
+                raise errors.RunErased(msg, run_id=self.run_id) from None
         # Files and notes alone change nothing in a run.
         prefix = layout.versions_prefix(self.run_id)
         own = sorted(
@@ -235,7 +227,7 @@ class RunCopy:
                 "source does not have, so its run went on by itself. Nothing was "
                 "overwritten. Let one of the two go on, and cancel the other."
             )
-            raise RunExists(msg, run_id=self.run_id)
+            raise errors.RunExists(msg, run_id=self.run_id)
 
     async def _check_bodies(self, existing: set[str]) -> dict[str, bytes | None]:
         """Check each object of the source, and compare it with that of the target.
@@ -272,7 +264,7 @@ class RunCopy:
                     f"run {self.run_id} was not copied: {key} is missing. Restore it "
                     "from a backup, or let the run end where it is."
                 )
-                raise Corrupt(msg, run_id=self.run_id)
+                raise errors.Corrupt(msg, run_id=self.run_id)
 
     def _check_body(self, key: str, body: bytes | None) -> KeyRule:
         """Return the rule of a whole object of the run; raises an error for others."""
@@ -284,14 +276,14 @@ class RunCopy:
                 f"run {self.run_id} was not copied: {key} is not a key of this "
                 "release. Use a newer release, or move the object away."
             )
-            raise FormatError(msg, run_id=self.run_id)
+            raise errors.FormatError(msg, run_id=self.run_id)
         header = decode_object(body, key).header
         if header.get("run", self.run_id) != self.run_id:
             msg = (
                 f"run {self.run_id} was not copied: {key} is an object of another run. "
                 "Restore it from a backup."
             )
-            raise Corrupt(msg, run_id=self.run_id)
+            raise errors.Corrupt(msg, run_id=self.run_id)
         if key.startswith(layout.versions_prefix(self.run_id)):
             versions = Versions(self._stores.source, self.run_id)
             versions.decode_header(layout.version_number(key), body)
@@ -303,12 +295,12 @@ class RunCopy:
         except NotFound:
             raise self._moved_on_error(key) from None
 
-    def _moved_on_error(self, key: str) -> StaleRun:
+    def _moved_on_error(self, key: str) -> errors.StaleRun:
         msg = (
             f"run {self.run_id} was not copied: {key} was deleted in the source "
             "meanwhile. Copy the run again."
         )
-        return StaleRun(msg, run_id=self.run_id)
+        return errors.StaleRun(msg, run_id=self.run_id)
 
     async def _hide(self, number: int) -> None:
         """Hide the run, and its waits in the target's version, if it has one.
@@ -347,7 +339,7 @@ class RunCopy:
             self.created += await self._stores.put(
                 key, body, may_differ=rule.may_differ
             )
-        except RunExists:
+        except errors.RunExists:
             # A process of the target created the object: its run goes on by itself.
             await self._show()
             raise
@@ -371,13 +363,13 @@ class RunCopy:
             await self._show()
             try:
                 await Versions(stores.target, run_id).header(newest)
-            except RunErased:
+            except errors.RunErased:
                 return
             msg = (
                 f"run {run_id} was not copied: it is erased in the source and not in "
                 "the target. If the target must not have it, erase it there, too."
             )
-            raise RunErased(msg, run_id=run_id)
+            raise errors.RunErased(msg, run_id=run_id)
         if keeps_audit(tombstone):
             for record in filter(layout.is_audit_key, self._keys):
                 record_body = await self._read(record)

@@ -8,14 +8,8 @@ from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
+from continuations import errors
 from continuations.core.rows.run import ENDED_STATUSES, RUN_STATUSES, is_label
-from continuations.errors import (
-    FormatError,
-    InvalidInput,
-    RunBusy,
-    RunErased,
-    StoreError,
-)
 from continuations.ledger import layout
 from continuations.ledger.index import run_index
 from continuations.ledger.objects import NotFound
@@ -106,18 +100,18 @@ class RunFilter:
         """
         if agent is not None and not isinstance(agent, str):
             msg = f"agent must be an agent's name or None, got {agent!r:.60}."
-            raise InvalidInput(msg)
+            raise errors.InvalidInput(msg)
         if status is not None and not (
             isinstance(status, str) and status in STATUS_FILTERS
         ):
             names = ", ".join(sorted(STATUS_FILTERS))
             msg = f"status must be one of {names} or None, got {status!r:.60}."
-            raise InvalidInput(msg)
+            raise errors.InvalidInput(msg)
         if label is not None and not (
             isinstance(label, str) and is_label(*label.partition("=")[::2])
         ):
             msg = f"label must be NAME=VALUE, as 'team=finance', got {label!r:.60}."
-            raise InvalidInput(msg)
+            raise errors.InvalidInput(msg)
         agents = None if agent is None else frozenset({agent})
         if agent is not None and old_names is not None:
             agents = frozenset({agent, *old_names(agent)})
@@ -136,7 +130,7 @@ class RunFilter:
             f"{after!r:.60}. "
             "Pass RunSummary.cursor."
         )
-        raise InvalidInput(msg)
+        raise errors.InvalidInput(msg)
 
     def sections(self) -> tuple[str, ...]:
         """Return the parts of the index to list, without `index/`, in their order."""
@@ -203,15 +197,15 @@ async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
         return None  # this library did not write the key
     try:
         found = await _read_run(objects, run_id)
-    except RunErased:
+    except errors.RunErased:
         # A process that was frozen created the key. This one may have no right to
         # delete it.
-        with suppress(StoreError):
+        with suppress(errors.StoreError):
             await objects.delete(key)
         return None
-    except RunBusy:
+    except errors.RunBusy:
         return None  # a copy of the run into this store is not complete
-    except FormatError:
+    except errors.FormatError:
         return RunSummary(run_id=run_id, status="unreadable", cursor=cursor)
     if found is None or not await _is_right(objects, key, *found):
         return None

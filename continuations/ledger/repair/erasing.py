@@ -6,15 +6,8 @@ from asyncio import gather
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from continuations import errors
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.errors import (
-    FormatError,
-    NewerFormat,
-    RunBusy,
-    RunErased,
-    RunNotFound,
-    StoreDenied,
-)
 from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.arrivals.arrivals import read_arrivals
 from continuations.ledger.claims import check_free
@@ -103,11 +96,11 @@ class Eraser:
             guard = markers.guard(self.run_id, number + 1, None, nonce)
             try:
                 await self._bury(number, guard)
-            except RunErased:
+            except errors.RunErased:
                 return await self.finish([])
-            except (AlreadyExists, RunBusy) as error:
+            except (AlreadyExists, errors.RunBusy) as error:
                 await self.objects.delete(guard.key)
-                if isinstance(error, RunBusy):
+                if isinstance(error, errors.RunBusy):
                     raise
             else:
                 return await self.finish([guard])
@@ -122,7 +115,7 @@ class Eraser:
         await self.clock.create(self.objects, guard.key)
         try:
             await self._prove_right_to_delete()
-        except StoreDenied:
+        except errors.StoreDenied:
             await self.objects.delete(guard.key)
             raise
         if loaded is not None:
@@ -152,12 +145,12 @@ class Eraser:
             await self.objects.create(key, b"")
         try:
             await self.objects.delete(key)
-        except StoreDenied as error:
+        except errors.StoreDenied as error:
             msg = (
                 f"run {self.run_id} was not erased: this process may not delete keys "
                 "under runs/. Erase it with the rights of the owner of the store."
             )
-            raise StoreDenied(msg, run_id=self.run_id) from error
+            raise errors.StoreDenied(msg, run_id=self.run_id) from error
 
     async def _load_with_late_keys(
         self, number: int
@@ -169,7 +162,7 @@ class Eraser:
         """
         try:
             loaded = await self._load(number)
-        except RunErased:
+        except errors.RunErased:
             earlier = await read_tombstone(self.objects, self.run_id)
             if self.keeps_audit or not keeps_audit(earlier):
                 raise
@@ -197,9 +190,9 @@ class Eraser:
         """Return a version; `None` if it cannot be rebuilt. Raises `RunErased`."""
         try:
             return await self._versions.load(number)
-        except NewerFormat:
+        except errors.NewerFormat:
             raise
-        except FormatError:
+        except errors.FormatError:
             return None
 
     async def finish(self, due_markers: Iterable[Marker]) -> ErasedRun:
@@ -258,9 +251,9 @@ class Eraser:
         loaded = None
         try:
             loaded = await self._load(number)
-        except RunErased:
+        except errors.RunErased:
             # It is missing, or the tombstone that kept the audit.
-            with suppress(FormatError, NotFound):
+            with suppress(errors.FormatError, NotFound):
                 earlier = await read_tombstone(self.objects, self.run_id, number)
                 return {*earlier.late_keys}
         if loaded is None or loaded.state.run.history_lost:
@@ -269,7 +262,7 @@ class Eraser:
         waits = state.waits.values()
         marker_keys = {*_marker_keys_of(waits), *loaded.marker_keys}
         # Another process that erases the run may delete what is read here.
-        with suppress(FormatError, RunNotFound):
+        with suppress(errors.FormatError, errors.RunNotFound):
             arrived = await read_arrivals(self.objects, state, all_messages=True)
             marker_keys.update(arrived.marker_keys(self.run_id))
             marker_keys |= _marker_keys_of(map(arrived.current, waits))

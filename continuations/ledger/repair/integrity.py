@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from continuations import errors
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.errors import (
-    ContinuationsError,
-    Corrupt,
-    FormatError,
-    RunErased,
-    StoreError,
-    WaitNotFound,
-)
 from continuations.ledger import layout
 from continuations.ledger.arrivals import wait_slots
 from continuations.ledger.arrivals.arrival_logs import LOGS
@@ -145,11 +138,13 @@ class _CachingObjects(Objects):
             self._key = key
         return self.last_body
 
-    def classify(self, error: ContinuationsError) -> FindingKind:
+    def classify(self, error: errors.ContinuationsError) -> FindingKind:
         """Return the kind of problem with the object that was read last."""
-        if isinstance(error, StoreError):
+        if isinstance(error, errors.StoreError):
             return "unread"
-        ours = self.last_body.startswith(MAGIC) and not isinstance(error, Corrupt)
+        ours = self.last_body.startswith(MAGIC) and not isinstance(
+            error, errors.Corrupt
+        )
         newer = ours and format_number(self.last_body) not in FORMATS
         return "newer" if newer else "damaged"
 
@@ -189,7 +184,7 @@ class _IntegrityScan:
         async for key in self._objects.all_keys(layout.versions_prefix(self._run_id)):
             try:
                 number = layout.version_number(key)
-            except Corrupt:
+            except errors.Corrupt:
                 number = 0
             if number and key == layout.version_key(self._run_id, number):
                 numbers.append(number)
@@ -255,9 +250,9 @@ class _IntegrityScan:
             self.last_good = await self._versions.rebuild(number, known)
         except NotFound:
             self._version_faults.append((number, "missing", "It is missing."))
-        except RunErased:
+        except errors.RunErased:
             raise
-        except ContinuationsError as error:
+        except errors.ContinuationsError as error:
             self._version_faults.append(
                 (number, self._objects.classify(error), str(error))
             )
@@ -351,7 +346,7 @@ class _IntegrityScan:
         try:
             if layout.decision_key(wait_id) != key:
                 return
-        except WaitNotFound:
+        except errors.WaitNotFound:
             return  # a foreign key, which the ledger ignores
         reading = read_decision(self._objects, wait_id)
         digest = wait.digest if wait else None
@@ -389,7 +384,7 @@ class _IntegrityScan:
             record = await read_record
         except NotFound:
             return None
-        except (FormatError, StoreError) as error:
+        except (errors.FormatError, errors.StoreError) as error:
             kind = self._objects.classify(error)
             self._add_finding(key, kind, str(error), blocks=blocks)
             return kind

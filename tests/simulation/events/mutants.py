@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.rows import event_matching
-from continuations.engine.arrivals import arrival_reducer, signal_delivery
+from continuations.engine.arrivals import arrival_reducer
 from continuations.engine.journal import publishing
 from continuations.engine.sweep.event_sweep import EventSweep
 from continuations.ledger import event_keys
@@ -241,7 +241,7 @@ def an_id_is_deleted_with_an_event_that_never_was() -> Patches:
 )
 def a_used_signal_is_kept() -> Patches:
     yield gives_back(
-        signal_delivery.without_signal, "state", only_in=(arrival_reducer,)
+        arrival_reducer.without_signal, "state", only_in=(arrival_reducer,)
     )
 
 
@@ -251,17 +251,17 @@ def a_used_signal_is_kept() -> Patches:
     family=EVENTS,
 )
 def a_signal_before_its_wait_is_dropped() -> Patches:
-    original = signal_delivery.with_signals
+    original = arrival_reducer.with_signals
 
     def with_signals(state: RunState, signals: tuple[Signal, ...]) -> RunState:
         after = original(state, signals)
         names = {wait.event for wait in after.waits.values()}
         for signal in after.run.signals:
             if signal.name not in names:
-                after = signal_delivery.without_signal(after, signal.number)
+                after = arrival_reducer.without_signal(after, signal.number)
         return after
 
-    yield patch(signal_delivery.with_signals, with_signals)
+    yield patch(arrival_reducer.with_signals, with_signals)
 
 
 @mutant(

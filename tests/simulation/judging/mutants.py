@@ -11,7 +11,7 @@ from continuations.core import jsontext
 from continuations.core.changes import judged_texts
 from continuations.core.changes.events import TextAccepted
 from continuations.engine.calls.call_examination import CallChecks, CallExaminer
-from continuations.engine.guards import text_waits
+from continuations.engine.guards import guarded_turn
 from tests.simulation.families import JUDGES
 from tests.simulation.judging.laws import (
     no_input_is_read_unasked,
@@ -44,7 +44,7 @@ def a_denied_text_is_used() -> Patches:
         del decision
         return TextAccepted(wait.id)
 
-    yield patch(text_waits.event_of_decision, event_of_decision)
+    yield patch(guarded_turn.event_of_decision, event_of_decision)
 
 
 @mutant(
