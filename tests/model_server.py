@@ -20,7 +20,6 @@ from tests.local_server import LocalHandler, LocalServer
 from tests.models.chat_api import RequestRejected, check_request, parse_body
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 # A rule gets the messages and the name of the model, and returns a reply: a mapping.
@@ -92,12 +91,7 @@ class ModelServer:
         threading.Thread(target=self.serve, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def serve(self) -> None:

@@ -27,7 +27,6 @@ from tests.models.chat_api import RequestRejected, parse_body
 from tests.models.responses_api import check_responses_request
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 # A reply is a response object, or `{"raw": …}` (a text), or `{"status_code": …,
@@ -141,12 +140,7 @@ class ResponsesServer:
         threading.Thread(target=self._serve, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.hang_up()
         self._server.server_close()

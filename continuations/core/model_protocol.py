@@ -234,6 +234,11 @@ RESERVED_SETTINGS = frozenset(
 )
 # They are options of a client. Here they would be stored and shown.
 _CLIENT_OPTIONS = frozenset({"api_key", "extra_headers", "extra_query", "timeout"})
+_FORBIDDEN_SETTINGS = {
+    RESERVED_SETTINGS: ", because the model's adapter sets them. Leave them out.",
+    _CLIENT_OPTIONS: ": settings are stored with the run. Pass such options to the "
+    "model, for example OpenAIChat(...).",
+}
 _MAX_CHARS = 20_000
 
 
@@ -252,20 +257,9 @@ def check_settings(settings: object) -> str | None:
         )
         raise InvalidInput(msg)
     names = cast("dict[object, object]", settings).keys()
-    reserved = sorted(str(name) for name in names & RESERVED_SETTINGS)
-    if reserved:
-        msg = (
-            f"settings must not have {', '.join(reserved)}, because the model's "
-            "adapter sets them. Leave them out."
-        )
-        raise InvalidInput(msg)
-    options = sorted(str(name) for name in names & _CLIENT_OPTIONS)
-    if options:
-        msg = (
-            f"settings must not have {', '.join(options)}: settings are stored with "
-            "the run. Pass such options to the model, for example OpenAIChat(...)."
-        )
-        raise InvalidInput(msg)
+    for forbidden, why in _FORBIDDEN_SETTINGS.items():
+        if found := sorted(str(name) for name in names & forbidden):
+            raise InvalidInput(f"settings must not have {', '.join(found)}{why}")
     try:
         text = jsontext.canonical(cast("object", settings))
     except jsontext.NotJson as error:

@@ -143,32 +143,11 @@ class Ports:
                     f"type {type(port).__name__} without it."
                 )
                 raise InvalidInput(msg)
-        if notify is not None and not callable(notify):
-            msg = (
-                "notify must be a function or coroutine function that takes a Wait, "
-                f"got {type(notify).__name__}."
-            )
-            raise InvalidInput(msg)
-        on_notice = getattr(notify, "on_notice", None)
-        if on_notice is not None and not callable(on_notice):
-            msg = (
-                "notify.on_notice must be a method that takes a Notice, got "
-                f"{type(on_notice).__name__}. Rename the attribute."
-            )
-            raise InvalidInput(msg)
-        if callback_url is not None and not callable(callback_url):
-            msg = (
-                "callback_url must be a function that returns the URL for a wait id, "
-                f"got {type(callback_url).__name__}. Pass Links(...).callback_url."
-            )
-            raise InvalidInput(msg)
-        if groups is not None and not callable(groups):
-            msg = (
-                "groups must be a function or coroutine function that takes the name "
-                "of a person and returns the names of their groups, got "
-                f"{type(groups).__name__}."
-            )
-            raise InvalidInput(msg)
+        given = (notify, getattr(notify, "on_notice", None), callback_url, groups)
+        for function, (what, advice) in zip(given, _FUNCTIONS, strict=True):
+            if function is not None and not callable(function):
+                msg = f"{what}, got {type(function).__name__}.{advice}"
+                raise InvalidInput(msg)
         check_on_event(on_event)
         return cls(
             clock=clock or SystemClock(),
@@ -179,6 +158,27 @@ class Ports:
             callback_url=callback_url,
             on_event=on_event,
         )
+
+
+# What each port that is called must be, and the advice if it is something else.
+_FUNCTIONS = (
+    ("notify must be a function or coroutine function that takes a Wait", ""),
+    (
+        "notify.on_notice must be a method that takes a Notice",
+        " Rename the attribute.",
+    ),
+    (
+        "callback_url must be a function that returns the URL for a wait id",
+        " Pass Links(...).callback_url.",
+    ),
+    (
+        (
+            "groups must be a function or coroutine function that takes the name of a "
+            "person and returns the names of their groups"
+        ),
+        "",
+    ),
+)
 
 
 def check_on_event(function: object) -> None:

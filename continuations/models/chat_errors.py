@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations.core import jsontext
@@ -324,24 +325,10 @@ class RequestErrors:
         )
         return f" ({quote.rstrip('.')})" if quote else ""
 
-    def _error(
-        self,
-        text: str,
-        *,
-        status: int | None = None,
-        retryable: bool = False,
-        retry_after: float | None = None,
-        unreachable: bool = False,
-    ) -> ModelError:
-        return model_error(
-            self.model,
-            self.request.run_id,
-            text,
-            status=status,
-            retryable=retryable,
-            retry_after=retry_after,
-            unreachable=unreachable,
-        )
+    @property
+    def _error(self) -> partial[ModelError]:
+        """Makes an error of this request of its text, and options of `model_error`."""
+        return partial(model_error, self.model, self.request.run_id)
 
 
 def refusal_of(error: Exception) -> tuple[int, str] | None:

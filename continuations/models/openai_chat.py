@@ -15,7 +15,7 @@ from continuations.models.dialect import (
     dialect_after_refusal,
     dialect_of_host,
 )
-from continuations.models.openai_clients import OpenAIClients
+from continuations.models.openai_clients import OpenAIModel
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelReply, ModelRequest
 
 
-class OpenAIChat:
+class OpenAIChat(OpenAIModel):
     """A `Model` that sends requests to `POST /chat/completions`.
 
     Each event loop gets its own client, which is closed when the loop shuts down.
@@ -76,26 +76,16 @@ class OpenAIChat:
         if unchecked is not None and not isinstance(unchecked, ChatDialect):
             msg = f"dialect must be a ChatDialect, got {type(unchecked).__name__}."
             raise InvalidInput(msg)
-        self._name = model
+        super().__init__(
+            model,
+            client,
+            base_url=base_url,
+            api_key=api_key,
+            timeout=timeout,
+            max_retries=max_retries,
+        )
         self._dialect = dialect
         self._dialect_memory = DialectMemory()
-        settings = {
-            "base_url": base_url,
-            "api_key": api_key,
-            "timeout": timeout,
-            "max_retries": max_retries,
-        }
-        self._clients = OpenAIClients("OpenAIChat", model, client, settings)
-
-    def __repr__(self) -> str:
-        return f"OpenAIChat({self._name!r})"
-
-    provider = "openai"  # the name that traces have
-
-    @property
-    def name(self) -> str:
-        """The name of the model, as the provider knows it."""
-        return self._name
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """Return the next assistant message; see `Model.reply`."""

@@ -1,4 +1,4 @@
-"""The openai clients of an adapter: one for each event loop.
+"""An adapter that asks with the openai package, and its clients for each event loop.
 
 The import of openai takes half a second, and most processes of a run never call a
 model: so the first request imports it.
@@ -97,6 +97,29 @@ class OpenAIClients:
             text = f"the client cannot be made ({type(error).__name__}). Check"
             text += f" OPENAI_BASE_URL and the arguments of {self._adapter}."
             raise chat_errors.model_error(model, run_id, text) from None
+
+
+class OpenAIModel:
+    """The name and the clients of an adapter."""
+
+    provider = "openai"  # the name that traces have
+
+    def __init__(
+        self,
+        model: str,
+        client: AsyncOpenAI | None,
+        **settings: str | float | None,
+    ) -> None:
+        self._name = model
+        self._clients = OpenAIClients(type(self).__name__, model, client, settings)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        """The name of the model, as the provider knows it."""
+        return self._name
 
 
 @cache

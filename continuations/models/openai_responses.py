@@ -17,7 +17,7 @@ from continuations.errors import InvalidInput
 from continuations.models import chat_errors, responses_items, responses_request
 from continuations.models.chat_reply import UnusableReply, error_text, lacks_credit
 from continuations.models.chat_request import InvalidModelSettings
-from continuations.models.openai_clients import OpenAIClients
+from continuations.models.openai_clients import OpenAIModel
 from continuations.models.responses_request import (
     ENCRYPTED_REASONING,
     RUN_METADATA,
@@ -40,7 +40,7 @@ _BATCH_POLL = timedelta(minutes=5)
 _NOT_FOUND = 404
 
 
-class OpenAIResponses:
+class OpenAIResponses(OpenAIModel):
     """A `PollableModel` that sends requests to `POST /responses`.
 
     Each request contains the whole conversation, and the provider stores nothing
@@ -92,7 +92,14 @@ class OpenAIResponses:
         poll_after: timedelta | None = None,
     ) -> None:
         _check_options(hosted_tools, background, batch, poll_after)
-        self._name = model
+        super().__init__(
+            model,
+            client,
+            base_url=base_url,
+            api_key=api_key,
+            timeout=timeout,
+            max_retries=max_retries,
+        )
         self._form = RequestForm(
             hosted_tools=tuple(hosted_tools), is_background=background
         )
@@ -100,23 +107,6 @@ class OpenAIResponses:
         self._refuses_encrypted_reasoning = False
         self._refused_schemas: set[str] = set()
         self._poll_after = poll_after or (_BATCH_POLL if batch else _BACKGROUND_POLL)
-        settings = {
-            "base_url": base_url,
-            "api_key": api_key,
-            "timeout": timeout,
-            "max_retries": max_retries,
-        }
-        self._clients = OpenAIClients("OpenAIResponses", model, client, settings)
-
-    def __repr__(self) -> str:
-        return f"OpenAIResponses({self._name!r})"
-
-    provider = "openai"  # the name that traces have
-
-    @property
-    def name(self) -> str:
-        """The name of the model, as the provider knows it."""
-        return self._name
 
     async def reply(self, request: ModelRequest) -> ModelReply | PendingReply:
         """Return the next assistant message, or the id of a pending reply.

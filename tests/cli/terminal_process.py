@@ -19,7 +19,6 @@ from tests.python_path import python_path
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
 # Colors, and the switches of bracketed paste.
 _CONTROL_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -51,12 +50,7 @@ class TerminalProcess:
         """Return the process."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kill the process, if it is still there."""
         if self.pid:
             self.kill()

@@ -27,7 +27,6 @@ from tests.ports import free_port
 from tests.python_path import python_path
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 ROOT = Path(__file__).parents[2]
@@ -86,12 +85,7 @@ class Replay:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for server in self._servers:
             server.terminate()
         for server in self._servers:

@@ -30,7 +30,6 @@ from tests.local_server import LocalHandler, LocalServer
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
-    from types import TracebackType
     from typing import Self, TypeAlias
 
 __all__ = [
@@ -345,12 +344,7 @@ class S3Proxy:
         ).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.hang_up()
         self._server.server_close()

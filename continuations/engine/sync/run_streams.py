@@ -13,7 +13,6 @@ from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-    from types import TracebackType
 
     from continuations.core.reading.live_events import RunEvent
     from continuations.engine.event_reading import Cursor
@@ -127,12 +126,7 @@ class AsyncRunStream(Generic[Result]):
         """Return the stream."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Cancel the work if it has not ended."""
         await self.aclose()
 
@@ -215,12 +209,7 @@ class RunStream(Generic[Result]):
         """Return the stream."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Cancel the work if it has not ended."""
         self.close()
 

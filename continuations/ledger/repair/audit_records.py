@@ -28,8 +28,10 @@ from continuations.wire.versions import decode_version
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Sequence
 
+    from continuations.core.operator_request import OperatorRequest
     from continuations.core.rows.run import RunRow
     from continuations.ledger.objects import Objects
+    from continuations.wire.arrivals import CancelRequest, Revocation, Signal
     from continuations.wire.versions import VersionObject
 
 
@@ -150,16 +152,7 @@ async def _slot_line(objects: Objects, run_id: str, key: str) -> _Record | None:
 
 async def _signal_line(objects: Objects, run_id: str, number: int) -> _Record | None:
     signal = await SIGNALS.read_listed(objects, run_id, number)
-    line = AuditLine(
-        at=signal.at,
-        run=run_id,
-        kind="signal",
-        verdict="signal",
-        by=signal.by,
-        authentication=signal.authentication,
-        door=signal.door,
-        reason=signal.name,
-    )
+    line = _line(signal, run_id, "signal", "signal", reason=signal.name)
     # The sender chose the id, so it may be that of another record.
     return _Record(f"signal {number}", line)
 
@@ -168,18 +161,8 @@ async def _revocation_line(
     objects: Objects, run_id: str, number: int
 ) -> _Record | None:
     revocation = await REVOCATIONS.read_listed(objects, run_id, number)
-    line = AuditLine(
-        at=revocation.at,
-        run=run_id,
-        kind="grant",
-        verdict="revoke",
-        by=revocation.by,
-        authentication=revocation.authentication,
-        door=revocation.door,
-        reason=revocation.reason,
-        rule=f"grant {revocation.grant}",
-    )
-    return _Record(revocation.id, line)
+    line = _line(revocation, run_id, "grant", "revoke", reason=revocation.reason)
+    return _Record(revocation.id, replace(line, rule=f"grant {revocation.grant}"))
 
 
 async def _operator_line(objects: Objects, run_id: str, number: int) -> _Record | None:
@@ -187,16 +170,8 @@ async def _operator_line(objects: Objects, run_id: str, number: int) -> _Record 
     request = await REQUESTS.read_listed(objects, run_id, number)
     if tells_of_cancellation(request):
         return None
-    line = AuditLine(
-        at=request.at,
-        run=run_id,
-        kind="call" if request.call_id else "run",
-        verdict=request.action,
-        by=request.by,
-        authentication=request.authentication,
-        door=request.door,
-        reason=request.reason,
-    )
+    kind = "call" if request.call_id else "run"
+    line = _line(request, run_id, kind, request.action, reason=request.reason)
     if request.action == "drop":
         what = "signals" if request.signal_name is None else request.signal_name
         rule = f"{what} to number {request.signal_number}"
@@ -208,17 +183,29 @@ async def _cancel_line(objects: Objects, run_id: str) -> _Record | None:
     request = await read_cancel_request(objects, run_id)
     if request is None:
         return None
-    line = AuditLine(
-        at=request.at,
-        run=run_id,
-        kind="run",
-        verdict="cancel",
-        by=request.by,
-        authentication=request.authentication,
-        door=request.door,
-        reason=request.reason,
-    )
+    line = _line(request, run_id, "run", "cancel", reason=request.reason)
     return _Record(request.id, line)
+
+
+def _line(
+    record: Signal | Revocation | OperatorRequest | CancelRequest,
+    run_id: str,
+    kind: str,
+    verdict: str,
+    *,
+    reason: str | None,
+) -> AuditLine:
+    """Return the line of a record that decides no wait."""
+    return AuditLine(
+        at=record.at,
+        run=run_id,
+        kind=kind,
+        verdict=verdict,
+        by=record.by,
+        authentication=record.authentication,
+        door=record.door,
+        reason=reason,
+    )
 
 
 async def _check_exists(objects: Objects, run_id: str) -> None:
