@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from continuations.cli.application import load_context
 from continuations.cli.chat_session import ChatPipe, ChatSession, next_command
 from continuations.cli.chat_terminal import ChatTerminal
-from continuations.cli.command import Command, as_command
+from continuations.cli.command import Command, as_command, load_context
 from continuations.cli.options import (
     Natural,
     UsageError,

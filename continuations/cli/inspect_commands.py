@@ -9,8 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 from continuations.cli import formatting, output, stack_tree
-from continuations.cli.application import store_name
-from continuations.cli.command import Command, as_command
+from continuations.cli.command import Command, as_command, store_name
 from continuations.cli.options import (
     Limits,
     Positive,

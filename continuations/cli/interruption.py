@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
     from continuations import AsyncRunner, Outcome
-    from continuations.engine.run_options import ShouldPause
+    from continuations.engine.worker_options import ShouldPause
 
     Attempt: TypeAlias = Callable[[ShouldPause], Coroutine[Any, Any, Outcome]]
 

@@ -63,7 +63,7 @@ COMMANDS: Mapping[str, str] = {
     "sweep": "run_commands",
     "serve": "serve_commands",
     "ui": "serve_commands",
-    "mcp": "mcp_commands",
+    "mcp": "serve_commands",
     "migrate": "store_commands",
     "erase": "store_commands",
     "prune": "store_commands",

@@ -16,8 +16,7 @@ import typer
 
 import continuations
 from continuations.cli import FAILED, LIBRARY_ERROR, formatting
-from continuations.cli.application import load_context
-from continuations.cli.command import Command, as_command
+from continuations.cli.command import Command, as_command, load_context
 from continuations.cli.event_lines import EventPrinter
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
 from continuations.cli.options import (
@@ -38,7 +37,7 @@ from continuations.engine.past.drift import allowed_changes
 from continuations.engine.ports import Ports, SystemClock
 from continuations.engine.sync import portal
 from continuations.errors import AlreadyDecided, ContinuationsError, RunBusy, StaleRun
-from continuations.ledger.thread_ids import is_thread_id
+from continuations.ledger.layout import is_thread_id
 from continuations.present.json_forms import sweep_result_json
 from continuations.present.times import counted
 from continuations.serve.operation_calls import TextsViewer, outcome_response

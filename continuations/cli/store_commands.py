@@ -12,8 +12,7 @@ import typer
 
 import continuations
 from continuations.cli import BUSY, FAILED
-from continuations.cli.application import store_name
-from continuations.cli.command import Command, as_command
+from continuations.cli.command import Command, as_command, store_name
 from continuations.cli.options import UsageError
 from continuations.cli.output import confirm, write_note
 from continuations.core.visible_text import escape_invisible

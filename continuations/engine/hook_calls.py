@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.engine.model_registry import ModelRegistry
-    from continuations.engine.run_options import RunOptions
+    from continuations.engine.worker_options import RunOptions
 
 
 _log = logging.getLogger("continuations")

@@ -17,8 +17,8 @@ from continuations.core.model_protocol import (
 )
 from continuations.core.usage import USAGE_COUNTS, Usage
 from continuations.core.visible_text import escape_invisible
-from continuations.engine.run_options import ShouldPause, never_pause
 from continuations.engine.work_observers import CURRENT_WORK
+from continuations.engine.worker_options import ShouldPause, never_pause
 from continuations.errors import ModelError
 from continuations.value_class import replace
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
     from continuations.engine.events.event_feeds import EventFeed
     from continuations.engine.ports import Ports
-    from continuations.engine.run_options import RunOptions
+    from continuations.engine.worker_options import RunOptions
 
 
 class PerformerParts(Protocol):

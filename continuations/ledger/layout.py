@@ -28,6 +28,10 @@ decision of a wait by a signal also shows the signal.
 
 Due times are milliseconds since 1970 with 13 digits; 0 means *now*, on every clock. A
 wait id contains its kind, its time (in the ULID) and its run.
+
+The run of a thread has the id `t-{slug of the agent}-{32 digits of the digest of agent
+and key}-{generation}`. The key itself is stored in the run. A thread that has ended
+begins again as the next generation: another run of the same agent and key.
 """
 
 from __future__ import annotations
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.wait_rules import WaitKind
     from continuations_storage.postgres_sql import RoleRights
+
 
 MAX_VERSIONS = 9_999_999_999
 WAITS_PREFIX = "waits/"
@@ -505,3 +510,38 @@ def role_rights(decider: str | None, worker: str | None) -> list[RoleRights]:
         for name, role in roles.items()
         if role is not None
     ]
+
+
+# The ids of the runs of threads ----------------------------------------------------
+
+_MAX_SLUG_CHARS = 60
+_DIGEST_DIGITS = 32
+_MAX_DIGITS = 18
+# Compiled on first use: few processes know threads.
+_THREAD_ID = r"t-[a-z0-9-]*-[0-9a-f]{32}-[1-9][0-9]*\Z"
+_NOT_IN_SLUG = r"[^a-z0-9]+"
+
+
+def is_thread_id(run_id: str) -> bool:
+    """Return whether an id has the form that only runs of threads have."""
+    return re.match(_THREAD_ID, run_id) is not None
+
+
+def thread_run_id(agent: str, key: str, generation: int) -> str:
+    """Return the id of the run of a thread."""
+    digest = hashlib.sha256()
+    for text in (agent, key):
+        data = text.encode("utf-8", "surrogatepass")
+        # With their lengths, no two pairs of texts are the same bytes.
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    slug = re.sub(_NOT_IN_SLUG, "-", agent.lower()).strip("-")[:_MAX_SLUG_CHARS]
+    return f"t-{slug}-{digest.hexdigest()[:_DIGEST_DIGITS]}-{generation}"
+
+
+def is_generation(run_id: object, agent: str, key: str) -> bool:
+    """Return whether an id is that of a run of a thread, of any generation."""
+    if not isinstance(run_id, str) or not is_thread_id(run_id):
+        return False
+    generation = run_id.rpartition("-")[2]
+    return run_id == thread_run_id(agent, key, int(generation[:_MAX_DIGITS]))

@@ -55,7 +55,7 @@ def check_ids(state: RunState, key: str) -> None:
 
 def check_thread_id(run: RunRow, key: str) -> None:
     """Raise `Corrupt` if the id of a thread's run is that of another thread."""
-    from continuations.ledger.thread_ids import is_generation  # noqa: PLC0415 - for threads
+    from continuations.ledger.layout import is_generation  # noqa: PLC0415 - for threads
 
     if not is_generation(run.id, run.agent, run.thread_key or ""):
         msg = (

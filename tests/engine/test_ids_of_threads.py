@@ -21,8 +21,8 @@ from continuations import (
 )
 from continuations.engine.start import new_run
 from continuations.errors import Corrupt, InvalidId, RunExists
-from continuations.ledger import thread_ids
-from continuations.ledger.thread_ids import thread_run_id
+from continuations.ledger import layout
+from continuations.ledger.layout import thread_run_id
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.threads import Thread
 from continuations_storage import MemoryStore
@@ -190,7 +190,7 @@ def foreign(
         return f"{FIRST[:-1]}{number}"
 
     with monkeypatch.context() as earlier:
-        earlier.setattr(thread_ids, "thread_run_id", foreign_id)
+        earlier.setattr(layout, "thread_run_id", foreign_id)
         thread = runner.thread(key="another key")
         ticket = thread.post("hello")
         if request.param != "new":

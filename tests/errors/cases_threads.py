@@ -8,7 +8,7 @@ from continuations.errors import (
     RunExists,
     ThreadClosed,
 )
-from continuations.ledger.thread_ids import thread_run_id
+from continuations.ledger.layout import thread_run_id
 from tests.errors.case import Area, Case
 
 _PATH = "/threads/clerk/k"

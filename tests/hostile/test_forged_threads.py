@@ -11,7 +11,7 @@ from continuations import Agent, Replied, Runner
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger import layout
 from continuations.ledger.arrivals.arrival_logs import MESSAGES
-from continuations.ledger.thread_ids import thread_run_id
+from continuations.ledger.layout import thread_run_id
 from continuations.models.scripted import ScriptedModel
 from continuations.wire.arrivals import MESSAGE, MESSAGE_ID, FirstNumber
 from continuations.wire.versions import decode_version, encode_version

@@ -29,9 +29,9 @@ from continuations.errors import (
     TranscriptInvalid,
 )
 from continuations.ledger import layout
+from continuations.ledger.layout import is_thread_id
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair import doctor
-from continuations.ledger.thread_ids import is_thread_id
 from continuations.ledger.versions import Versions
 from continuations.wire.records import WAIT
 from tests.simulation.agents import deployed_root, find_tree

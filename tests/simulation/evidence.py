@@ -13,8 +13,8 @@ from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.slots import after_slot
 from continuations.core.rows.waits import next_known_wait_ulid
 from continuations.ledger import layout
+from continuations.ledger.layout import is_thread_id
 from continuations.ledger.objects import Objects
-from continuations.ledger.thread_ids import is_thread_id
 from continuations.ledger.versions import RebuiltVersion, Versions
 from continuations.wire.arrivals import REVOCATION, SLOT, Revocation
 from continuations.wire.records import DECISION

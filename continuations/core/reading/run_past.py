@@ -361,6 +361,9 @@ def difference(
         before: The state of the first version.
         after: The state of the second version.
         numbers: The numbers of the two versions.
+
+    Returns:
+        The differences.
     """
     return RunDifference(
         run_id=after.run.id,

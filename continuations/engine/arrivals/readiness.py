@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from continuations.core.changes.events import TurnBeginning
     from continuations.core.rows.waits import Wait
     from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
-    from continuations.engine.run_options import RunOptions
     from continuations.engine.stack.stack_binding import StackBinding
-    from continuations.engine.worker_options import WorkerOptions
+    from continuations.engine.worker_options import RunOptions, WorkerOptions
     from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.ledger.loaded_version import LoadedVersion
 

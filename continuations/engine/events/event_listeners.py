@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from continuations.engine.event_reading import Cursor
     from continuations.engine.ports import EventSink, OnEvent
-    from continuations.engine.run_options import RunOptions
+    from continuations.engine.worker_options import RunOptions
 
 _log = logging.getLogger("continuations")
 # Above so many unread events, live ones are left out. The stored ones never are.

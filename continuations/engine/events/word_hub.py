@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.reading import run_stream
 from continuations.core.reading.live_events import BaseLiveEvent, CallProgress
-from continuations.ledger.thread_ids import is_thread_id
+from continuations.ledger.layout import is_thread_id
 
 if TYPE_CHECKING:
     from continuations.core.reading.live_events import LiveEvent, RunEvent

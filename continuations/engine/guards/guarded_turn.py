@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelRequest
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
-    from continuations.engine.run_options import RunOptions
+    from continuations.engine.worker_options import RunOptions
 
 
 # The code of an agent that ends because a hook refused its reply.

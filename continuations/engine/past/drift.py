@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.waits import Wait
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
-    from continuations.engine.run_options import RunOptions
-    from continuations.engine.worker_options import WorkerOptions
+    from continuations.engine.worker_options import RunOptions, WorkerOptions
     from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.ledger.objects import Objects
 

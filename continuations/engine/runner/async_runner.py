@@ -70,12 +70,12 @@ if TYPE_CHECKING:
         Notify,
         OnEvent,
     )
-    from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.start.new_run import Input, UserText
     from continuations.engine.sweep.sweeping import SweepResult
     from continuations.engine.sync.run_streams import AsyncRunStream
     from continuations.engine.threads.async_thread import AsyncThread
     from continuations.engine.work_observers import WorkObserver
+    from continuations.engine.worker_options import RunOptions, ShouldPause
     from continuations.ledger.claims import Clock
     from continuations.ledger.copying.store_copy import CopyResult
     from continuations.ledger.decisions.decisions import DigestCheck

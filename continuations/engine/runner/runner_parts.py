@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from continuations.engine.ports import EventSink, OnEvent, Ports
     from continuations.engine.requests.operator_commands import OperatorCommands
     from continuations.engine.requests.run_requests import RunRequests
-    from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.start.run_description import RunDescription
     from continuations.engine.sweep.sweeping import Sweeper, SweepMemory
     from continuations.engine.work_observers import WorkObserver
     from continuations.engine.worker.worker_factory import WorkerFactory
-    from continuations.engine.worker_options import WorkerOptions
+    from continuations.engine.worker_options import (
+        RunOptions,
+        ShouldPause,
+        WorkerOptions,
+    )
     from continuations.ledger.arrivals.wait_slots import GroupsOf
     from continuations.ledger.objects import Objects
     from continuations.ledger.repair.retention import Retention
@@ -145,7 +148,7 @@ class RunnerParts:
         self, context: Any, should_pause: ShouldPause | None
     ) -> RunOptions:
         """Return one call's options; a subclass may choose other defaults."""
-        from continuations.engine.run_options import RunOptions
+        from continuations.engine.worker_options import RunOptions
 
         return RunOptions.from_arguments(
             context=context, should_pause=should_pause, observer=self._work_observer

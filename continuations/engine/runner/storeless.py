@@ -32,12 +32,12 @@ from continuations.engine.journal.job_cancellation import JobCanceller
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.outcomes import outcome_of
 from continuations.engine.ports import Ports
-from continuations.engine.run_options import RunOptions
 from continuations.engine.runner.runner_parts import with_listeners
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start import new_run
 from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
+from continuations.engine.worker_options import RunOptions
 from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 from continuations.errors import InvalidInput, WaitNotFound
 from continuations.ledger import claims

@@ -21,7 +21,6 @@ from continuations.core.rows.waits import Wait, WaitSummary
 from continuations.engine.outcomes import Outcome
 from continuations.engine.past.drift import DriftRow
 from continuations.engine.ports import CallbackUrl, Groups, IdGenerator, Notify, OnEvent
-from continuations.engine.run_options import ShouldPause
 from continuations.engine.runner.async_runner import AsyncRunner, NOT_GIVEN
 from continuations.engine.start.new_run import Input, UserText
 from continuations.engine.sweep.sweeping import SweepResult
@@ -31,6 +30,7 @@ from continuations.engine.work_observers import WorkObserver
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
     DEFAULT_MODEL_RETRY_TIME,
+    ShouldPause,
 )
 from continuations.ledger.claims import Clock
 from continuations.ledger.copying.store_copy import CopyResult

@@ -18,8 +18,8 @@ from continuations.engine.journal.publishing import (
     publish_again,
     send_notices_again,
 )
-from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.stack.stack_binding import StackBinding
+from continuations.engine.worker_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import (
     AgentChanged,
     ClockOff,

@@ -17,7 +17,7 @@ from continuations.engine.start.new_run import parse_user_message, store_attachm
 from continuations.engine.start.run_description import RunDescription
 from continuations.engine.threads.async_ticket import AsyncTicket
 from continuations.errors import InvalidInput, RunErased, StaleRun
-from continuations.ledger import thread_ids
+from continuations.ledger import layout
 from continuations.ledger.arrivals import inbox, thread_keys
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from continuations.engine.events.event_listeners import EventBuffer
     from continuations.engine.outcomes import SendResult
     from continuations.engine.ports import OnEvent
-    from continuations.engine.run_options import ShouldPause
     from continuations.engine.start.new_run import UserText
     from continuations.engine.sync.run_streams import AsyncRunStream
     from continuations.engine.threads.async_ticket import ThreadParts
+    from continuations.engine.worker_options import ShouldPause
     from continuations.ledger.arrivals.thread_keys import Generation
     from continuations.wire.versions import VersionHeader
 
@@ -70,7 +70,7 @@ class AsyncThread(Generic[Output]):
         self.key = check_key(key)
         self._agent = agent
         self._parts = parts
-        self._run_id = thread_ids.thread_run_id(name, self.key, 1)
+        self._run_id = layout.thread_run_id(name, self.key, 1)
         self._posts = ThreadPosts(parts, name, agent, self.key, description, budget)
 
     def __repr__(self) -> str:
@@ -265,7 +265,7 @@ class AsyncThread(Generic[Output]):
             if not newest.version:
                 return None
             run_id = newest.run_id
-        elif not thread_ids.is_generation(run_id, self.agent, self.key):
+        elif not layout.is_generation(run_id, self.agent, self.key):
             msg = (
                 f"run_id must be the id of a run of this thread, got {run_id!r:.60}. "
                 "Pass the run_id of the result that has the number."
@@ -560,7 +560,7 @@ class ThreadPosts(Generic[Output]):
             header = await self.header(newest)
             if header is not None and header.status not in ENDED_STATUSES:
                 return header
-            run_id = thread_ids.thread_run_id(self.name, self.key, newest.number + 1)
+            run_id = layout.thread_run_id(self.name, self.key, newest.number + 1)
             # Another sender may make it at the same time.
             with suppress(StaleRun):
                 await self._create(run_id, text, context)

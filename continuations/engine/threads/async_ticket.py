@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from continuations.engine.events.word_hub import WordHub
     from continuations.engine.outcomes import Outcome, Reply, SendResult
     from continuations.engine.ports import OnEvent, Ports
-    from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.worker.worker_factory import WorkerFactory
-    from continuations.engine.worker_options import WorkerOptions
+    from continuations.engine.worker_options import (
+        RunOptions,
+        ShouldPause,
+        WorkerOptions,
+    )
     from continuations.ledger.objects import Objects
     from continuations.wire.versions import VersionHeader
 

@@ -7,11 +7,11 @@ from continuations.core.rows.decisions import Door, PYTHON
 from continuations.core.rows.run import WhenBusy
 from continuations.engine.outcomes import SendResult
 from continuations.engine.ports import OnEvent
-from continuations.engine.run_options import ShouldPause
 from continuations.engine.start.new_run import UserText
 from continuations.engine.sync.run_streams import RunStream
 from continuations.engine.threads.async_thread import AsyncThread
 from continuations.engine.threads.async_ticket import AsyncTicket
+from continuations.engine.worker_options import ShouldPause
 from continuations.wire.continuation import Continuation
 from typing import Any, Generic
 

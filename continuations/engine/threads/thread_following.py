@@ -14,7 +14,7 @@ from continuations.engine.event_reading import (
 )
 from continuations.engine.events.word_hub import WordFollower
 from continuations.errors import InvalidInput, RunErased
-from continuations.ledger import thread_ids
+from continuations.ledger import layout
 from continuations.ledger.arrivals import thread_keys
 from continuations.value_class import dataclass
 from continuations.wire.continuation import Continuation
@@ -48,7 +48,7 @@ class ThreadPlace(NamedTuple):
         if not isinstance(text, str) or "/" not in text:
             return cls("", Cursor.parse(text))
         run_id, _, cursor = text.rpartition("/")
-        if not thread_ids.is_generation(run_id, agent, key):
+        if not layout.is_generation(run_id, agent, key):
             msg = (
                 f"after names no run of this thread, got {text!r:.60}. Pass "
                 'f"{event.run_id}/{event.cursor}", or leave it out.'
@@ -80,7 +80,7 @@ class ThreadFollowing:
 
         Raises the errors of `read_events`, but `RunNotFound` and `RunErased`.
         """
-        first = thread_ids.thread_run_id(self.agent, self.key, 1)
+        first = layout.thread_run_id(self.agent, self.key, 1)
         follower = WordFollower(first.removesuffix("1"))
         if self.hub is not None:
             self.hub.join(follower)
@@ -108,7 +108,7 @@ class ThreadFollowing:
         return await thread_keys.newest_generation(self.objects, self.agent, self.key)
 
     def _next(self, run_id: str) -> str:
-        return thread_ids.thread_run_id(self.agent, self.key, _number(run_id) + 1)
+        return layout.thread_run_id(self.agent, self.key, _number(run_id) + 1)
 
     async def _of_run(
         self, run_id: str, after: Cursor, follower: WordFollower

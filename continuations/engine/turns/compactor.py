@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
-    from continuations.engine.run_options import RunOptions
+    from continuations.engine.worker_options import RunOptions
 
 
 _log = logging.getLogger("continuations")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from continuations.engine.journal.file_storing import AttachedFiles
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
-    from continuations.engine.run_options import RunOptions
+    from continuations.engine.worker_options import RunOptions
 
 
 _log = logging.getLogger("continuations")

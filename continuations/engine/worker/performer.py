@@ -28,12 +28,12 @@ from continuations.engine.calls.call_examination import (
     is_possible,
 )
 from continuations.engine.calls.rule_approvals import RuleApprovals, asks_person
-from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.start.new_run import stored_instructions, with_instructions
 from continuations.engine.tool_contexts import context_of_call
 from continuations.engine.turns.model_turn import ModelTurn
 from continuations.engine.work_observers import CURRENT_WORK, Work
 from continuations.engine.worker.suspend_checks import SuspendChecks
+from continuations.engine.worker_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import AgentChanged, InvalidInput, ModelError
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from continuations.engine.inbox_messages import (
     with_inbox_messages,
 )
 from continuations.engine.model_delays import ModelGaveUp, refused_turn
-from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
+from continuations.engine.worker_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.ledger.arrivals.arrivals import (
     NO_ARRIVALS,
     Arrivals,

@@ -28,13 +28,13 @@ from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.journal.publishing import Publisher
 from continuations.engine.journal.run_ending import RunEnder
 from continuations.engine.outcomes import Outcome, Suspended, outcome_of
-from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.side_task import finish_if_cancelled, with_side_task
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start.new_run import problem_of, stored_instructions
 from continuations.engine.work_observers import ObservedEnd
 from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
+from continuations.engine.worker_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
 from continuations.ledger import claims, markers
 from continuations.ledger.arrivals import recorded_decisions

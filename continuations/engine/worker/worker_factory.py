@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 from continuations.authoring.agent.agent import Agent, check_made, got_no_agent
 from continuations.authoring.registry import AgentRegistry
 from continuations.engine.model_registry import ModelRegistry
-from continuations.engine.run_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start import new_run
 from continuations.engine.work_observers import WatchedSession
 from continuations.engine.worker.worker import Worker
-from continuations.engine.worker_options import WorkerOptions, check_context
+from continuations.engine.worker_options import (
+    DEFAULT_RUN_OPTIONS,
+    RunOptions,
+    WorkerOptions,
+    check_context,
+)
 from continuations.errors import InvalidInput
 from continuations.value_class import replace
 

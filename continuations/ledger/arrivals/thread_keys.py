@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import RunErased, RunExists
-from continuations.ledger import layout, thread_ids
+from continuations.ledger import layout
 from continuations.ledger.other_runs import check_thread_id
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
@@ -80,12 +80,12 @@ async def newest_generation(objects: Objects, agent: str, key: str) -> Generatio
     """
 
     async def look(number: int) -> Generation:
-        run_id = thread_ids.thread_run_id(agent, key, number)
+        run_id = layout.thread_run_id(agent, key, number)
         version = await Versions(objects, run_id).newest_number()
         return Generation(number, run_id, version)
 
     if objects.lists_whole_folders:
-        prefix = thread_ids.thread_run_id(agent, key, 1).rpartition("-")[0]
+        prefix = layout.thread_run_id(agent, key, 1).rpartition("-")[0]
         for run_id in objects.recent_versions.thread_run_ids(prefix):
             number = await Versions(objects, run_id).number_after_kept()
             if (kept := await _if_open(objects, run_id, number)) is not None:

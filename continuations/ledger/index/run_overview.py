@@ -88,11 +88,7 @@ async def read_overview(
 
 def has_thread_id(run_id: str) -> bool:
     """Return whether an id has the form that only runs of threads have."""
-    if not run_id.startswith("t-"):
-        return False
-    from continuations.ledger import thread_ids  # noqa: PLC0415 - for threads
-
-    return thread_ids.is_thread_id(run_id)
+    return run_id.startswith("t-") and layout.is_thread_id(run_id)
 
 
 def progress_listing(run_id: str, last_operator_number: int) -> Listing:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from continuations.core.rows.decisions import Door
     from continuations.engine import ports
     from continuations.engine.outcomes import Outcome, SendResult
-    from continuations.engine.run_options import RunOptions, ShouldPause
     from continuations.engine.start.new_run import Input
     from continuations.engine.sweep.sweeping import SweepResult
     from continuations.engine.worker.worker_factory import WorkerFactory
+    from continuations.engine.worker_options import RunOptions, ShouldPause
     from continuations.ledger.claims import Clock
     from continuations.ledger.repair.retention import Retention
     from continuations.serve.dispatch import Dispatcher

@@ -24,8 +24,8 @@ from continuations.core.reading.live_events import (
 )
 from continuations.core.visible_text import escape_invisible
 from continuations.errors import ContinuationsError, RunErased, RunNotFound, StoreError
+from continuations.ledger.layout import is_thread_id
 from continuations.ledger.objects import Objects
-from continuations.ledger.thread_ids import is_thread_id
 from continuations.ledger.versions import Versions
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
 from continuations.value_class import dataclass

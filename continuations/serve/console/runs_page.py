@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core.visible_text import shorten
 from continuations.engine.past.drift import allowed_changes
 from continuations.errors import ContinuationsError, InvalidInput
-from continuations.ledger.thread_ids import is_thread_id
+from continuations.ledger.layout import is_thread_id
 from continuations.present.times import counted, time_view
 from continuations.serve.console.page import Page, PageRoute, RunAddresses
 from continuations.serve.http import problems

@@ -27,7 +27,7 @@ from continuations.core.rows.run import ENDED_STATUSES
 from continuations.engine.event_reading import Cursor
 from continuations.engine.events.event_listeners import EventBuffer
 from continuations.errors import ContinuationsError
-from continuations.ledger import thread_ids
+from continuations.ledger import layout
 from continuations.present.json_forms import event_json
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
@@ -65,7 +65,7 @@ _tasks: set[asyncio.Task[Any]] = set()
 def last_place(request: Request, agent: str, key: str) -> tuple[str, str]:
     """Return the run and the cursor that the last event of a thread had."""
     run_id, _, cursor = last_id(request).rpartition("/")
-    if run_id and not thread_ids.is_generation(run_id, agent, key):
+    if run_id and not layout.is_generation(run_id, agent, key):
         msg = '"Last-Event-ID" is not the id of an event of this thread.'
         raise problems.malformed(msg)
     return run_id, cursor

@@ -12,7 +12,7 @@ import pytest
 from continuations import Budget
 from continuations.attachments import Image
 from continuations.errors import InvalidId
-from continuations.ledger.thread_ids import thread_run_id
+from continuations.ledger.layout import thread_run_id
 from continuations.serve.aws.lambda_events import (
     BadRequest,
     HttpEvent,

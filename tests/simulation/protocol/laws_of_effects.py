@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.messages import Message
 from continuations.core.rows.calls import CLOSED_STATES, Started
-from continuations.ledger.thread_ids import is_thread_id
+from continuations.ledger.layout import is_thread_id
 from tests.simulation.agents import HANDOFF, HANDOFF_TREES
 from tests.simulation.processes import EPOCH
 from tests.simulation.seams.tools import first_name

@@ -10,7 +10,7 @@ from continuations.core.rows.calls import CLOSED_STATES
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.ledger import layout
-from continuations.ledger.thread_ids import is_thread_id
+from continuations.ledger.layout import is_thread_id
 from continuations.wire.arrivals import MESSAGE, OPERATOR_REQUEST
 from tests.simulation.costs.laws import budget_is_used_up
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from continuations.ledger.thread_ids import thread_run_id
+from continuations.ledger.layout import thread_run_id
 from tests.simulation import actors
 from tests.simulation.agents import SEAM_CHATS
 from tests.simulation.events.actors import EVENT_NAME, draw_reporters

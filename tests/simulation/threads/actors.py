@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.errors import ContinuationsError
-from continuations.ledger.thread_ids import thread_run_id
+from continuations.ledger.layout import thread_run_id
 from tests.simulation import actors
 from tests.simulation.agents import THREAD_TREES
 from tests.simulation.operators.actors import act_as_operator

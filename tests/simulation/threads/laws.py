@@ -10,7 +10,7 @@ from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.errors import ThreadClosed
 from continuations.ledger import layout
-from continuations.ledger.thread_ids import is_thread_id
+from continuations.ledger.layout import is_thread_id
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.agents import thread_reply
 from tests.simulation.operators.laws import requests_of

@@ -17,7 +17,7 @@ from continuations.engine.inbox_messages import (
 )
 from continuations.engine.sweep.sweeping import RunSweep
 from continuations.engine.threads import async_ticket
-from continuations.ledger import thread_ids
+from continuations.ledger import layout
 from continuations.ledger.arrivals import inbox, thread_keys, thread_replies
 from continuations.ledger.arrivals.arrival_logs import MESSAGES
 from continuations.ledger.versions import Versions
@@ -256,7 +256,7 @@ def a_new_generation_begins_beside_the_old_one() -> Patches:
         header = await Versions(objects, newest.run_id).header(newest.version)
         if header.status != "suspended":
             return newest
-        run_id = thread_ids.thread_run_id(agent, key, 2)
+        run_id = layout.thread_run_id(agent, key, 2)
         number = await Versions(objects, run_id).newest_number()
         return thread_keys.Generation(2 if number else 1, run_id, number)
 
