@@ -28,7 +28,7 @@ from continuations.errors import ContinuationsError
 from continuations.ledger.arrivals.arrival_logs import MESSAGES
 from continuations.ledger.arrivals.thread_keys import newest_generation
 from continuations.ledger.decisions.worklist import MAX_PAGE, ListedWait
-from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
+from continuations.ledger.index.waits_without_object import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, gather_all
 from continuations.present import wait_view
 from continuations.present.json_forms import listed_wait_json, run_json, wait_json

@@ -160,7 +160,7 @@ class Ports:
         )
 
 
-# What each port that is called must be, and the advice if it is something else.
+# The rule of each port that is called, and the advice after an error about it.
 _FUNCTIONS = (
     ("notify must be a function or coroutine function that takes a Wait", ""),
     (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.waits import Wait
     from continuations.core.words.call_display import Finding
-    from continuations.ledger.index.rows_only_waits import RunsAwaitingModels
+    from continuations.ledger.index.waits_without_object import RunsAwaitingModels
     from continuations.wire.continuation import Continuation
 
 DECISION_WORDS: Mapping[str, str] = {

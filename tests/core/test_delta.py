@@ -13,18 +13,7 @@ from continuations.core.rows.delta import DeltaMismatch, LogDelta, apply_delta, 
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import MessageLog
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
-from tests.core.rows import (
-    accepted_event,
-    apply_events,
-    approval_requested_event,
-    nested_agents,
-    new_state,
-    reply_with_calls,
-    reply_with_text,
-    state_with_call_in,
-    sub_agent_started_event,
-    with_runnable_recomputed,
-)
+from tests.core import rows
 
 
 def assert_same_state(expected: RunState, actual: RunState) -> None:
@@ -34,13 +23,13 @@ def assert_same_state(expected: RunState, actual: RunState) -> None:
 
 
 def test_full_copy_gives_the_state() -> None:
-    state = nested_agents(20)
+    state = rows.nested_agents(20)
 
     assert_same_state(state, apply_delta(None, diff(None, state)))
 
 
 def test_delta_of_an_unchanged_state_is_empty() -> None:
-    state = nested_agents(3)
+    state = rows.nested_agents(3)
     delta = diff(state, state)
 
     assert ((), (), (), {}, ()) == (
@@ -56,8 +45,8 @@ def test_delta_of_an_unchanged_state_is_empty() -> None:
 
 def test_delta_holds_only_changed_rows() -> None:
     """The size of a version depends on this."""
-    before = apply_events(new_state(), reply_with_calls("free", "gated"))
-    after = apply_events(before, accepted_event("c3"))
+    before = rows.apply_events(rows.new_state(), rows.reply_with_calls("free", "gated"))
+    after = rows.apply_events(before, rows.accepted_event("c3"))
 
     delta = diff(before, after)
 
@@ -72,15 +61,15 @@ def test_delta_holds_only_changed_rows() -> None:
 
 
 def test_delta_of_a_longer_log_holds_only_added_messages() -> None:
-    before = apply_events(
-        state_with_call_in(Ready()),
+    before = rows.apply_events(
+        rows.state_with_call_in(Ready()),
         CallStarted(call_id="c3"),
-        approval_requested_event("c4", "w2"),
+        rows.approval_requested_event("c4", "w2"),
     )
-    after = apply_events(before, CallReturned(call_id="c3", content="x"))
+    after = rows.apply_events(before, CallReturned(call_id="c3", content="x"))
     assert {} == diff(before, after).logs
 
-    grown = apply_events(new_state(), reply_with_calls("free"))
+    grown = rows.apply_events(rows.new_state(), rows.reply_with_calls("free"))
 
     expected = LogDelta(
         id=2, keep_count=1, added=grown.logs[ROOT_FRAME_ID].messages[1:]
@@ -95,13 +84,13 @@ def state_with_one_message(state: RunState) -> RunState:
 
 
 def test_delta_names_removed_rows_and_drops_their_logs() -> None:
-    before = apply_events(
-        new_state(),
-        reply_with_calls("agent"),
-        accepted_event("c3"),
-        sub_agent_started_event("c3"),
+    before = rows.apply_events(
+        rows.new_state(),
+        rows.reply_with_calls("agent"),
+        rows.accepted_event("c3"),
+        rows.sub_agent_started_event("c3"),
     )
-    after = apply_events(before, reply_with_text("done", frame="f4"))
+    after = rows.apply_events(before, rows.reply_with_text("done", frame="f4"))
 
     delta = diff(before, after)
 
@@ -117,7 +106,7 @@ def test_delta_of_a_rewritten_log_keeps_the_common_start() -> None:
         user_message("2"),
         user_message("3"),
     )
-    before = new_state(first, second)
+    before = rows.new_state(first, second)
     draft = Draft(before)
     draft.start_log(ROOT_FRAME_ID, (first, third, second))
     after = draft.to_run_state()
@@ -129,7 +118,7 @@ def test_delta_of_a_rewritten_log_keeps_the_common_start() -> None:
 
 
 def test_delta_of_a_truncated_log_keeps_fewer_messages() -> None:
-    before = new_state(user_message("1"), user_message("2"))
+    before = rows.new_state(user_message("1"), user_message("2"))
     draft = Draft(before)
     draft.start_log(ROOT_FRAME_ID, before.logs[ROOT_FRAME_ID].messages[:1])
     after = draft.to_run_state()
@@ -142,7 +131,7 @@ def test_delta_of_a_truncated_log_keeps_fewer_messages() -> None:
 
 def test_equal_messages_of_another_log_are_stored_again() -> None:
     """Messages are compared by identity: an equal copy is stored again."""
-    before = new_state(user_message("1"))
+    before = rows.new_state(user_message("1"))
     draft = Draft(before)
     draft.start_log(ROOT_FRAME_ID, (user_message("1"),))
 
@@ -152,7 +141,7 @@ def test_equal_messages_of_another_log_are_stored_again() -> None:
 
 
 def test_delta_holds_a_changed_manifest() -> None:
-    before = new_state()
+    before = rows.new_state()
     after = replace(before, manifest='{"agents":{"hr":{}}}')
 
     assert after.manifest == diff(before, after).manifest
@@ -160,22 +149,24 @@ def test_delta_holds_a_changed_manifest() -> None:
 
 
 def test_apply_delta_rejects_a_full_copy_without_a_manifest() -> None:
-    delta = replace(diff(None, new_state()), manifest=None)
+    delta = replace(diff(None, rows.new_state()), manifest=None)
 
     with pytest.raises(DeltaMismatch):
         apply_delta(None, delta)
 
 
 def test_empty_manifest_is_kept() -> None:
-    state = replace(new_state(), manifest="")
+    state = replace(rows.new_state(), manifest="")
 
     assert_same_state(state, apply_delta(None, diff(None, state)))
-    assert_same_state(state, apply_delta(new_state(), diff(new_state(), state)))
+    assert_same_state(
+        state, apply_delta(rows.new_state(), diff(rows.new_state(), state))
+    )
 
 
 @pytest.mark.parametrize("keep", [2, 3, 1000])
 def test_apply_delta_rejects_a_log_that_keeps_too_many_messages(keep: int) -> None:
-    base = new_state(user_message("1"))
+    base = rows.new_state(user_message("1"))
     delta = replace(
         diff(base, base),
         logs={ROOT_FRAME_ID: LogDelta(id=2, keep_count=keep, added=())},
@@ -188,21 +179,21 @@ def test_apply_delta_rejects_a_log_that_keeps_too_many_messages(keep: int) -> No
 
 
 def test_apply_delta_rejects_a_duplicate_row() -> None:
-    delta = diff(None, new_state())
+    delta = diff(None, rows.new_state())
 
     with pytest.raises(DeltaMismatch):
         apply_delta(None, replace(delta, frames=delta.frames * 2))
 
 
 def test_apply_delta_does_not_change_the_base() -> None:
-    before = apply_events(
-        new_state(),
-        reply_with_calls("agent"),
-        accepted_event("c3"),
-        sub_agent_started_event("c3"),
+    before = rows.apply_events(
+        rows.new_state(),
+        rows.reply_with_calls("agent"),
+        rows.accepted_event("c3"),
+        rows.sub_agent_started_event("c3"),
     )
-    kept = with_runnable_recomputed(before)
-    after = apply_events(before, reply_with_text("done", frame="f4"))
+    kept = rows.with_runnable_recomputed(before)
+    after = rows.apply_events(before, rows.reply_with_text("done", frame="f4"))
 
     apply_delta(before, diff(before, after))
 

@@ -11,20 +11,12 @@ from continuations.core.rows.calls import Ready
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState, frame_path
 from continuations.errors import IllegalTransition
-from tests.core.rows import (
-    deepest_frame,
-    make_wait,
-    nested_agents,
-    new_state,
-    state_with_call_in,
-    with_runnable_recomputed,
-    with_state,
-)
+from tests.core import rows
 
 
 def test_draft_shares_unchanged_rows() -> None:
     """The cost of an event depends on the changed rows, not on the size of the run."""
-    before = state_with_call_in(Ready())
+    before = rows.state_with_call_in(Ready())
     draft = Draft(before)
     draft.append(ROOT_FRAME_ID, user_message("x"))
     after = draft.to_run_state()
@@ -36,13 +28,13 @@ def test_draft_shares_unchanged_rows() -> None:
 
 
 def test_changes_of_a_draft_do_not_reach_its_base() -> None:
-    before = state_with_call_in(Ready())
-    kept = with_runnable_recomputed(before)
+    before = rows.state_with_call_in(Ready())
+    kept = rows.with_runnable_recomputed(before)
     runnable = list(before.runnable)
     draft = Draft(before)
-    draft.put_call(with_state(before, "c3", Ready()))
+    draft.put_call(rows.with_state(before, "c3", Ready()))
     draft.drop_call("c3")
-    draft.put_wait(make_wait("c4"))
+    draft.put_wait(rows.make_wait("c4"))
     draft.drop_wait("w1")
     draft.put_frame(replace(before.frames[ROOT_FRAME_ID], open_call_ids=()))
     draft.drop_frame(ROOT_FRAME_ID)
@@ -54,7 +46,7 @@ def test_changes_of_a_draft_do_not_reach_its_base() -> None:
 
 
 def test_changes_of_a_draft_do_not_reach_an_earlier_result() -> None:
-    draft = Draft(new_state())
+    draft = Draft(rows.new_state())
     states: list[RunState] = []
     for text in ("a", "b", "c"):
         states.append(draft.to_run_state())
@@ -66,7 +58,7 @@ def test_changes_of_a_draft_do_not_reach_an_earlier_result() -> None:
 
 
 def test_ids_of_all_kinds_share_one_counter() -> None:
-    draft = Draft(new_state())
+    draft = Draft(rows.new_state())
 
     ids = [draft.allocate_id(kind) for kind in ("c", "f", "c")]
     draft.start_log(ROOT_FRAME_ID, (user_message("new"),))
@@ -77,7 +69,7 @@ def test_ids_of_all_kinds_share_one_counter() -> None:
 
 
 def test_missing_row_raises_illegal_transition_with_its_id() -> None:
-    draft = Draft(new_state())
+    draft = Draft(rows.new_state())
 
     with pytest.raises(IllegalTransition, match="c99"):
         draft.call("c99")
@@ -86,19 +78,19 @@ def test_missing_row_raises_illegal_transition_with_its_id() -> None:
 
 
 def test_dropping_a_missing_row_changes_nothing() -> None:
-    draft = Draft(new_state())
+    draft = Draft(rows.new_state())
     draft.drop_call("c99")
     draft.drop_wait("w99")
     draft.drop_frame("f99")
 
-    assert new_state() == draft.to_run_state()
+    assert rows.new_state() == draft.to_run_state()
 
 
 def test_frame_path_names_the_root_agent_and_the_tools_below() -> None:
     """The path shows the decider which agents led to the call."""
-    state = nested_agents(3)
+    state = rows.nested_agents(3)
 
     assert ("hr",) == frame_path(state, ROOT_FRAME_ID)
-    assert ("hr", "agent", "agent") == frame_path(state, deepest_frame(state))
-    deep = nested_agents(1000)
-    assert 1000 == len(frame_path(deep, deepest_frame(deep)))
+    assert ("hr", "agent", "agent") == frame_path(state, rows.deepest_frame(state))
+    deep = rows.nested_agents(1000)
+    assert 1000 == len(frame_path(deep, rows.deepest_frame(deep)))

@@ -6,22 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from continuations.core.changes import invariants
-from continuations.core.changes.events import (
-    Answered,
-    Approved,
-    CallEvent,
-    CallRaised,
-    CallReturned,
-    CallStarted,
-    Denied,
-    Event,
-    Expired,
-    OutcomeUnknown,
-    RepeatAllowed,
-    RunStopped,
-    Unverified,
-)
+from continuations.core.changes import events, invariants
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.calls import Ready, Waiting
 from continuations.core.rows.run import Failure
@@ -37,7 +22,7 @@ from tests.core.rows import (
     state_with_call_in,
 )
 
-STOP = RunStopped(failure=Failure(code="cancelled", message="by kim"))
+STOP = events.RunStopped(failure=Failure(code="cancelled", message="by kim"))
 
 
 def case_id(value: object) -> str:
@@ -45,17 +30,17 @@ def case_id(value: object) -> str:
     return type(value).__name__
 
 
-DECISION_EVENTS: tuple[CallEvent, ...] = (
-    Approved(call_id="c3", digest="d1"),
-    Denied(call_id="c3", decision=make_decision()),
-    Expired(call_id="c3", decision=make_decision("expire")),
+DECISION_EVENTS: tuple[events.CallEvent, ...] = (
+    events.Approved(call_id="c3", digest="d1"),
+    events.Denied(call_id="c3", decision=make_decision()),
+    events.Expired(call_id="c3", decision=make_decision("expire")),
 )
 RACES = [(a, b) for a in DECISION_EVENTS for b in DECISION_EVENTS]
 
 
 @pytest.mark.parametrize(("first", "second"), RACES, ids=case_id)
 def test_second_decision_of_a_call_is_rejected(
-    first: CallEvent, second: CallEvent
+    first: events.CallEvent, second: events.CallEvent
 ) -> None:
     """Promise 2 (one decision): the error names the second event."""
     state = apply_events(state_with_call_in(Waiting("w1")), first)
@@ -70,25 +55,30 @@ def test_second_decision_of_a_call_is_rejected(
         pair
         for pair in permutations(
             (
-                CallReturned(call_id="c3", content="ran"),
-                CallRaised(call_id="c3", code="x", content="ERROR"),
-                OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w9", "unknown")),
-                RepeatAllowed(call_id="c3"),
+                events.CallReturned(call_id="c3", content="ran"),
+                events.CallRaised(call_id="c3", code="x", content="ERROR"),
+                events.OutcomeUnknown(
+                    call_id="c3", wait=make_wait("c3", "w9", "unknown")
+                ),
+                events.RepeatAllowed(call_id="c3"),
             ),
             2,
         )
-        if (type(pair[0]), type(pair[1])) != (RepeatAllowed, OutcomeUnknown)
+        if (type(pair[0]), type(pair[1]))
+        != (events.RepeatAllowed, events.OutcomeUnknown)
     ],
     ids=case_id,
 )
 def test_second_result_of_one_attempt_is_rejected(
-    first: CallEvent, second: CallEvent
+    first: events.CallEvent, second: events.CallEvent
 ) -> None:
     """A result is rejected after the outcome became unknown, and vice versa.
 
     One pair is allowed: a call that may be repeated is checked before it begins again.
     """
-    state = apply_events(state_with_call_in(Ready()), CallStarted(call_id="c3"), first)
+    state = apply_events(
+        state_with_call_in(Ready()), events.CallStarted(call_id="c3"), first
+    )
 
     with pytest.raises(IllegalTransition, match=type(second).__name__):
         advance(state, second)
@@ -99,10 +89,10 @@ def test_second_result_of_one_attempt_is_rejected(
     list(
         permutations(
             (
-                Approved(call_id="c3", digest="d1"),
-                Denied(call_id="c3", decision=make_decision()),
-                Answered(call_id="c3", content="it did"),
-                Unverified(call_id="c3"),
+                events.Approved(call_id="c3", digest="d1"),
+                events.Denied(call_id="c3", decision=make_decision()),
+                events.Answered(call_id="c3", content="it did"),
+                events.Unverified(call_id="c3"),
             ),
             2,
         )
@@ -110,15 +100,15 @@ def test_second_result_of_one_attempt_is_rejected(
     ids=case_id,
 )
 def test_second_decision_of_an_unknown_outcome_is_rejected(
-    first: CallEvent, second: CallEvent
+    first: events.CallEvent, second: events.CallEvent
 ) -> None:
     """Only `Unverified` leaves the outcome open for a second event."""
-    unknown = OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w1", "unknown"))
+    unknown = events.OutcomeUnknown(call_id="c3", wait=make_wait("c3", "w1", "unknown"))
     state = apply_events(
-        state_with_call_in(Ready()), CallStarted(call_id="c3"), unknown, first
+        state_with_call_in(Ready()), events.CallStarted(call_id="c3"), unknown, first
     )
 
-    if isinstance(first, Unverified):
+    if isinstance(first, events.Unverified):
         assert invariants.find_violation(advance(state, second)) is None
     else:
         with pytest.raises(IllegalTransition, match=type(second).__name__):
@@ -140,14 +130,14 @@ def test_approval_after_cancellation_is_rejected() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        CallStarted(call_id="c99"),
-        Approved(call_id="c99", digest="d"),
-        CallReturned(call_id="c99", content="x"),
+        events.CallStarted(call_id="c99"),
+        events.Approved(call_id="c99", digest="d"),
+        events.CallReturned(call_id="c99", content="x"),
         reply_with_text("x", frame="f99"),
     ],
     ids=case_id,
 )
-def test_event_for_a_missing_row_is_rejected(event: Event) -> None:
+def test_event_for_a_missing_row_is_rejected(event: events.Event) -> None:
     """An event is never applied to another row."""
     with pytest.raises(IllegalTransition, match="99"):
         advance(new_state(), event)

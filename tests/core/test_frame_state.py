@@ -28,12 +28,7 @@ from continuations.core.rows.frames import (
 from continuations.core.rows.run import Failure
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.wire.rows import delta_fields, read_delta
-from tests.core.rows import (
-    accepted_event,
-    apply_events,
-    new_state,
-    reply_with_calls,
-)
+from tests.core import rows
 from tests.sampling import examples
 
 PATCHES = st.dictionaries(st.sampled_from("abc"), st.integers(0, 9), max_size=3)
@@ -63,18 +58,18 @@ def test_state_is_the_replay_of_the_patches_in_call_order(
     turns: list[list[tuple[bool, dict[str, int], type[Any]]]], random: Any
 ) -> None:
     """The order in which calls begin and end does not matter. Versions restore it."""
-    state = new_state()
+    state = rows.new_state()
     expected: dict[str, int] = {}
     for turn in turns:
         before = state
-        state = apply_events(state, reply_with_calls(*(["free"] * len(turn))))
+        state = rows.apply_events(state, rows.reply_with_calls(*(["free"] * len(turn))))
         ids = state.frames[ROOT_FRAME_ID].open_call_ids
         calls = dict(zip(ids, turn, strict=True))
         for call_id, (writes, _, kind) in calls.items():
             if kind is CallInvalid:
                 event: Any = CallInvalid(call_id=call_id, code="x", content="ERROR")
             else:
-                event = accepted_event(call_id, writes_state=writes)
+                event = rows.accepted_event(call_id, writes_state=writes)
             state = advance(state, event)
         running: list[str] = []
         while state.frames[ROOT_FRAME_ID].open_call_ids:
@@ -108,15 +103,15 @@ def stored(before: RunState | None, after: RunState) -> Any:
 
 def test_state_that_did_not_change_is_not_written_again() -> None:
     """A turn writes the row of its frame, and not the state."""
-    state = apply_events(new_state(), reply_with_calls("free"))
-    state = apply_events(
+    state = rows.apply_events(rows.new_state(), rows.reply_with_calls("free"))
+    state = rows.apply_events(
         state,
-        accepted_event("c3", writes_state=True),
+        rows.accepted_event("c3", writes_state=True),
         CallStarted(call_id="c3"),
         CallReturned(call_id="c3", content="done", patch='{"a":1}'),
     )
 
-    after = apply_events(state, reply_with_calls("free"))
+    after = rows.apply_events(state, rows.reply_with_calls("free"))
 
     delta = diff(state, after)
     assert [ROOT_FRAME_ID] == [row.id for row in delta.frames]
@@ -126,10 +121,10 @@ def test_state_that_did_not_change_is_not_written_again() -> None:
 
 def test_call_that_never_changes_the_state_writes_none() -> None:
     """Nothing is stored for a tool that only declares that it writes."""
-    state = apply_events(new_state(), reply_with_calls("free"))
-    state = apply_events(
+    state = rows.apply_events(rows.new_state(), rows.reply_with_calls("free"))
+    state = rows.apply_events(
         state,
-        accepted_event("c3", writes_state=True),
+        rows.accepted_event("c3", writes_state=True),
         CallStarted(call_id="c3"),
         CallReturned(call_id="c3", content="done"),
     )
@@ -139,11 +134,11 @@ def test_call_that_never_changes_the_state_writes_none() -> None:
 
 def test_stopped_run_keeps_what_its_calls_changed() -> None:
     """The results of the turn are kept, and so are the changes that belong to them."""
-    state = apply_events(new_state(), reply_with_calls("free", "free"))
-    state = apply_events(
+    state = rows.apply_events(rows.new_state(), rows.reply_with_calls("free", "free"))
+    state = rows.apply_events(
         state,
-        accepted_event("c3", writes_state=True),
-        accepted_event("c4", writes_state=True),
+        rows.accepted_event("c3", writes_state=True),
+        rows.accepted_event("c4", writes_state=True),
         CallStarted(call_id="c3"),
         CallReturned(call_id="c3", content="done", patch='{"a":1}'),
     )
@@ -156,7 +151,7 @@ def test_stopped_run_keeps_what_its_calls_changed() -> None:
 
 def test_state_of_a_frame_that_did_not_change_is_refused() -> None:
     """A version with such a state was not written by this library."""
-    delta = replace(diff(None, new_state()), states={"f9": "{}"})
+    delta = replace(diff(None, rows.new_state()), states={"f9": "{}"})
 
     with pytest.raises(DeltaMismatch, match="no changed frame"):
         apply_delta(None, delta)
@@ -164,7 +159,7 @@ def test_state_of_a_frame_that_did_not_change_is_refused() -> None:
 
 def test_row_of_a_frame_is_stored_without_its_state() -> None:
     """The state has a row of its own."""
-    state = new_state()
+    state = rows.new_state()
     row = replace(state.frames[ROOT_FRAME_ID], state_json='{"a":1}')
 
     delta = diff(state, replace(state, frames={ROOT_FRAME_ID: row}))

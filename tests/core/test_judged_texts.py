@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from continuations.core import jsontext
-from continuations.core.changes.events import (
-    SuspensionBegan,
-    SuspensionEnded,
-    TextAccepted,
-    TextRefused,
-)
+from continuations.core.changes import events
 from continuations.core.changes.invariants import find_violation
 from continuations.core.changes.judged_texts import WITHHELD_REPLY, input_digest
 from continuations.core.changes.plan import plan
@@ -57,7 +52,7 @@ def test_held_texts_satisfy_the_invariants_and_plan_nothing() -> None:
 def test_accepted_reply_is_the_held_one() -> None:
     """It is added, and the row keeps nothing."""
     state = held_output()
-    after = apply_events(state, TextAccepted(only_wait(state).id))
+    after = apply_events(state, events.TextAccepted(only_wait(state).id))
     assert HELD_REPLY == after.logs[ROOT_FRAME_ID].messages[-1]
     assert after.frames[ROOT_FRAME_ID].held_reply is None
     assert {} == after.waits
@@ -66,7 +61,7 @@ def test_accepted_reply_is_the_held_one() -> None:
 def test_refused_reply_is_gone() -> None:
     """The frame ends, with a note in the transcript."""
     state = held_output()
-    event = TextRefused(
+    event = events.TextRefused(
         wait_id=only_wait(state).id, content="no", message=WITHHELD_REPLY
     )
     after = apply_events(state, event)
@@ -78,7 +73,7 @@ def test_refused_reply_is_gone() -> None:
 def test_wait_that_ends_in_another_way_accepts_nothing() -> None:
     """The held reply goes with it, and the model is asked again."""
     state = held_output()
-    after = apply_events(state, SuspensionEnded(wait_id=only_wait(state).id))
+    after = apply_events(state, events.SuspensionEnded(wait_id=only_wait(state).id))
     assert after.frames[ROOT_FRAME_ID].held_reply is None
     assert 1 == len(after.logs[ROOT_FRAME_ID].messages)
     assert 1 == len(plan(after))
@@ -87,7 +82,7 @@ def test_wait_that_ends_in_another_way_accepts_nothing() -> None:
 def test_acceptance_of_an_input_fits_this_run_and_text_only() -> None:
     """A run with another nonce, as after a fork, does not have it."""
     state = held_input()
-    after = apply_events(state, TextAccepted(only_wait(state).id))
+    after = apply_events(state, events.TextAccepted(only_wait(state).id))
     accepted = after.frames[ROOT_FRAME_ID].accepted_input
     run = after.run
     assert accepted == input_digest(run, ROOT_FRAME_ID, "a fish")
@@ -103,10 +98,10 @@ def test_acceptance_of_an_input_fits_this_run_and_text_only() -> None:
 def test_other_waits_accept_nothing() -> None:
     """The wait for a model, and one that does not exist."""
     wait = make_frame_wait(ROOT_FRAME_ID)
-    state = apply_events(new_state(), SuspensionBegan(wait=wait))
+    state = apply_events(new_state(), events.SuspensionBegan(wait=wait))
     for wait_id in (only_wait(state).id, "nothing"):
         with pytest.raises(IllegalTransition):
-            apply_events(state, TextAccepted(wait_id))
+            apply_events(state, events.TextAccepted(wait_id))
 
 
 def other_text(wait: Wait) -> Wait:

@@ -26,15 +26,7 @@ from continuations.core.changes.events import (
 from continuations.core.changes.plan import plan
 from continuations.core.changes.reducer import advance
 from continuations.core.changes.transitions import TRANSITIONS
-from continuations.core.rows.calls import (
-    CLOSED_STATES,
-    CallState,
-    Proposed,
-    Ready,
-    Refused,
-    Started,
-    Unknown,
-)
+from continuations.core.rows import calls
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.wire.continuation import Continuation
@@ -43,7 +35,7 @@ from tests.core.schedules import CHOICES, first_state, run_schedule
 from tests.sampling import examples
 
 LAW_SETTINGS = settings(max_examples=examples(60), deadline=None, derandomize=True)
-ALLOWED_STEPS = {(type(None), Proposed)} | {
+ALLOWED_STEPS = {(type(None), calls.Proposed)} | {
     (was, now) for (was, _), now in TRANSITIONS.items()
 }
 
@@ -68,10 +60,10 @@ def test_refused_call_never_starts(choices: list[int]) -> None:
         if isinstance(event, Denied | Expired):
             refused.add(event.call_id)
         for call in after.calls.values():
-            if isinstance(call.state, Refused):
+            if isinstance(call.state, calls.Refused):
                 refused.add(call.id)
-            assert not (call.id in refused and isinstance(call.state, Started))
-            assert call.id not in refused or isinstance(call.state, Refused)
+            assert not (call.id in refused and isinstance(call.state, calls.Started))
+            assert call.id not in refused or isinstance(call.state, calls.Refused)
 
     check_law(law, choices)
 
@@ -84,12 +76,12 @@ def test_only_ready_leads_to_started(choices: list[int]) -> None:
     def law(before: RunState, _: Event, after: RunState) -> None:
         for call in after.calls.values():
             old = before.calls.get(call.id)
-            was: type[CallState | None] = type(old.state) if old else type(None)
+            was: type[calls.CallState | None] = type(old.state) if old else type(None)
             now = type(call.state)
             if old is None or old.state != call.state:
                 assert (was, now) in ALLOWED_STEPS
-            if now is Started and was is not Started:
-                assert was is Ready
+            if now is calls.Started and was is not calls.Started:
+                assert was is calls.Ready
 
     check_law(law, choices)
 
@@ -104,7 +96,7 @@ def test_call_that_needs_approval_starts_only_after_it(choices: list[int]) -> No
         if isinstance(event, ApprovalRequested):
             asked.add(event.call_id)
         for call in after.calls.values():
-            if call.id in asked and isinstance(call.state, Ready | Started):
+            if call.id in asked and isinstance(call.state, calls.Ready | calls.Started):
                 assert call.approved_digest is not None
 
     check_law(law, choices)
@@ -236,9 +228,9 @@ def test_plan_is_empty_only_if_no_row_can_advance(choices: list[int]) -> None:
         runnable_calls = [
             call.id
             for call in after.calls.values()
-            if isinstance(call.state, Proposed | Ready | Started)
+            if isinstance(call.state, calls.Proposed | calls.Ready | calls.Started)
             or (
-                isinstance(call.state, Unknown)
+                isinstance(call.state, calls.Unknown)
                 and call.verifiable
                 and not call.state.verify_tried
             )
@@ -293,7 +285,9 @@ def test_ended_run_has_no_open_call(choices: list[int]) -> None:
     end = check_law(lambda _, __, ___: None, choices)
 
     assert end.run.status in ENDED_STATUSES
-    assert all(isinstance(call.state, CLOSED_STATES) for call in end.calls.values())
+    assert all(
+        isinstance(call.state, calls.CLOSED_STATES) for call in end.calls.values()
+    )
     assert (end.run.status == "finished") == (end.run.output is not None)
     assert (end.run.status == "finished") == (end.run.failure is None)
 

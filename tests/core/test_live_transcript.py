@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from continuations.core.reading import run_stream
 from continuations.core.reading.live_events import (
     CallProgress,
     LiveEvent,
@@ -18,26 +19,16 @@ from continuations.core.reading.live_events import (
     ShownText,
     TextDelta,
 )
-from continuations.core.reading.run_stream import (
-    CallEnded,
-    CallStarted,
-    FrameEnded,
-    MessageAdded,
-    ReplyGiven,
-    RunEnded,
-    RunRepaired,
-    StreamEvent,
-)
 from tests.core.rows import MOMENT
 from tests.core.test_laws import LAW_SETTINGS
 
 
 def message(
     version: int, text: str, frame: str = "f1", role: str = "assistant", **more: Any
-) -> MessageAdded:
+) -> run_stream.MessageAdded:
     """Return the event of a message."""
     data = {"role": role, "content": text, **more}
-    return MessageAdded(
+    return run_stream.MessageAdded(
         cursor=f"{version}.1",
         run_id="r",
         frame=frame,
@@ -94,7 +85,7 @@ def shown(*events: RunEvent) -> list[tuple[str, bool]]:
 class History:
     """The events of a run: stored ones, and live ones of several workers."""
 
-    stored: list[StreamEvent] = field(default_factory=list[Any])
+    stored: list[run_stream.StreamEvent] = field(default_factory=list[Any])
     live: list[LiveEvent] = field(default_factory=list[Any])
     expected: list[str] = field(default_factory=list[str])
 
@@ -220,17 +211,17 @@ def test_a_stored_message_replaces_its_parts_also_those_that_come_later() -> Non
 def test_the_end_of_a_frame_or_run_voids_what_was_written() -> None:
     below = part(2, 0, "half", "f2")
     common: Any = {"run_id": "r", "at": MOMENT}
-    ended = FrameEnded(
+    ended = run_stream.FrameEnded(
         cursor="3.1", frame="f2", path=("a", "b"), agent="b", call="c1", **common
     )
-    output = FrameEnded(
+    output = run_stream.FrameEnded(
         **(common | {"cursor": "3.1", "frame": "f2", "path": ("a", "b")}),
         agent="b",
         call="c1",
         output="whole",
     )
-    replied = ReplyGiven(cursor="3.1", message_number=1, **common)
-    over = RunEnded(cursor="3.1", status="failed", **common)
+    replied = run_stream.ReplyGiven(cursor="3.1", message_number=1, **common)
+    over = run_stream.RunEnded(cursor="3.1", status="failed", **common)
 
     assert [] == shown(below, ended) == shown(ended, below)
     assert [("whole", True)] == shown(below, output) == shown(output, below)
@@ -240,7 +231,7 @@ def test_the_end_of_a_frame_or_run_voids_what_was_written() -> None:
 
 
 def test_a_repair_begins_anew() -> None:
-    repaired = RunRepaired(cursor="4.1", run_id="r", at=MOMENT)
+    repaired = run_stream.RunRepaired(cursor="4.1", run_id="r", at=MOMENT)
 
     assert [("b", True)] == shown(
         message(2, "a"), part(2, 0, "x"), repaired, message(5, "b")
@@ -274,9 +265,11 @@ def test_reasoning_stays_with_its_text() -> None:
 
 def test_the_progress_of_a_call_is_its_last_value_until_it_ends() -> None:
     common: Any = {"run_id": "r", "at": MOMENT, "frame": "f1", "path": ("a", "t")}
-    started = CallStarted(cursor="2.1", call="c1", tool="t", **common)
-    again = CallStarted(cursor="3.1", call="c1", tool="t", **common)
-    ended = CallEnded(cursor="4.1", call="c1", tool="t", tool_call_id="x", **common)
+    started = run_stream.CallStarted(cursor="2.1", call="c1", tool="t", **common)
+    again = run_stream.CallStarted(cursor="3.1", call="c1", tool="t", **common)
+    ended = run_stream.CallEnded(
+        cursor="4.1", call="c1", tool="t", tool_call_id="x", **common
+    )
     transcript = LiveTranscript()
     seen: list[dict[str, Any]] = []
     for event in (

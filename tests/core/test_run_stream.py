@@ -11,12 +11,6 @@ from hypothesis import strategies as st
 
 from continuations.core import jsontext
 from continuations.core.changes import events
-from continuations.core.changes.events import (
-    CallAccepted,
-    CallInvalid,
-    Event,
-    SubAgentStarted,
-)
 from continuations.core.changes.reducer import advance
 from continuations.core.messages import user_message
 from continuations.core.reading import run_stream
@@ -122,7 +116,7 @@ def play_versions(choices: list[int], sizes: list[int]) -> None:
     player.assert_shows(state)
     stored = state
 
-    def on_event(_: RunState, __: Event, after: RunState) -> None:
+    def on_event(_: RunState, __: events.Event, after: RunState) -> None:
         nonlocal stored, version, left
         if left and after.run.status not in ENDED_STATUSES:
             left -= 1
@@ -196,19 +190,20 @@ def test_an_agent_that_replies_within_one_version_has_events() -> None:
     )
     first, second = asked.calls
 
-    def accepted(call_id: str) -> CallAccepted:
-        return CallAccepted(call_id=call_id, arguments="{}", contract_digest="m")
+    def accepted(call_id: str) -> events.CallAccepted:
+        return events.CallAccepted(call_id=call_id, arguments="{}", contract_digest="m")
 
     below = (user_message("go"),)
     after = asked
     for event in (
         accepted(first),
-        SubAgentStarted(call_id=first, agent="the clerk", messages=below),
+        events.SubAgentStarted(call_id=first, agent="the clerk", messages=below),
         reply_with_text("done", f"f{after.run.next_id}"),
     ):
         after = advance(after, event)
     closed = advance(
-        after, CallInvalid(call_id=second, code="x", content="ERROR: the call was not")
+        after,
+        events.CallInvalid(call_id=second, code="x", content="ERROR: the call was not"),
     )
 
     for later, rest in ((after, []), (closed, ["CallEnded"])):
@@ -228,7 +223,9 @@ def test_an_agent_that_was_refused_never_began() -> None:
     asked = advance(state, reply_with_calls("clerk"))
     text = "ERROR: the call was not executed: wrong arguments"
     [call_id] = asked.calls
-    refused = advance(asked, CallInvalid(call_id=call_id, code="x", content=text))
+    refused = advance(
+        asked, events.CallInvalid(call_id=call_id, code="x", content=text)
+    )
 
     found = events_between(asked, refused, version=3, at=MOMENT)
     told = [type(each).__name__ for each in found if not _is_message(each)]

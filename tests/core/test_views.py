@@ -6,13 +6,7 @@ import pytest
 
 from continuations.core.changes.events import Approved, CallInvalid
 from continuations.core.reading.views import Call, Frame
-from continuations.core.rows.calls import (
-    STATE_NAMES,
-    WAITING_STATES,
-    CallState,
-    Nested,
-    Waiting,
-)
+from continuations.core.rows import calls
 from continuations.core.rows.state import ROOT_FRAME_ID
 from tests.core.rows import (
     STATES,
@@ -46,12 +40,12 @@ def test_view_returns_copies() -> None:
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda s: type(s).__name__)
-def test_call_shows_its_state_frame_and_wait(state: CallState) -> None:
+def test_call_shows_its_state_frame_and_wait(state: calls.CallState) -> None:
     call = Call(state_with_call_in(state), "c3")
 
-    assert STATE_NAMES[type(state)] == call.state
-    assert (call.frame is not None) == isinstance(state, Nested)
-    assert (call.wait is not None) == isinstance(state, WAITING_STATES)
+    assert calls.STATE_NAMES[type(state)] == call.state
+    assert (call.frame is not None) == isinstance(state, calls.Nested)
+    assert (call.wait is not None) == isinstance(state, calls.WAITING_STATES)
     assert ("c3", "transfer") == (call.id, call.tool)
 
 
@@ -61,7 +55,7 @@ def test_arguments_are_the_effective_arguments() -> None:
     assert ("{}", None) == (proposed.arguments, proposed.original_arguments)
 
     edit = Approved(call_id="c3", digest="d2", arguments="{}")
-    edited = Call(apply_events(state_with_call_in(Waiting("w1")), edit), "c3")
+    edited = Call(apply_events(state_with_call_in(calls.Waiting("w1")), edit), "c3")
     assert ({}, {"cents": 500}) == (edited.arguments, edited.original_arguments)
 
 
@@ -98,7 +92,7 @@ def test_thousand_levels_can_be_walked_without_recursion() -> None:
 def test_repr_shows_no_message_and_no_argument() -> None:
     """A `repr` may end up in a log."""
     secret = assistant_message("the secret is 42")
-    state = state_with_call_in(Waiting("w1"))
+    state = state_with_call_in(calls.Waiting("w1"))
 
     assert "<Frame f1 of hr>" == repr(Frame(new_state(secret), ROOT_FRAME_ID))
     assert "<Call c3 of transfer: waiting>" == repr(Call(state, "c3"))

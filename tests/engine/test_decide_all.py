@@ -13,14 +13,8 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
+    errors,
     tool,
-)
-from continuations.errors import (
-    AlreadyDecided,
-    DecisionRefused,
-    InvalidInput,
-    StoreError,
-    WaitNotFound,
 )
 from continuations.results import Decision
 from continuations_storage import MemoryStore
@@ -79,11 +73,11 @@ def test_a_failure_is_the_result_of_its_wait_alone() -> None:
 
     results = list(runner.decide_all(verdicts).values())
 
-    assert isinstance(results[0], AlreadyDecided)
-    assert isinstance(results[1], DecisionRefused)
+    assert isinstance(results[0], errors.AlreadyDecided)
+    assert isinstance(results[1], errors.DecisionRefused)
     assert isinstance(results[2], Decision)
-    assert isinstance(results[3], WaitNotFound)
-    assert isinstance(results[4], WaitNotFound)
+    assert isinstance(results[3], errors.WaitNotFound)
+    assert isinstance(results[4], errors.WaitNotFound)
     again = runner.decide_all({two: Approve(by="kim"), three: Approve(by="kim")})
     assert all(isinstance(each, Decision) for each in again.values())
 
@@ -94,7 +88,7 @@ def test_a_failing_store_fails_single_decisions() -> None:
     first = runner.decide_all(dict.fromkeys(ids, Approve(by="kim")))
     second = runner.decide_all(dict.fromkeys(ids, Approve(by="kim")))
 
-    assert 1 == sum(isinstance(each, StoreError) for each in first.values())
+    assert 1 == sum(isinstance(each, errors.StoreError) for each in first.values())
     assert all(isinstance(each, Decision) for each in second.values())
 
 
@@ -140,7 +134,7 @@ def test_a_digest_that_was_not_shown_is_refused_alone() -> None:
         shown={one: "other", two: runner.wait(two).digest},
     )
 
-    assert isinstance(results[one], DecisionRefused)
+    assert isinstance(results[one], errors.DecisionRefused)
     assert isinstance(results[two], Decision)
 
 
@@ -151,9 +145,9 @@ def test_verdicts_must_be_a_mapping_of_limited_size(
     runner, ids = start()
     wrong: Any = [Approve()]
 
-    with pytest.raises(InvalidInput, match="mapping"):
+    with pytest.raises(errors.InvalidInput, match="mapping"):
         runner.decide_all(wrong)
-    with pytest.raises(InvalidInput, match="maximum is 2"):
+    with pytest.raises(errors.InvalidInput, match="maximum is 2"):
         runner.decide_all(dict.fromkeys(ids, Approve()))
 
     assert {} == runner.decide_all({})

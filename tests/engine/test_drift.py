@@ -25,15 +25,10 @@ from continuations import (
     Runner,
     Suspended,
     ToolContext,
+    errors,
     tool,
 )
 from continuations.engine.past.drift import DRIFT_VERDICTS
-from continuations.errors import (
-    AgentChanged,
-    FormatError,
-    InvalidInput,
-    StoreUnavailable,
-)
 from continuations.results import DriftRow
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, Operation, on, refused
@@ -282,7 +277,7 @@ def test_ended_erased_and_damaged_runs() -> None:
     }
     [why] = rows["damaged"].why
     assert ("stored", "unreadable") == (why.change, rows["damaged"].status)
-    with pytest.raises(FormatError, match=re.escape(why.text)):
+    with pytest.raises(errors.FormatError, match=re.escape(why.text)):
         runner.resume("damaged")
 
 
@@ -306,7 +301,7 @@ def test_other_type_of_context_is_refused_if_a_context_is_given() -> None:
 
     assert ("accept", "accept") == (unknown.verdict, right.verdict)
     assert ("refuse", "context") == (wrong.verdict, wrong.why[0].change)
-    with pytest.raises(InvalidInput) as raised:
+    with pytest.raises(errors.InvalidInput) as raised:
         new.resume("r1", context=None)
     assert str(raised.value) == wrong.why[0].text
 
@@ -342,7 +337,7 @@ def test_state_that_does_not_fit_and_agent_without_a_model_are_refused() -> None
     assert [("state", ("boss",))] == [(w.change, w.path) for w in other_state.why]
     assert [("refuse", "model")] == [(w.verdict, w.change) for w in no_model.why]
     assert "the model was" in str(no_model.code_changes)
-    with pytest.raises(AgentChanged, match=re.escape(other_state.why[0].text)):
+    with pytest.raises(errors.AgentChanged, match=re.escape(other_state.why[0].text)):
         Runner(boss(New, model), store=store).resume("r1")
 
 
@@ -378,6 +373,6 @@ def voted_without_decision() -> tuple[list[str], MemoryStore]:
     Runner([], store=store).decide(wait.id, Approve(by="kim"))
 
     away = on("create", refused(), prefix="runs/r1/in/d-", times=99)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(errors.StoreUnavailable):
         Runner([], store=FaultyStore(store, away)).decide(wait.id, Approve(by="jo"))
     return [wait.id], store

@@ -19,15 +19,9 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
+    errors,
     tool,
     wait_for,
-)
-from continuations.errors import (
-    InvalidInput,
-    RunBusy,
-    RunErased,
-    RunNotFound,
-    StoreDenied,
 )
 from continuations.ledger import layout
 from continuations.ledger.repair.erasing import ErasedRun
@@ -169,7 +163,7 @@ def test_every_method_says_that_the_run_was_erased(
         lambda: runner.audit("r1"),
     ]
     for call in calls:
-        with pytest.raises(RunErased, match="run r1 was erased on 2026-01-01"):
+        with pytest.raises(errors.RunErased, match="run r1 was erased on 2026-01-01"):
             call()
         assert before == all_keys(store)
     assert [] == list(runner.waiting())
@@ -194,21 +188,21 @@ def test_erase_needs_no_agents(store: MemoryStore, clock: ManualClock) -> None:
 
 
 def test_unknown_run_cannot_be_erased(store: MemoryStore, clock: ManualClock) -> None:
-    with pytest.raises(RunNotFound):
+    with pytest.raises(errors.RunNotFound):
         make_runner(store, clock).erase("r1")
     assert [] == all_keys(store)
 
 
 def test_claimed_run_is_busy(store: MemoryStore, clock: ManualClock) -> None:
     """Until the claim ends by the store's time, whatever this machine's clock says."""
-    busy: list[RunBusy] = []
+    busy: list[errors.RunBusy] = []
 
     other = AsyncRunner([], store=store, clock=clock)
 
     @tool(idempotent=True)
     async def work() -> str:
         """Work."""
-        with pytest.raises(RunBusy, match="run r1 is busy") as caught:
+        with pytest.raises(errors.RunBusy, match="run r1 is busy") as caught:
             await other.erase("r1")
         busy.append(caught.value)
         return "done"
@@ -361,7 +355,7 @@ async def erase_later(store: Store, clock: ManualClock) -> None:
     runner = AsyncRunner(agent, store=store, clock=clock)
     try:
         await runner.erase("r1")
-    except RunNotFound:
+    except errors.RunNotFound:
         # The frozen process is about to start the run, as this process does.
         await runner.start("go", run_id="r1", labels=LABELS)
         await runner.erase("r1")
@@ -385,7 +379,7 @@ def check_zombie(
             assert number > 3
             return
         other = Runner([], store=store, clock=clock)
-        with pytest.raises(RunErased):
+        with pytest.raises(errors.RunErased):
             other.look("r1")
         assert [] == list(other.waiting()), number
         assert [] == list(other.runs()), number
@@ -460,7 +454,7 @@ def test_prune_erases_runs_that_ended_long_ago(
     assert ["old-1"] == [each.run_id for each in pruned.erased]
     assert {} == pruned.errors
     assert {"live", "old-2", "new"} == {row.run_id for row in runner.runs()}
-    with pytest.raises(RunErased):
+    with pytest.raises(errors.RunErased):
         runner.look("old-1")
 
 
@@ -488,7 +482,9 @@ def test_prune_goes_on_after_the_error_of_one_run(
 def test_prune_needs_a_positive_timedelta(
     store: MemoryStore, clock: ManualClock, older_than: Any
 ) -> None:
-    with pytest.raises(InvalidInput, match="older_than must be a positive timedelta"):
+    with pytest.raises(
+        errors.InvalidInput, match="older_than must be a positive timedelta"
+    ):
         make_runner(store, clock).prune(older_than=older_than)
 
 
@@ -511,7 +507,7 @@ def test_process_without_the_right_to_delete_hides_no_run(
     worker = make_runner(KeepsRuns(store), clock)
 
     for _ in range(2):
-        with pytest.raises(StoreDenied, match="r1 was not erased"):
+        with pytest.raises(errors.StoreDenied, match="r1 was not erased"):
             worker.erase("r1")
 
     proof = layout.erasure_key("r1")

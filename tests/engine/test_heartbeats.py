@@ -18,16 +18,9 @@ from continuations import (
     ToolContext,
     Wait,
     ask,
+    errors,
     external,
     tool,
-)
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    DecisionRefused,
-    InvalidInput,
-    WaitExpired,
-    WaitNotFound,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
@@ -119,13 +112,15 @@ def test_job_whose_heartbeats_stop_expires() -> None:
         job.beat()
     job.clock.seconds += 61
 
-    with pytest.raises(WaitExpired, match="got no heartbeat: its deadline has passed"):
+    with pytest.raises(
+        errors.WaitExpired, match="got no heartbeat: its deadline has passed"
+    ):
         job.beat()
     [ended] = job.runner().sweep().resumed
 
     assert isinstance(ended, Finished)
     assert "did not report a result in time" in root_tool_results(ended)[0]
-    with pytest.raises(WaitExpired):
+    with pytest.raises(errors.WaitExpired):
         job.beat()
     assert [] == asyncio.run(job.store.keys("markers/"))
 
@@ -166,20 +161,20 @@ def test_heartbeat_of_a_job_that_ended_is_refused() -> None:
     job = Job()
     wait = job.start()
     job.runner(agents=[]).decide(wait.id, Answer(7))
-    with pytest.raises(AlreadyDecided):
+    with pytest.raises(errors.AlreadyDecided):
         job.beat()
 
     cancelled = Job()
     cancelled.start()
     cancelled.runner(agents=[]).cancel("r1")
-    with pytest.raises(Cancelled):
+    with pytest.raises(errors.Cancelled):
         cancelled.beat()
 
     question = Job(lambda: ask("Which one?", within=60))
     asked = question.start()
-    with pytest.raises(DecisionRefused, match="only a job"):
+    with pytest.raises(errors.DecisionRefused, match="only a job"):
         question.runner(agents=[]).heartbeat(asked.id, extend=5)
-    with pytest.raises(WaitNotFound):
+    with pytest.raises(errors.WaitNotFound):
         question.runner(agents=[]).heartbeat(question.ids[0], extend=5)
 
 
@@ -187,7 +182,7 @@ def test_heartbeat_of_a_job_that_ended_is_refused() -> None:
 def test_invalid_time_is_refused(extend: Any) -> None:
     job = Job()
     job.start()
-    with pytest.raises(InvalidInput, match="heartbeat: extend"):
+    with pytest.raises(errors.InvalidInput, match="heartbeat: extend"):
         job.beat(extend)
 
 

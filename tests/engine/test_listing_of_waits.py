@@ -25,8 +25,8 @@ from continuations import (
 )
 from continuations.core.ulid import encode_ulid
 from continuations.errors import ModelError, WaitExpired
-from continuations.ledger.index import rows_only_waits
-from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
+from continuations.ledger.index import waits_without_object
+from continuations.ledger.index.waits_without_object import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, pieces
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import FileStore, MemoryStore, listing
@@ -463,7 +463,7 @@ def test_search_for_models_loads_a_bounded_number_of_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Timers and waits for models look alike in the keys; the next deadlines count."""
-    monkeypatch.setattr(rows_only_waits, "MAX_LOADED", 2)
+    monkeypatch.setattr(waits_without_object, "MAX_LOADED", 2)
     store = MemoryStore()
     for name in ("t1", "t2"):
         start_napping(store, name)

@@ -19,13 +19,7 @@ from continuations import (
     Replied,
     Runner,
     Suspended,
-)
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    InvalidInput,
-    RunBusy,
-    RunNotFound,
+    errors,
 )
 from continuations.events import RunRewound
 from continuations.models.scripted import ScriptedModel
@@ -85,9 +79,9 @@ def test_what_was_approved_or_started_since_is_asked_about() -> None:
     assert old.id != wait.id
     assert wait.note is not None
     assert [wait.id] == [each.id for each in runner.waiting()]
-    with pytest.raises(Cancelled):
+    with pytest.raises(errors.Cancelled):
         runner.decide(before.waits[0].id, Answer("red"))
-    with pytest.raises(AlreadyDecided):
+    with pytest.raises(errors.AlreadyDecided):
         runner.decide(old.id, Deny())
     # Nothing runs until a person decides; then the mail is asked about
     assert isinstance(runner.resume(RUN_ID), Suspended)
@@ -205,7 +199,7 @@ def test_thread_that_rests_is_not_rewound_into_a_turn_with_a_reply() -> None:
         v.number for v in runner.history(first.run_id) if v.status == "running"
     )
 
-    with pytest.raises(InvalidInput, match="in which the thread rests"):
+    with pytest.raises(errors.InvalidInput, match="in which the thread rests"):
         runner.rewind(first.run_id, running)
 
 
@@ -248,15 +242,15 @@ def test_run_can_be_rewound_twice_and_forward_again() -> None:
 def test_wrong_rewinds_write_nothing() -> None:
     runner = asking_run()
     newest = runner.look(RUN_ID).version
-    with pytest.raises(InvalidInput, match="is its newest one"):
+    with pytest.raises(errors.InvalidInput, match="is its newest one"):
         runner.rewind(RUN_ID, newest)
-    with pytest.raises(RunNotFound):
+    with pytest.raises(errors.RunNotFound):
         runner.rewind(RUN_ID, 99)
-    with pytest.raises(InvalidInput, match="must be an integer"):
+    with pytest.raises(errors.InvalidInput, match="must be an integer"):
         runner.rewind(RUN_ID, "2")  # type: ignore[arg-type]
     assert newest == runner.look(RUN_ID).version
     runner.cancel(RUN_ID)
-    with pytest.raises(InvalidInput, match="Fork it"):
+    with pytest.raises(errors.InvalidInput, match="Fork it"):
         runner.rewind(RUN_ID, 2)
     assert isinstance(runner.resume(RUN_ID), Failed)
 
@@ -272,9 +266,9 @@ def test_live_claim_is_busy() -> None:
         if runner.look(RUN_ID).run_state.run.rewind_to:
             break
     assert version == runner.look(RUN_ID).run_state.run.rewind_to
-    with pytest.raises(RunBusy):
+    with pytest.raises(errors.RunBusy):
         runner.rewind(RUN_ID, version)
-    with pytest.raises(RunBusy):
+    with pytest.raises(errors.RunBusy):
         runner.resume(RUN_ID)
 
 

@@ -11,15 +11,8 @@ from typing import Annotated, Any, TypeVar
 
 import pytest
 
-from continuations import Agent, Approve, AsyncRunner, Deny, Runner, tool
+from continuations import Agent, Approve, AsyncRunner, Deny, Runner, errors, tool
 from continuations.core.ulid import encode_ulid
-from continuations.errors import (
-    Corrupt,
-    InvalidId,
-    InvalidInput,
-    RunErased,
-    RunNotFound,
-)
 from continuations.events import (
     Attempt,
     CallEnded,
@@ -247,13 +240,15 @@ def test_a_stream_goes_on_in_another_process(environment: RunEnvironment) -> Non
     "after", ["1", "1.", "0.1", "1.0", "01.1", "1.1 ", "-1.1", "٣.1", "99999999999.1"]
 )
 def test_another_text_is_no_cursor(after: str) -> None:
-    with pytest.raises(InvalidInput, match="after must be the cursor of an event"):
+    with pytest.raises(
+        errors.InvalidInput, match="after must be the cursor of an event"
+    ):
         Runner([], store="memory:").events("j1", after=after)
 
 
 def test_a_cursor_of_a_longer_run_is_refused() -> None:
     runner = onboard("memory:")
-    with pytest.raises(InvalidInput, match="a cursor of version 99"):
+    with pytest.raises(errors.InvalidInput, match="a cursor of version 99"):
         list(runner.events("j1", after="99.1"))
 
 
@@ -262,12 +257,12 @@ def test_unknown_and_erased_runs_are_named() -> None:
     [first, *_] = runner.events("j1")
     runner.erase("j1")
 
-    with pytest.raises(RunNotFound):
+    with pytest.raises(errors.RunNotFound):
         list(runner.events("j2", follow=True))
-    with pytest.raises(InvalidId):
+    with pytest.raises(errors.InvalidId):
         runner.events("a/b")
     for after in ("", first.cursor):
-        with pytest.raises(RunErased):
+        with pytest.raises(errors.RunErased):
             list(runner.events("j1", after=after, follow=True))
 
 
@@ -353,7 +348,7 @@ def test_an_erasure_ends_a_stream_that_is_behind() -> None:
         async for _ in reader.events("j1", follow=True):
             pass
 
-    with pytest.raises(RunErased):
+    with pytest.raises(errors.RunErased):
         asyncio.run(scenario())
     assert 2 <= len(clock.pauses) <= 60
 
@@ -370,7 +365,7 @@ def test_a_damaged_version_is_named_and_a_repair_is_told_anew() -> None:
     lost = newest_number(runner, "j1")
     asyncio.run(store.delete(layout.version_key("j1", lost - 1)))
 
-    with pytest.raises(Corrupt, match="is missing"):
+    with pytest.raises(errors.Corrupt, match="is missing"):
         list(runner.events("j1"))
 
     numbers, now = count(1), datetime.now(UTC) + timedelta(hours=1)

@@ -23,6 +23,7 @@ from continuations import (
     ToolContext,
     Wait,
     ask,
+    errors,
     external,
     resume,
     run,
@@ -33,14 +34,6 @@ from continuations import (
     workflow,
 )
 from continuations.engine.calls import parked_calls
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    RunErased,
-    RunFailed,
-    RunNotFound,
-    WaitExpired,
-)
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request
 from continuations.tools import Tool, ToolWait
@@ -127,7 +120,7 @@ def test_deadline_of_a_later_wait_gives_its_value() -> None:
     runner.sweep()
 
     assert (2, "late") == seen[-1][:2]
-    with pytest.raises(WaitExpired):
+    with pytest.raises(errors.WaitExpired):
         runner.decide(job.id, Answer("sent"))
 
 
@@ -202,7 +195,7 @@ def test_callback_url_of_a_later_stage_ends_the_wait_of_that_stage() -> None:
 
     assert [f"https://example.com/{each.id}" for each in (first, second)] == urls
     # A repeat of the first call ends nothing.
-    with suppress(AlreadyDecided):
+    with suppress(errors.AlreadyDecided):
         new_runner().decide(first.id, Answer("one"))
     assert second.id == single_wait(new_runner().resume("r1")).id
     new_runner().decide(second.id, Answer("two"))
@@ -309,7 +302,7 @@ def test_on_cancel_reads_the_memo_of_the_last_wait() -> None:
     wait = single_wait(runner.resume("r1"))
     runner.cancel("r1")
 
-    with suppress(Cancelled):
+    with suppress(errors.Cancelled):
         runner.resume("r1")
     assert [(1, {"job": "j7"}, wait.id)] == told
 
@@ -329,7 +322,7 @@ def test_erase_at_a_later_stage_leaves_only_the_tombstone() -> None:
     left = [key for key in asyncio.run(keys()) if not key.startswith("probe/")]
     assert ["markers", "runs"] == sorted({key.split("/")[0] for key in left}), left
     assert 1 == sum(key.startswith("runs/") for key in left), left
-    with pytest.raises((Cancelled, RunErased)):
+    with pytest.raises((errors.Cancelled, errors.RunErased)):
         machines.runner().decide(wait.id, Answer("late"))
 
 
@@ -396,7 +389,7 @@ def finish(machines: Machines) -> Outcome[Any]:
         machines.clock.seconds += 120
         try:
             outcome = machines.runner().resume("r1")
-        except RunNotFound:
+        except errors.RunNotFound:
             outcome = machines.runner().start("go", run_id="r1")
         if not isinstance(outcome, Suspended):
             return outcome
@@ -406,7 +399,7 @@ def finish(machines: Machines) -> Outcome[Any]:
             # The result of the call, if its stage has run.
             ran = wait.stage in machines.stages
             verdict = Answer("pens: yes") if ran else Approve()
-        with suppress(AlreadyDecided):
+        with suppress(errors.AlreadyDecided):
             machines.runner().decide(wait.id, verdict)
     pytest.fail("the run does not end")
 
@@ -532,5 +525,5 @@ def test_memo_in_a_workflow_is_refused() -> None:
         return await ask("Which?", memo=1)
 
     runner = Runner(asks, store="memory:")
-    with pytest.raises(RunFailed, match="In a workflow, keep the value in a"):
+    with pytest.raises(errors.RunFailed, match="In a workflow, keep the value in a"):
         runner.start(asks.bind(), run_id="r1").result()

@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from continuations import Approve, Finished, Runner, Suspended
-from continuations.errors import (
-    InvalidId,
-    InvalidInput,
-    RunExists,
-    RunNotFound,
-    WaitNotFound,
-)
+from continuations import Approve, Finished, Runner, Suspended, errors
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine import agent_builders
@@ -60,7 +53,7 @@ def test_starting_with_another_input_is_refused(runner: Runner, other: Any) -> N
     """`RunExists` is raised, and the run is unchanged."""
     before = runner.start("go", run_id="r1")
 
-    with pytest.raises(RunExists):
+    with pytest.raises(errors.RunExists):
         runner.start(other, run_id="r1")
     assert before.continuation.version == runner.look("r1").version
 
@@ -104,9 +97,9 @@ def test_an_input_that_cannot_be_sent_starts_nothing(
     runner: Runner, wrong: Any
 ) -> None:
     """The input is checked before anything is written."""
-    with pytest.raises(InvalidInput):
+    with pytest.raises(errors.InvalidInput):
         runner.start(wrong, run_id="r1")
-    with pytest.raises(RunNotFound):
+    with pytest.raises(errors.RunNotFound):
         runner.look("r1")
 
 
@@ -139,7 +132,7 @@ def test_invalid_run_id_is_rejected_everywhere(runner: Runner, wrong: Any) -> No
     if wrong is not None:
         methods.append(lambda run_id: runner.start("go", run_id=run_id))
     for method in methods:
-        with pytest.raises(InvalidId):
+        with pytest.raises(errors.InvalidId):
             method(wrong)
 
 
@@ -156,12 +149,12 @@ def test_unusual_run_ids_work(runner: Runner) -> None:
 def test_unknown_run_or_wait_is_not_found(runner: Runner) -> None:
     """The error names the run or wait."""
     for method in (runner.resume, runner.look, runner.cancel):
-        with pytest.raises(RunNotFound) as raised:
+        with pytest.raises(errors.RunNotFound) as raised:
             method("r9")
         assert "r9" == raised.value.run_id
-    with pytest.raises(RunNotFound):
+    with pytest.raises(errors.RunNotFound):
         runner.send("r9", "hello")
-    with pytest.raises(WaitNotFound):
+    with pytest.raises(errors.WaitNotFound):
         runner.wait(f"approval-{'0' * 26}@r9")
 
 
@@ -174,12 +167,12 @@ def test_run_is_bound_to_its_root_agent() -> None:
     two = Agent("chief", tools=[pay], model=one.model)
     both = Runner([one, two], store=store)
 
-    with pytest.raises(InvalidInput):
+    with pytest.raises(errors.InvalidInput):
         both.start("go")
-    with pytest.raises(InvalidInput):
+    with pytest.raises(errors.InvalidInput):
         both.start("go", agent="nobody")
     assert isinstance(both.start("go", agent="chief", run_id="r1"), Suspended)
-    with pytest.raises(RunExists):
+    with pytest.raises(errors.RunExists):
         both.start("go", agent="boss", run_id="r1")
     assert "chief" == both.look("r1").root.agent
 

@@ -13,17 +13,11 @@ from continuations import (
     Deny,
     Finished,
     Suspended,
+    errors,
     resume,
     run,
     sleep,
     tool,
-)
-from continuations.errors import (
-    Corrupt,
-    DecisionRefused,
-    FormatError,
-    InvalidInput,
-    WaitNotFound,
 )
 from continuations.tools import ToolWait
 from tests import effect_log
@@ -96,20 +90,20 @@ def test_an_answer_to_no_open_wait_runs_nothing() -> None:
     outcome = start_suspended_run("a", "b")
     one, two = (wait.id for wait in outcome.waits)
     for wrong in ("", "0", f"{one}x", start_suspended_run("a").waits[0].id):
-        with pytest.raises(WaitNotFound):
+        with pytest.raises(errors.WaitNotFound):
             resume(
                 outcome.continuation,
                 make_payment_agent(),
                 answers={one: Approve(), wrong: Deny()},
             )
-    with pytest.raises(DecisionRefused):
+    with pytest.raises(errors.DecisionRefused):
         resume(outcome.continuation, make_payment_agent(), answers={one: Approve(by=5)})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert [] == effect_log.effects()
 
     half = resume(
         outcome.continuation, make_payment_agent("a", "b"), answers={one: Deny()}
     )
-    with pytest.raises(WaitNotFound):
+    with pytest.raises(errors.WaitNotFound):
         resume(
             half.continuation,
             make_payment_agent("a", "b"),
@@ -128,7 +122,7 @@ def test_an_answer_that_is_no_verdict_runs_nothing(junk: Any) -> None:
     outcome = start_suspended_run("a")
     [wait] = outcome.waits
 
-    with pytest.raises(DecisionRefused):
+    with pytest.raises(errors.DecisionRefused):
         resume(outcome.continuation, make_payment_agent("a"), answers={wait.id: junk})
 
     assert [] == effect_log.effects()
@@ -172,12 +166,12 @@ def test_invalid_bytes_raise_a_typed_error() -> None:
         data + b"x",
         data[::-1],
     ):
-        with pytest.raises(FormatError):
+        with pytest.raises(errors.FormatError):
             resume(wrong, make_payment_agent("a"))
     for place in range(0, len(data), max(1, len(data) // 40)):
         flipped = bytearray(data)
         flipped[place] ^= 0x10
-        with pytest.raises((FormatError, Corrupt)):
+        with pytest.raises((errors.FormatError, errors.Corrupt)):
             Continuation.from_bytes(bytes(flipped))
 
 
@@ -186,7 +180,7 @@ def test_resume_with_agent_before_data_says_the_order() -> None:
     swapped: Any = make_payment_agent("a")
     data: Any = start_suspended_run("a").continuation.to_bytes()
 
-    with pytest.raises(InvalidInput, match="data comes first"):
+    with pytest.raises(errors.InvalidInput, match="data comes first"):
         resume(swapped, data)
 
 
@@ -239,5 +233,7 @@ def test_timer_ends_at_its_time_on_the_clock_of_a_test() -> None:
     clock.seconds = 3601
     assert isinstance(resume(asleep.continuation, agent, clock=clock), Finished)
 
-    with pytest.raises(InvalidInput, match=r"^clock must have the method now\(\)"):
+    with pytest.raises(
+        errors.InvalidInput, match=r"^clock must have the method now\(\)"
+    ):
         run(agent, "go", clock=object())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

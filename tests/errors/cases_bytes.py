@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import (
-    Corrupt,
-    FormatError,
-    NewerFormat,
-)
+from continuations import errors
 from tests.errors.case import Area, Case
 
 _DATA = "data = run(clerk(), TASK).continuation.to_bytes()"
@@ -18,7 +14,7 @@ BYTES = Area(
     (
         Case(
             "bytes-of-another-kind",
-            FormatError,
+            errors.FormatError,
             "Continuation.from_bytes(store._bodies[key])",
             'assert runner.look("jane-1").status == "suspended"',
             setup='start(); key = next(key for key in store._bodies if "/v/" in key)',
@@ -26,7 +22,7 @@ BYTES = Area(
         ),
         Case(
             "bytes-newer-format",
-            NewerFormat,
+            errors.NewerFormat,
             "Continuation.from_bytes(newer)",
             _GOOD,
             setup=f"""
@@ -40,7 +36,7 @@ BYTES = Area(
         *(
             Case(
                 f"bytes-with-manifest-{name}",
-                Corrupt,
+                errors.Corrupt,
                 "resume(made, clerk())",
                 "resume(data, clerk())",
                 setup=f"""
@@ -67,7 +63,7 @@ STORED = Area(
     (
         Case(
             "signal-with-another-number",
-            Corrupt,
+            errors.Corrupt,
             'runner.resume("jane-1")',
             "store._bodies.update(kept); finished(runner.resume('jane-1'))",
             setup="""
@@ -81,7 +77,7 @@ STORED = Area(
         ),
         Case(
             "signal-listed-and-gone",
-            Corrupt,
+            errors.Corrupt,
             'runner.resume("jane-1")',
             "finished(Runner(clerk(), store=good, clock=clock).resume('jane-1'))",
             setup="""
@@ -95,7 +91,7 @@ STORED = Area(
         ),
         Case(
             "request-with-another-number",
-            Corrupt,
+            errors.Corrupt,
             'runner.resume("jane-1")',
             "del store._bodies[third]; finished(runner.resume('jane-1'))",
             setup="""

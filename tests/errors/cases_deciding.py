@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    DecisionRefused,
-    InvalidInput,
-    WaitExpired,
-    WaitNotFound,
-)
+from continuations import errors
 from tests.errors.case import Area, Case
 
 _EXPIRED = """
@@ -25,7 +18,7 @@ DECIDING = Area(
     (
         Case(
             "decide-no-wait-id",
-            WaitNotFound,
+            errors.WaitNotFound,
             'runner.decide("jane-1", Approve())',
             """
                 (summary,) = runner.waiting()
@@ -36,7 +29,7 @@ DECIDING = Area(
         ),
         Case(
             "decide-run",
-            WaitNotFound,
+            errors.WaitNotFound,
             'runner.decide("jane-1", Approve())',
             "runner.decide(runner.look('jane-1').waits[0].id, Approve())",
             setup=_START,
@@ -44,7 +37,7 @@ DECIDING = Area(
         ),
         Case(
             "decide-timer",
-            DecisionRefused,
+            errors.DecisionRefused,
             "runner.decide(wait.id, Answer(1))",
             'runner.cancel("jane-1")',
             setup="""
@@ -60,7 +53,7 @@ DECIDING = Area(
         ),
         Case(
             "decide-pause",
-            DecisionRefused,
+            errors.DecisionRefused,
             "runner.decide(pause.id, Approve())",
             'runner.unpause("jane-1")',
             setup="""
@@ -75,7 +68,7 @@ DECIDING = Area(
         ),
         Case(
             "decide-what-was-not-shown",
-            DecisionRefused,
+            errors.DecisionRefused,
             'runner.decide(wait.id, Approve(), shown="0" * 64)',
             "runner.decide(wait.id, Approve(), shown=runner.wait(wait.id).digest)",
             setup=_START,
@@ -83,7 +76,7 @@ DECIDING = Area(
         ),
         Case(
             "decide-approve-while-the-call-may-be-running",
-            DecisionRefused,
+            errors.DecisionRefused,
             "runner.decide(wait.id, Approve())",
             "clock.advance(31); runner.decide(wait.id, Approve())",
             setup="""
@@ -99,7 +92,7 @@ DECIDING = Area(
         ),
         Case(
             "decide-twice",
-            AlreadyDecided,
+            errors.AlreadyDecided,
             'runner.decide(wait.id, Deny(by="kim"))',
             'runner.resume("jane-1")',
             setup='wait = start(); runner.decide(wait.id, Approve(by="jo"))',
@@ -107,28 +100,28 @@ DECIDING = Area(
         ),
         Case(
             "decide-after-deadline",
-            WaitExpired,
+            errors.WaitExpired,
             "runner.decide(wait.id, Approve())",
             'finished(runner.resume("jane-1"))',
             setup=_EXPIRED,
         ),
         Case(
             "decide-after-recorded-deadline",
-            WaitExpired,
+            errors.WaitExpired,
             "runner.decide(wait.id, Approve())",
             'finished(runner.resume("jane-1"))',
             setup=f"{_EXPIRED}\n    runner.sweep()",
         ),
         Case(
             "decide-in-cancelled-run",
-            Cancelled,
+            errors.Cancelled,
             "runner.decide(wait.id, Approve())",
             'start("jane-2")',
             setup='wait = start(); runner.cancel("jane-1")',
         ),
         Case(
             "wait-of-decided-wait",
-            AlreadyDecided,
+            errors.AlreadyDecided,
             "runner.wait(wait.id)",
             'finished(runner.resume("jane-1"))',
             setup="wait = start(); runner.decide(wait.id, Approve())",
@@ -141,7 +134,7 @@ STORELESS = Area(
     (
         Case(
             "storeless-unknown-wait",
-            WaitNotFound,
+            errors.WaitNotFound,
             'resume(data, clerk(), answers={"approval-1": Approve()})',
             "finished(resume(data, clerk(), answers={wait_id: Approve()}))",
             setup="""
@@ -152,7 +145,7 @@ STORELESS = Area(
         ),
         Case(
             "storeless-answers-type",
-            InvalidInput,
+            errors.InvalidInput,
             "resume(data, clerk(), answers=[Approve()])",
             "finished(resume(data, clerk(), answers={wait_id: Approve()}))",
             setup="""
@@ -163,7 +156,7 @@ STORELESS = Area(
         ),
         Case(
             "storeless-agent-type",
-            InvalidInput,
+            errors.InvalidInput,
             "resume(data, pay)",
             "resume(data, clerk())",
             setup="data = run(clerk(), TASK).continuation.to_bytes()",

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import (
-    ContinuationsError,
-    InvalidInput,
-    NotFinished,
-    ToolsUnavailable,
-)
+from continuations import errors
 from tests.errors.case import Area, Case
 
 _FILE = """
@@ -30,7 +25,7 @@ ADOPTING = Area(
     (
         Case(
             "snaplogic-source",
-            InvalidInput,
+            errors.InvalidInput,
             "snaplogic.read(7, desk)",
             "snaplogic.read(good, desk)",
             setup=_FILE,
@@ -73,7 +68,7 @@ PROTOTYPE = Area(
     (
         Case(
             "prototype-pause",
-            InvalidInput,
+            errors.InvalidInput,
             'Old("You pay", [payment]).request(prompt)',
             'ContinuationAgent("You pay", [payment]).request(prompt)',
             setup=_PROTOTYPE,
@@ -81,7 +76,7 @@ PROTOTYPE = Area(
         ),
         Case(
             "prototype-agent-tool",
-            InvalidInput,
+            errors.InvalidInput,
             """
                 wrong = old_tool(is_agent=True)(lambda given: "paid")
                 ContinuationAgent("You pay", [wrong]).request(prompt)
@@ -96,7 +91,7 @@ PROTOTYPE = Area(
         ),
         Case(
             "prototype-failed",
-            ContinuationsError,
+            errors.ContinuationsError,
             'Old("You pay", []).request(prompt)',
             """
                 serve({"content": "done"})
@@ -134,7 +129,7 @@ KITS = Area(
     (
         Case(
             "kit-not-paused",
-            InvalidInput,
+            errors.InvalidInput,
             "opened()",
             "opened(call)",
             setup=_KITS,
@@ -142,7 +137,7 @@ KITS = Area(
         ),
         Case(
             "kit-not-decided",
-            NotFinished,
+            errors.NotFinished,
             "verdicts()",
             """
                 asyncio.run(many.decide(outcome.waits[0].id, Approve()))
@@ -153,7 +148,7 @@ KITS = Area(
         ),
         Case(
             "kit-approval-dropped",
-            InvalidInput,
+            errors.InvalidInput,
             "from_pydantic_ai(strict, approval=False)",
             "from_pydantic_ai(strict)",
             setup=_KITS,
@@ -161,7 +156,7 @@ KITS = Area(
         ),
         Case(
             "agui-thread",
-            InvalidInput,
+            errors.InvalidInput,
             'agui.app(many, thread="chat-1")',
             "agui.app(many, thread=lambda person, thread_id: many.thread(key=thread_id))",
             setup=_KITS + "    from continuations.interop import agui",
@@ -182,7 +177,7 @@ CLOUDEVENTS = Area(
     (
         Case(
             "cloudevents-mode",
-            InvalidInput,
+            errors.InvalidInput,
             "CloudEventForm('/runs', mode='batch')",
             "CloudEventForm('/runs', mode='binary')",
             setup=_CLOUDEVENTS,
@@ -190,7 +185,7 @@ CLOUDEVENTS = Area(
         ),
         Case(
             "webhook-types",
-            InvalidInput,
+            errors.InvalidInput,
             "WebhookNotifier(URL, SECRET, types=['run.over'])",
             "WebhookNotifier(URL, SECRET, types=['run.ended'])",
             setup=_CLOUDEVENTS,
@@ -213,7 +208,7 @@ TRACES = Area(
     (
         Case(
             "trace-context",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.start("Go.", trace_context={"traceparent": "00-1"})',
             'runner.start("Go.", trace_context={"traceparent": parent})',
             setup=_TRACES,
@@ -221,7 +216,7 @@ TRACES = Area(
         ),
         Case(
             "trace-context-type",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.start("Go.", trace_context=7)',
             'runner.start("Go.", trace_context={"traceparent": parent})',
             setup=_TRACES,
@@ -229,7 +224,7 @@ TRACES = Area(
         ),
         Case(
             "observer-type",
-            InvalidInput,
+            errors.InvalidInput,
             "runner.observe(7)",
             "runner.observe(Seen())",
             setup=_TRACES,
@@ -237,7 +232,7 @@ TRACES = Area(
         ),
         Case(
             "observer-twice",
-            InvalidInput,
+            errors.InvalidInput,
             "otel.instrument(runner)",
             "otel.instrument(Runner([], store=store))",
             setup=_TRACES + "    otel.instrument(runner)",
@@ -245,7 +240,7 @@ TRACES = Area(
         ),
         Case(
             "otel-runner",
-            InvalidInput,
+            errors.InvalidInput,
             "otel.instrument(runner.root_agent())",
             "otel.instrument(runner)",
             setup=_TRACES,
@@ -253,7 +248,7 @@ TRACES = Area(
         ),
         Case(
             "otel-provider",
-            InvalidInput,
+            errors.InvalidInput,
             "otel.instrument(runner, tracer_provider=7)",
             "otel.instrument(runner, tracer_provider=TracerProvider())",
             setup=_TRACES,
@@ -261,7 +256,7 @@ TRACES = Area(
         ),
         Case(
             "one-trace-provider",
-            InvalidInput,
+            errors.InvalidInput,
             "otel.instrument(runner, one_trace=True)",
             """
                 sdk = TracerProvider()
@@ -289,7 +284,7 @@ A2A = Area(
     (
         Case(
             "a2a-card",
-            InvalidInput,
+            errors.InvalidInput,
             'a2a.app(clerks, card={"name": "clerk"})',
             "a2a.app(clerks, card=a2a.card(clerks, url))",
             setup=_A2A,
@@ -297,7 +292,7 @@ A2A = Area(
         ),
         Case(
             "a2a-push-secret",
-            InvalidInput,
+            errors.InvalidInput,
             'a2a.Push("memory:", secret="hunter2")',
             'a2a.Push("memory:", secret=secret)',
             setup=_A2A,
@@ -305,7 +300,7 @@ A2A = Area(
         ),
         Case(
             "a2a-agent-url",
-            InvalidInput,
+            errors.InvalidInput,
             'a2a.a2a_agent("agents.example.com", name="clerk")',
             'a2a.a2a_agent(url, name="clerk")',
             setup=_A2A,
@@ -313,7 +308,7 @@ A2A = Area(
         ),
         Case(
             "a2a-card-url",
-            InvalidInput,
+            errors.InvalidInput,
             'a2a.card(clerks, "agents.example.com")',
             "a2a.card(clerks, url)",
             setup=_A2A,
@@ -321,7 +316,7 @@ A2A = Area(
         ),
         Case(
             "a2a-agent-headers",
-            InvalidInput,
+            errors.InvalidInput,
             'a2a.a2a_agent(url, name="clerk", headers={"authorization": "x"})',
             """
                 send = lambda ctx: {"authorization": "x"}
@@ -332,7 +327,7 @@ A2A = Area(
         ),
         Case(
             "a2a-agent-poll",
-            InvalidInput,
+            errors.InvalidInput,
             'a2a.a2a_agent(url, name="clerk", poll=timedelta(0))',
             'a2a.a2a_agent(url, name="clerk", poll=timedelta(seconds=5))',
             setup=_A2A,
@@ -354,7 +349,7 @@ SLACK = Area(
     (
         Case(
             "slack-token",
-            InvalidInput,
+            errors.InvalidInput,
             'slack.Notifier("C1")',
             'slack.Notifier("C1", token="xoxb-1")',
             setup=_SLACK,
@@ -362,7 +357,7 @@ SLACK = Area(
         ),
         Case(
             "slack-channel",
-            InvalidInput,
+            errors.InvalidInput,
             'slack.Notifier("", token="xoxb-1")',
             'slack.Notifier("C1", token="xoxb-1")',
             setup=_SLACK,
@@ -370,7 +365,7 @@ SLACK = Area(
         ),
         Case(
             "slack-users",
-            InvalidInput,
+            errors.InvalidInput,
             'slack.handler(runner, users={}, token="xoxb-1")',
             'slack.handler(runner, users=users, token="xoxb-1")',
             setup=_SLACK,
@@ -396,7 +391,7 @@ MCP = Area(
     (
         Case(
             "mcp-server",
-            InvalidInput,
+            errors.InvalidInput,
             'McpTools("ftp://bank.example/mcp")',
             'McpTools("https://bank.example/mcp")',
             setup=_BANK,
@@ -404,7 +399,7 @@ MCP = Area(
         ),
         Case(
             "mcp-lost",
-            ToolsUnavailable,
+            errors.ToolsUnavailable,
             'runner_of().start(TASK, run_id="jane-1")',
             """
                 bank.error = None
@@ -415,7 +410,7 @@ MCP = Area(
         ),
         Case(
             "mcp-unknown-tool",
-            ToolsUnavailable,
+            errors.ToolsUnavailable,
             'runner_of(tool_options={"apy": {}}).start(TASK, run_id="jane-1")',
             'runner_of(tool_options={"pay": {}}).start(TASK, run_id="jane-1")',
             setup=_BANK,

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import (
-    AgentChanged,
-    DecisionRefused,
-    InvalidInput,
-    WaitExpired,
-)
+from continuations import errors
 from continuations.serve.http.links import CallbackInvalid
 from tests.errors.case import Area, Case
 
@@ -48,7 +43,7 @@ CANCELLATIONS = Area(
     (
         Case(
             "on-cancel-is-missing",
-            AgentChanged,
+            errors.AgentChanged,
             'other.resume("jane-1")',
             """
                 runner.decide(wait.id, Fail("stopped"))
@@ -75,7 +70,7 @@ HEARTBEATS = Area(
         *(
             Case(
                 f"heartbeat-{name}",
-                InvalidInput,
+                errors.InvalidInput,
                 f"runner.heartbeat(wait.id, {options})",
                 "runner.heartbeat(wait.id, extend=60)",
                 setup=_BEAT,
@@ -89,14 +84,14 @@ HEARTBEATS = Area(
         ),
         Case(
             "heartbeat-of-an-approval",
-            DecisionRefused,
+            errors.DecisionRefused,
             "runner.heartbeat(wait.id, extend=60)",
             "runner.decide(wait.id, Approve())",
             setup="wait = start()",
         ),
         Case(
             "heartbeat-too-late",
-            WaitExpired,
+            errors.WaitExpired,
             "runner.heartbeat(wait.id, extend=60)",
             'runner.resume("jane-1")',
             setup=f"{_BEAT}\n    clock.advance(7200)",
@@ -160,7 +155,7 @@ CALLBACKS = Area(
     (
         Case(
             "callback-url-of-the-runner",
-            InvalidInput,
+            errors.InvalidInput,
             'Runner([], store=store, callback_url="https://a")',
             "Runner([], store=store, callback_url=links.callback_url)",
             setup=_LINK,

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import (
-    InvalidInput,
-    RunErased,
-    VersionNotFound,
-)
+from continuations import errors
 from tests.errors.case import Area, Case
 
 PAST = Area(
@@ -14,7 +10,7 @@ PAST = Area(
     (
         Case(
             "adopt-older-bytes",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.adopt(older, run_id="jane-2")',
             "runner.fork('jane-1', older.version, run_id='jane-2')",
             setup="""
@@ -27,7 +23,7 @@ PAST = Area(
         ),
         Case(
             "adopt-erased",
-            RunErased,
+            errors.RunErased,
             'runner.adopt(older, run_id="jane-2")',
             "Runner([], store='memory:').adopt(older, run_id='jane-2')",
             setup="""
@@ -40,7 +36,7 @@ PAST = Area(
         ),
         Case(
             "diff-of-no-version",
-            VersionNotFound,
+            errors.VersionNotFound,
             'runner.diff("jane-1", 1, 99)',
             'runner.diff("jane-1", 1, 2)',
             setup='start("jane-1")',
@@ -56,7 +52,7 @@ PAST = Area(
         ),
         Case(
             "fork-messages-broken",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.fork("jane-1", messages={"f1": [{"role": "tool", "tool_call_id": "c", "content": "x"}, runner.look("jane-1").root.messages[-1]]})',
             'runner.fork("jane-1", messages={"f1": runner.look("jane-1").root.messages})',
             setup='wait = start("jane-1")',
@@ -72,7 +68,7 @@ PAST = Area(
         ),
         Case(
             "rewind-shown-type",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.rewind("jane-1", 1, shown=1)',
             'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 1).digest)',
             setup='start("jane-1")',
@@ -80,7 +76,7 @@ PAST = Area(
         ),
         Case(
             "rewind-shown-unknown",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.rewind("jane-1", 1, shown="0")',
             'runner.rewind("jane-1", 1, shown=runner.plan_rewind("jane-1", 1).digest)',
             setup='start("jane-1")',

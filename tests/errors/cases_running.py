@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import (
-    AgentChanged,
-    ClockOff,
-    ContinuationsError,
-    InvalidInput,
-    NotFinished,
-    PriceUnknown,
-    RunBusy,
-    RunExists,
-    RunFailed,
-    RunNotFound,
-    StaleRun,
-    TranscriptInvalid,
-    WorkflowChanged,
-)
+from continuations import errors
 from tests.errors.case import Area, Case
 
 # A workflow that waits, and its code after a change.
@@ -57,7 +43,7 @@ OUTCOMES = Area(
     (
         Case(
             "outcome-suspended",
-            NotFinished,
+            errors.NotFinished,
             "outcome.result()",
             """
                 runner.decide(outcome.waits[0].id, Approve(by="kim"))
@@ -68,7 +54,7 @@ OUTCOMES = Area(
         ),
         Case(
             "outcome-stored",
-            NotFinished,
+            errors.NotFinished,
             "outcome.result()",
             'runner.resume("jane-1")',
             setup='outcome = runner.start(TASK, run_id="jane-1", work=False)',
@@ -76,7 +62,7 @@ OUTCOMES = Area(
         ),
         Case(
             "outcome-cancelled",
-            RunFailed,
+            errors.RunFailed,
             'runner.resume("jane-1").result()',
             'runner.start(TASK, run_id="jane-2")',
             setup='start(); runner.cancel("jane-1")',
@@ -89,7 +75,7 @@ OPTIONS = Area(
     (
         Case(
             "stream-iterated-twice",
-            ContinuationsError,
+            errors.ContinuationsError,
             "list(stream)",
             """
                 events = list(Runner(clerk(), store=folder).stream(TASK))
@@ -103,14 +89,14 @@ OPTIONS = Area(
         ),
         Case(
             "runner-max-model-failures",
-            InvalidInput,
+            errors.InvalidInput,
             'Runner(clerk(), store="memory:", max_model_failures=0)',
             'Runner(clerk(), store="memory:", max_model_failures=None)',
             names=("max_model_failures",),
         ),
         Case(
             "run-should-pause",
-            InvalidInput,
+            errors.InvalidInput,
             'Runner(clerk(), store="memory:").start(TASK, should_pause=5)',
             'Runner(clerk(), store="memory:").start(TASK, should_pause=lambda: True)',
             names=("should_pause", "5"),
@@ -130,7 +116,7 @@ STARTING = Area(
     (
         Case(
             "start-budget-without-prices",
-            PriceUnknown,
+            errors.PriceUnknown,
             'runner.start(TASK, budget=Budget(cost="1", currency="USD"))',
             'Runner(clerk(), store="memory:", prices=prices).start(TASK, budget=Budget(cost="1"))',
             setup=_PRICES,
@@ -138,14 +124,14 @@ STARTING = Area(
         ),
         Case(
             "start-same-id-other-input",
-            RunExists,
+            errors.RunExists,
             'runner.start("Pay Joe", run_id="jane-1")',
             'runner.start("Pay Joe", run_id="joe-1"); runner.resume("jane-1")',
             setup="start()",
         ),
         Case(
             "start-within-an-async-tool",
-            ContinuationsError,
+            errors.ContinuationsError,
             "raise caught[0]",
             'from continuations import aio; await_(aio.run(clerk(), TASK)); await_(AsyncRunner(clerk(), store="memory:").start(TASK))',
             setup="""
@@ -164,7 +150,7 @@ STARTING = Area(
         ),
         Case(
             "run-agent-type",
-            InvalidInput,
+            errors.InvalidInput,
             'run("clerk", TASK)',
             "run(clerk(), TASK)",
             names=("agent", "str"),
@@ -185,14 +171,14 @@ RESUMING = Area(
     (
         Case(
             "resume-busy",
-            RunBusy,
+            errors.RunBusy,
             'runner.resume("jane-1")',
             'clock.advance(31); runner.resume("jane-1")',
             setup=CRASHED,
         ),
         Case(
             "resume-overtaken",
-            StaleRun,
+            errors.StaleRun,
             'slow.resume("jane-1")',
             'other.look("jane-1"); other.resume("jane-1")',
             setup="""
@@ -210,7 +196,7 @@ RESUMING = Area(
         ),
         Case(
             "start-with-wrong-clock",
-            ClockOff,
+            errors.ClockOff,
             'runner.start(TASK, run_id="jane-1")',
             'clock.advance(3600); runner.start(TASK, run_id="jane-1")',
             setup="""
@@ -221,7 +207,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-broken-conversation",
-            TranscriptInvalid,
+            errors.TranscriptInvalid,
             "resume(broken, clerk(), answers={wait_id: Approve()})",
             "finished(resume(good, clerk(), answers={wait_id: Approve()}))",
             setup="""
@@ -235,7 +221,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-without-root-agent",
-            AgentChanged,
+            errors.AgentChanged,
             'Runner(talker(), store=store, clock=clock).resume("jane-1")',
             'runner.resume("jane-1")',
             setup="wait = start(); runner.decide(wait.id, Approve())",
@@ -243,7 +229,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-without-tool",
-            AgentChanged,
+            errors.AgentChanged,
             'Runner(clerk(pay), store=store, clock=clock).resume("jane-1")',
             'runner.resume("jane-1")',
             setup=_ACCEPTED_CALL,
@@ -251,7 +237,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-without-tool-and-cancel",
-            AgentChanged,
+            errors.AgentChanged,
             'Runner(clerk(pay), store=store, clock=clock).resume("jane-1")',
             'runner.cancel("jane-1", call="clerk/book"); runner.resume("jane-1")',
             setup=_ACCEPTED_CALL,
@@ -259,7 +245,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-without-approved-tool",
-            AgentChanged,
+            errors.AgentChanged,
             'Runner(clerk(book), store=store, clock=clock).resume("jane-1")',
             """
                 old = Runner(clerk(book), store=store, clock=clock)
@@ -270,7 +256,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-without-store-and-tool",
-            AgentChanged,
+            errors.AgentChanged,
             "resume(asked, clerk(book), answers={wait_id: Approve()})",
             "resume(asked, clerk(book), answers={wait_id: Deny()})",
             setup="asked = run(clerk(), TASK).continuation; wait_id = asked.waits[0].id",
@@ -278,7 +264,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-with-changed-tool",
-            AgentChanged,
+            errors.AgentChanged,
             'Runner(clerk(changed), store=store, clock=clock).resume("jane-1")',
             'runner.resume("jane-1")',
             setup=f"""{_ACCEPTED_CALL}
@@ -289,7 +275,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-with-changed-workflow",
-            WorkflowChanged,
+            errors.WorkflowChanged,
             'Runner(without_patch, store=store, clock=clock).resume("jane-1")',
             """
                 Runner(with_patch, store=store, clock=clock).resume("jane-1")
@@ -300,7 +286,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-without-sub-agent",
-            AgentChanged,
+            errors.AgentChanged,
             'Runner(boss(book), store=store, clock=clock).resume("jane-1")',
             """
                 runner.decide(wait.id, Deny())
@@ -312,7 +298,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-without-approved-sub-agent",
-            AgentChanged,
+            errors.AgentChanged,
             'Runner(boss(book), store=store, clock=clock).resume("jane-1")',
             'assert runner.cancel("jane-1").status == "cancelled"',
             setup=f"""{_SUB_AGENT}
@@ -322,7 +308,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-with-function-for-sub-agent",
-            AgentChanged,
+            errors.AgentChanged,
             'Runner(boss(function), store=store, clock=clock).resume("jane-1")',
             """
                 runner.decide(wait.id, Answer("paid by hand"))
@@ -336,7 +322,7 @@ RESUMING = Area(
         ),
         Case(
             "resume-with-other-output-type",
-            AgentChanged,
+            errors.AgentChanged,
             'Runner(talker(output_type=int), store=store).resume("jane-1")',
             'runner.look("jane-1").output',
             setup="""
@@ -353,7 +339,7 @@ SENDING = Area(
     (
         Case(
             "send-by",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.send("jane-1", "Hurry.", by=5)',
             'runner.send("jane-1", "Hurry.", by="kim")',
             setup="start()",
@@ -361,7 +347,7 @@ SENDING = Area(
         ),
         Case(
             "send-to-ended-run",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.send("jane-1", "Hurry.")',
             'runner.start("Hurry.", run_id="jane-2")',
             setup='start(); runner.cancel("jane-1")',
@@ -369,7 +355,7 @@ SENDING = Area(
         ),
         Case(
             "signal-data",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.signal("jane-1", "receipt", {1, 2})',
             'runner.signal("jane-1", "receipt", [1, 2])',
             setup="start()",
@@ -377,14 +363,14 @@ SENDING = Area(
         ),
         Case(
             "publish-key",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.publish("receipt", key=" ")',
             'runner.publish("receipt", key="order-7")',
             names=("key",),
         ),
         Case(
             "signal-too-many",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.signal("jane-1", "receipt")',
             'runner.resume("jane-1")',
             setup="""
@@ -396,13 +382,13 @@ SENDING = Area(
         ),
         Case(
             "look-at-unknown-run",
-            RunNotFound,
+            errors.RunNotFound,
             'runner.look("jane-2")',
             'start("jane-2"); runner.look("jane-2")',
         ),
         Case(
             "look-at-version-type",
-            InvalidInput,
+            errors.InvalidInput,
             'runner.look("jane-1", version="1")',
             'runner.look("jane-1", version=1)',
             setup="start()",
@@ -410,7 +396,7 @@ SENDING = Area(
         ),
         Case(
             "notify-without-notifier",
-            InvalidInput,
+            errors.InvalidInput,
             "runner.notify(wait.id)",
             "Runner([], store=store, clock=clock, notify=print).notify(wait.id)",
             setup="wait = start(); print = lambda wait: None",

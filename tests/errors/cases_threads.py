@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from continuations.errors import (
-    InboxFull,
-    InvalidInput,
-    RunExists,
-    ThreadClosed,
-)
+from continuations import errors
 from continuations.ledger.layout import thread_run_id
 from tests.errors.case import Area, Case
 
@@ -35,7 +30,7 @@ THREADS = Area(
     (
         Case(
             "thread-id-of-no-thread",
-            RunExists,
+            errors.RunExists,
             'runner.thread(key="k").look()',
             f'runner.erase("{_RUN_ID}"); runner.thread(key="k").post("x")',
             setup=_TAKEN,
@@ -51,7 +46,7 @@ THREADS = Area(
         ),
         Case(
             "thread-number",
-            InvalidInput,
+            errors.InvalidInput,
             "thread.ticket(0)",
             "thread.ticket(1)",
             setup=_TALKS,
@@ -59,7 +54,7 @@ THREADS = Area(
         ),
         Case(
             "thread-run-id-of-another",
-            InvalidInput,
+            errors.InvalidInput,
             "thread.ticket(1, run_id='jane-1')",
             "thread.ticket(1, run_id=reply.run_id).look()",
             setup=_TALKS + "reply = thread.send('x')\n",
@@ -89,7 +84,7 @@ THREADS = Area(
         ),
         Case(
             "inbox-full",
-            InboxFull,
+            errors.InboxFull,
             "runner.thread(key='k').post('And?')",
             "runner.resume(late.run_id); runner.thread(key='k').post('And?')",
             setup=(
@@ -114,7 +109,7 @@ THREADS = Area(
         ),
         Case(
             "thread-closed-before",
-            ThreadClosed,
+            errors.ThreadClosed,
             "late.reply()",
             "thread.send('Pay 500.')",
             setup=_HELD + "runner.cancel(held.run_id)\n",

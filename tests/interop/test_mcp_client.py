@@ -20,15 +20,9 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
+    errors,
     run,
     tool,
-)
-from continuations.errors import (
-    AgentChanged,
-    DecisionRefused,
-    EffectUnknown,
-    InvalidInput,
-    ToolsUnavailable,
 )
 from continuations.events import CallProgress
 from continuations.interop.mcp import McpTools
@@ -159,7 +153,7 @@ def test_secret_arguments_stay_secret() -> None:
 def test_invalid_option_is_an_error_when_it_is_given(
     arguments: Any, options: Any, text: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=text.replace("[", r"\[")) as raised:
+    with pytest.raises(errors.InvalidInput, match=text.replace("[", r"\[")) as raised:
         McpTools(*arguments, **options)
     assert "1234" not in str(raised.value)
 
@@ -182,14 +176,14 @@ def test_name_is_the_host_or_the_command(server: Any, name: str) -> None:
 def test_options_of_an_unknown_tool_stop_the_worker() -> None:
     """A typing error must not leave a tool without its approval."""
     runner = runner_of(Bank(), tool_options={"apy": {"approval": True}})
-    with pytest.raises(ToolsUnavailable, match="does not list the tool apy"):
+    with pytest.raises(errors.ToolsUnavailable, match="does not list the tool apy"):
         runner.start("Pay", run_id="a")
 
 
 def test_option_that_does_not_fit_the_arguments_stops_the_worker() -> None:
     options: Any = {"pay": {"readings": {"cents": Money("EUR", 100)}}}
     runner = runner_of(Bank(), tool_options=options)
-    with pytest.raises(ToolsUnavailable, match="readings must be a dict"):
+    with pytest.raises(errors.ToolsUnavailable, match="readings must be a dict"):
         runner.start("Pay", run_id="a")
 
 
@@ -217,7 +211,7 @@ def test_tool_that_no_model_can_call_is_left_out(
 def test_tools_of_a_server_with_endless_pages_are_unavailable() -> None:
     bank = Bank()
     bank.cursor = "again"
-    with pytest.raises(ToolsUnavailable, match="ValueError"):
+    with pytest.raises(errors.ToolsUnavailable, match="ValueError"):
         runner_of(bank).start("Pay", run_id="a")
     assert 100 == len(bank.requests)
 
@@ -269,7 +263,7 @@ def test_tool_that_the_server_dropped_keeps_its_approval() -> None:
     wait = waiting(runner.start("Pay", run_id="a"), "approval")
     runner.decide(wait.id, Approve(by="kim"))
     pay = bank.tools.pop("pay")
-    with pytest.raises(AgentChanged, match="has no tool pay"):
+    with pytest.raises(errors.AgentChanged, match="has no tool pay"):
         runner.resume("a")
     bank.tools["pay"] = pay
     assert isinstance(runner.resume("a"), Finished)
@@ -416,7 +410,7 @@ def test_person_who_knows_that_nothing_happened_lets_the_call_run() -> None:
     runner = Runner(payer(McpTools(bank)), store="memory:", clock=clock)
     wait = waiting(runner.start("Pay", run_id="a"), "unknown")
     bank.reply = lambda _: "paid at last"
-    with pytest.raises(DecisionRefused, match="may still be running"):
+    with pytest.raises(errors.DecisionRefused, match="may still be running"):
         runner.decide(wait.id, Approve(by="kim"))
     clock.seconds = 31
     runner.decide(wait.id, Approve(by="kim"))
@@ -446,7 +440,7 @@ def test_other_exception_of_a_tool_may_say_that_its_effect_is_unknown() -> None:
     @tool
     def pay() -> str:
         """Pay."""
-        raise EffectUnknown("the bank hung up")
+        raise errors.EffectUnknown("the bank hung up")
 
     agent = Agent("a", tools=[pay], model=ScriptedModel([ToolCall("pay"), "Done."]))
     runner = Runner(agent, store="memory:")

@@ -18,12 +18,7 @@ from continuations import (
     Finished,
     Runner,
     Suspended,
-)
-from continuations.errors import (
-    AlreadyDecided,
-    DecisionRefused,
-    RunNotFound,
-    ToolsUnavailable,
+    errors,
 )
 from continuations.interop.mcp import McpTools
 from continuations.models.scripted import ScriptedModel, ToolCall
@@ -236,7 +231,9 @@ def test_server_that_cannot_list_its_tools_leaves_the_task_waiting() -> None:
     office = Office()
     office.start()
     office.bank.error = LOST
-    with pytest.raises(ToolsUnavailable, match="the tools of bank could not be listed"):
+    with pytest.raises(
+        errors.ToolsUnavailable, match="the tools of bank could not be listed"
+    ):
         office.later(61)
     office.bank.error = None
     office.bank.task = completed("paid")
@@ -276,7 +273,7 @@ def test_question_waits_for_days_and_is_answered_with_its_state() -> None:
 def test_answer_that_does_not_fit_the_form_is_refused(value: Any) -> None:
     office = Office(reply=asked_again)
     wait = waiting(office.start(), "question")
-    with pytest.raises(DecisionRefused):
+    with pytest.raises(errors.DecisionRefused):
         office.decide(wait, Answer(value, by="kim"))
     waiting(office.later(), "question")
     assert 1 == len(office.bank.calls)
@@ -451,7 +448,7 @@ def test_cancelled_run_waits_until_the_server_of_its_task_is_back() -> None:
     office.start()
     office.bank.error = LOST
     office.runner().cancel("a")
-    with pytest.raises(ToolsUnavailable):
+    with pytest.raises(errors.ToolsUnavailable):
         office.later(30)
     office.bank.error = None
     assert isinstance(office.later(61), Failed)
@@ -563,7 +560,7 @@ def finish(office: Office) -> Any:
     for _ in range(20):
         try:
             outcome = office.later(120)
-        except RunNotFound:
+        except errors.RunNotFound:
             outcome = office.start()
         if not isinstance(outcome, Suspended):
             return outcome
@@ -576,6 +573,6 @@ def finish(office: Office) -> Any:
         if wait.kind == "unknown":
             verdict = Answer("paid") if office.bank.calls else Approve()
         if wait.kind in {"question", "unknown"}:
-            with suppress(AlreadyDecided):
+            with suppress(errors.AlreadyDecided):
                 office.runner().decide(wait.id, verdict)
     pytest.fail("the run does not end")

@@ -25,14 +25,7 @@ from continuations import (
     AsyncRunner,
     Deny,
     Suspended,
-)
-from continuations.errors import (
-    AlreadyDecided,
-    DecisionRefused,
-    InvalidInput,
-    NotFinished,
-    RunExists,
-    RunFailed,
+    errors,
 )
 from continuations.interop.langgraph import open_interrupts, resume_command
 from continuations.interop.openai_agents import decided_state, open_state
@@ -133,14 +126,14 @@ async def test_arguments_that_a_kit_cannot_take_back_are_not_editable() -> None:
     runner = runner_of()
     await openai_pause(runner, [])
     edited = {"tool": "refund", "arguments": {"order": "A-17", "cents": 1}}
-    with pytest.raises(DecisionRefused, match="cannot be edited"):
+    with pytest.raises(errors.DecisionRefused, match="cannot be edited"):
         await runner.decide((await wait_of(runner)).id, Approve(arguments=edited))
 
 
 async def test_a_run_that_waits_is_not_handed_back() -> None:
     runner = runner_of()
     agent, state = await openai_pause(runner, [])
-    with pytest.raises(NotFinished, match="1 of its calls are not decided"):
+    with pytest.raises(errors.NotFinished, match="1 of its calls are not decided"):
         await decided_state(runner, agent, state, run_id=RUN_ID)
 
 
@@ -148,7 +141,7 @@ async def test_a_cancelled_run_is_not_handed_back() -> None:
     runner = runner_of()
     agent, state = await openai_pause(runner, [])
     await runner.cancel(RUN_ID)
-    with pytest.raises(RunFailed, match="was cancelled or has failed"):
+    with pytest.raises(errors.RunFailed, match="was cancelled or has failed"):
         await decided_state(runner, agent, state, run_id=RUN_ID)
 
 
@@ -158,7 +151,7 @@ async def test_the_second_decision_is_refused_and_the_first_counts() -> None:
     agent, state = await openai_pause(runner, effects)
     wait_id = (await wait_of(runner)).id
     await runner.decide(wait_id, Deny(by="kim", reason="no"))
-    with pytest.raises(AlreadyDecided):
+    with pytest.raises(errors.AlreadyDecided):
         await runner.decide(wait_id, Approve(by="tom"))
     decided = await decided_state(runner, agent, state, run_id=RUN_ID)
     await agents.Runner.run(agent, decided)
@@ -191,7 +184,7 @@ async def test_a_changed_state_is_refused() -> None:
     await runner.decide((await wait_of(runner)).id, Approve())
     changed = state.replace("900", "90000")
     assert changed != state
-    with pytest.raises(InvalidInput, match="is not the one that was opened"):
+    with pytest.raises(errors.InvalidInput, match="is not the one that was opened"):
         await decided_state(runner, agent, changed, run_id=RUN_ID)
 
 
@@ -203,7 +196,7 @@ async def test_a_run_id_holds_one_state() -> None:
     assert isinstance(again, Suspended)
     assert len(again.waits) == 1
     changed = state.replace("900", "90000")
-    with pytest.raises(RunExists, match="Use another run id"):
+    with pytest.raises(errors.RunExists, match="Use another run id"):
         await open_state(runner, agent, changed, run_id=RUN_ID)
 
 
@@ -212,7 +205,7 @@ async def test_a_run_id_holds_one_state() -> None:
 )
 async def test_a_damaged_state_is_refused(state: Any) -> None:
     runner = runner_of()
-    with pytest.raises(InvalidInput, match="the RunState was not opened"):
+    with pytest.raises(errors.InvalidInput, match="the RunState was not opened"):
         await open_state(runner, openai_agent([]), state, run_id=RUN_ID)
     assert [each async for each in runner.runs()] == []
 
@@ -224,7 +217,7 @@ async def test_a_state_that_is_not_interrupted_is_refused() -> None:
     for item in result.interruptions:
         state.reject(item)
     done = (await agents.Runner.run(agent, state)).to_state().to_string()
-    with pytest.raises(InvalidInput, match="is not paused at a call"):
+    with pytest.raises(errors.InvalidInput, match="is not paused at a call"):
         await open_state(runner_of(), agent, done, run_id=RUN_ID)
 
 
@@ -233,7 +226,7 @@ async def test_a_policy_that_does_not_ask_approves_nothing() -> None:
     flow = make_paused_calls(approval=ApprovalPolicy(when=False))
     runner = runner_of(flow)
     agent, state = await openai_pause(runner, [], flow=flow)
-    with pytest.raises(InvalidInput, match="nobody approved"):
+    with pytest.raises(errors.InvalidInput, match="nobody approved"):
         await decided_state(runner, agent, state, run_id=RUN_ID, flow=flow)
 
 
@@ -243,7 +236,7 @@ async def test_approvers_of_a_policy_decide() -> None:
     effects: list[Any] = []
     agent, state = await openai_pause(runner, effects, flow=flow)
     wait_id = (await wait_of(runner)).id
-    with pytest.raises(DecisionRefused):
+    with pytest.raises(errors.DecisionRefused):
         await runner.decide(wait_id, Approve(by="tom"))
     await runner.decide(wait_id, Approve(by="kim"))
     decided = await decided_state(runner, agent, state, run_id=RUN_ID, flow=flow)
@@ -257,7 +250,7 @@ class Booking(TypedDict):
 
 @pytest.mark.parametrize("policy", [{"editable": []}, {"form": Booking}])
 def test_a_policy_that_cannot_be_carried_over_is_refused(policy: Any) -> None:
-    with pytest.raises(InvalidInput, match="Leave both out"):
+    with pytest.raises(errors.InvalidInput, match="Leave both out"):
         make_paused_calls(approval=ApprovalPolicy(**policy))
 
 
@@ -310,7 +303,7 @@ async def test_an_answer_must_fit_the_schema_of_the_interrupt() -> None:
     runner = runner_of()
     graph = await graph_pause(runner, "How many?", response_schema=int)
     wait = await wait_of(runner)
-    with pytest.raises(DecisionRefused):
+    with pytest.raises(errors.DecisionRefused):
         await runner.decide(wait.id, Answer("many"))
     await runner.decide(wait.id, Answer(3))
     assert await graph_result(runner, graph) == 3
@@ -320,7 +313,7 @@ async def test_a_declined_question_does_not_resume_the_graph() -> None:
     runner = runner_of()
     graph = await graph_pause(runner, "Is it good?")
     await runner.decide((await wait_of(runner)).id, Deny(reason="no"))
-    with pytest.raises(InvalidInput, match="has no answer"):
+    with pytest.raises(errors.InvalidInput, match="has no answer"):
         await graph_result(runner, graph)
 
 
@@ -352,7 +345,7 @@ async def test_the_name_of_an_action_is_not_editable() -> None:
     runner = runner_of()
     await graph_pause(runner, actions("pay", allowed=("approve", "edit", "reject")))
     renamed = {"tool": "mail", "arguments": {"n": 1}}
-    with pytest.raises(DecisionRefused, match="cannot be edited"):
+    with pytest.raises(errors.DecisionRefused, match="cannot be edited"):
         await runner.decide((await wait_of(runner)).id, Approve(arguments=renamed))
 
 
@@ -366,7 +359,7 @@ async def test_the_name_of_an_action_is_not_editable() -> None:
 async def test_an_interrupt_that_cannot_be_carried_over_is_refused(
     value: Any, reason: str
 ) -> None:
-    with pytest.raises(InvalidInput, match=reason):
+    with pytest.raises(errors.InvalidInput, match=reason):
         await graph_pause(runner_of(), value)
 
 
@@ -376,13 +369,13 @@ async def test_a_graph_that_moved_on_is_refused() -> None:
     await runner.decide((await wait_of(runner)).id, Approve())
     graph.invoke(Command(resume={"decisions": [{"type": "reject"}]}), CONFIG)
     graph.invoke({}, CONFIG)  # the same interrupt, of a later checkpoint
-    with pytest.raises(InvalidInput, match="is not the one that was opened"):
+    with pytest.raises(errors.InvalidInput, match="is not the one that was opened"):
         await graph_result(runner, graph)
 
 
 async def test_a_graph_without_an_interrupt_is_refused() -> None:
     graph = graph_that_asks("x")
-    with pytest.raises(InvalidInput, match="is not paused at a call"):
+    with pytest.raises(errors.InvalidInput, match="is not paused at a call"):
         await open_interrupts(runner_of(), graph.get_state(CONFIG), run_id=RUN_ID)
 
 
@@ -417,10 +410,10 @@ async def test_an_output_without_deferred_calls_is_refused() -> None:
     agent = pydantic_agent([])
     result = await agent.run("Refund")
     result.output = "done"
-    with pytest.raises(InvalidInput, match="the output of the agent is str"):
+    with pytest.raises(errors.InvalidInput, match="the output of the agent is str"):
         await open_requests(runner_of(), result, run_id=RUN_ID)
     result.output = DeferredToolRequests()
-    with pytest.raises(InvalidInput, match="is not paused at a call"):
+    with pytest.raises(errors.InvalidInput, match="is not paused at a call"):
         await open_requests(runner_of(), result, run_id=RUN_ID)
 
 
@@ -428,7 +421,9 @@ async def test_a_run_of_another_kit_is_refused() -> None:
     runner = runner_of()
     agent, state = await openai_pause(runner, [])
     await runner.decide((await wait_of(runner)).id, Approve())
-    with pytest.raises(InvalidInput, match="holds no paused calls of pydantic-ai"):
+    with pytest.raises(
+        errors.InvalidInput, match="holds no paused calls of pydantic-ai"
+    ):
         await decided_requests(runner, run_id=RUN_ID)
     assert await decided_state(runner, agent, state, run_id=RUN_ID) is not None
 

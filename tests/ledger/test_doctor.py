@@ -10,23 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from continuations import errors
 from continuations.core.changes.invariants import find_violation
 from continuations.core.rows.calls import Ready, Started, Unknown, Waiting
 from continuations.core.rows.decisions import Approve, Deny
 from continuations.core.rows.delta import diff
 from continuations.core.rows.run import Claim
 from continuations.core.rows.state import RunState
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    Corrupt,
-    FormatError,
-    InvalidId,
-    RunBusy,
-    RunNotFound,
-    StaleRun,
-    StoreError,
-)
 from continuations.ledger import layout
 from continuations.ledger import versions as versions_module
 from continuations.ledger.decisions.decisions import decide
@@ -181,7 +171,7 @@ def test_any_set_of_damaged_versions_is_named(
             )
             assert tables[found.last_good_number - 1] == loaded.state
         for number in found.lost_numbers:
-            with pytest.raises(FormatError):
+            with pytest.raises(errors.FormatError):
                 await Versions(make_objects(store), RUN).load(number)
 
     run_async(scenario())
@@ -293,10 +283,10 @@ async def test_damage_of_unneeded_versions_does_not_block_the_run() -> None:
 async def test_check_and_repair_of_a_missing_run_raise_run_not_found() -> None:
     store = MemoryStore()
     for work in (check_integrity(make_objects(store), RUN), repair_run(store)):
-        with pytest.raises(RunNotFound):
+        with pytest.raises(errors.RunNotFound):
             await work
     for odd in ("../up", "", "a/b", "-a"):
-        with pytest.raises(InvalidId):
+        with pytest.raises(errors.InvalidId):
             await check_integrity(make_objects(store), odd)
     await store.create(layout.decision_key(make_wait(1).id), b"there was a run")
     found = await check_integrity(make_objects(store), RUN)
@@ -333,7 +323,7 @@ async def test_repair_at_the_last_version_number_is_refused() -> None:
     store = MemoryStore()
     await append_states(store, history(5, 5))
     await store.create(version_key(layout.MAX_VERSIONS), b"garbage")
-    with pytest.raises(Corrupt, match="the largest possible version number"):
+    with pytest.raises(errors.Corrupt, match="the largest possible version number"):
         await repair_run(store)
 
 
@@ -355,7 +345,7 @@ async def test_foreign_keys_among_versions_are_named(
     assert [foreign_key] == damaged_keys(found)
     assert (5, not blocks) == (found.last_good_number, found.is_resumable)
     if blocks:
-        with pytest.raises(Corrupt, match=r"Move it out of runs/"):
+        with pytest.raises(errors.Corrupt, match=r"Move it out of runs/"):
             await repair_run(store)
 
 
@@ -371,7 +361,7 @@ async def test_newer_format_is_not_damage_and_blocks_repair() -> None:
     found = await check_integrity(make_objects(store), RUN)
 
     assert ["newer"] == [finding.kind for finding in found.findings]
-    with pytest.raises(FormatError, match="format 9"):
+    with pytest.raises(errors.FormatError, match="format 9"):
         await repair_run(store)
     assert before == await all_objects(store)
 
@@ -602,7 +592,7 @@ async def test_repair_refuses_a_damaged_request_or_message(key: str) -> None:
     before = await all_objects(store)
     found = await check_integrity(make_objects(store), RUN)
     assert ([key], False) == (damaged_keys(found), found.is_resumable)
-    with pytest.raises(Corrupt, match="A repair cannot replace"):
+    with pytest.raises(errors.Corrupt, match="A repair cannot replace"):
         await repair_run(store)
     assert before == await all_objects(store)
 
@@ -628,7 +618,7 @@ async def test_repair_during_a_live_claim_raises_run_busy(where: str) -> None:
         await damage_object(store, version_key(2), "empty")
         await overwrite_with_stranded_version(store, held)
     before = await all_objects(store)
-    with pytest.raises(RunBusy):
+    with pytest.raises(errors.RunBusy):
         await repair_run(store)
     assert before == await all_objects(store)
     late = await repair(
@@ -665,7 +655,7 @@ def test_one_of_two_concurrent_repairs_succeeds() -> None:
             winner.append(await repair_run(inner, 950_000))
 
         visited = InterleavingStore(inner, number, visitor)
-        with suppress(StaleRun):
+        with suppress(errors.StaleRun):
             ours = await repair_run(visited)
             # It was the first, or it began when the run was repaired.
             assert 4 == ours.number
@@ -727,7 +717,7 @@ def test_second_repair_completes_after_any_crash(moment: str) -> None:
         assert 1 == len(dues)
         # A decision of an old wait raises an error and records nothing.
         for wait in (first, second):
-            with pytest.raises((Cancelled, AlreadyDecided)):
+            with pytest.raises((errors.Cancelled, errors.AlreadyDecided)):
                 await decide_wait(inner, wait.id, Approve(by="late"))
         assert (
             newest.state
@@ -754,7 +744,7 @@ def test_decision_during_a_repair_is_not_lost() -> None:
         async def visitor() -> None:
             try:
                 await decide_wait(inner, wait.id, Approve(by="kim"))
-            except Cancelled:
+            except errors.Cancelled:
                 came.append(False)
             else:
                 came.append(True)
@@ -796,7 +786,7 @@ async def test_denied_read_is_not_reported_as_damage() -> None:
     before = await all_objects(inner)
     found = await check_integrity(make_objects(store), RUN)
     assert [("unread", version_key(3))] == [(f.kind, f.key) for f in found.findings]
-    with pytest.raises(StoreError, match="was not repaired"):
+    with pytest.raises(errors.StoreError, match="was not repaired"):
         await repair_run(store)
     assert before == await all_objects(inner)
 
@@ -816,7 +806,7 @@ async def test_repair_never_gives_up_versions_above_one_that_was_not_read(
     if found.is_resumable:
         assert LENGTH == (await repair_run(store)).number
     else:
-        with pytest.raises(StoreError, match="was not repaired"):
+        with pytest.raises(errors.StoreError, match="was not repaired"):
             await repair_run(store)
     assert before == await all_keys(make_objects(inner), layout.run_prefix(RUN))
 
@@ -834,7 +824,7 @@ def test_run_that_begins_during_a_check_is_not_reported_as_lost() -> None:
             await decide_wait(inner, make_wait(1).id, Approve(by="kim"))
 
         store = InterleavingStore(inner, number, begin_run)
-        with suppress(RunNotFound):
+        with suppress(errors.RunNotFound):
             found = await check_integrity(make_objects(store), RUN)
             assert (1, ()) == (found.last_good_number, found.findings)
         return bool(began)

@@ -8,13 +8,8 @@ from functools import partial
 
 import pytest
 
+from continuations import errors
 from continuations.core import messages as chat_messages
-from continuations.errors import (
-    FormatError,
-    InboxFull,
-    RunNotFound,
-    StoreUnavailable,
-)
 from continuations.ledger import layout
 from continuations.ledger.arrivals import inbox_limits
 from continuations.ledger.arrivals.arrivals import read_arrivals, read_cancel_request
@@ -134,7 +129,7 @@ async def test_post_to_an_unavailable_store_creates_no_message() -> None:
     inner = MemoryStore()
     prefix = layout.arrivals_prefix(RUN)
     store = FaultyStore(inner, on("create", refused(Unavailable), prefix=prefix))
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(errors.StoreUnavailable):
         await post(Objects(store), RUN, make_inbox_message(1))
 
     assert [] == await inner.keys(layout.arrivals_prefix(RUN))
@@ -166,7 +161,7 @@ async def test_post_does_not_overwrite_a_damaged_message() -> None:
     No marker of ours is left.
     """
     inner, visits = store_with_rival(b"damaged")
-    with pytest.raises(FormatError):
+    with pytest.raises(errors.FormatError):
         await post(Objects(visits), RUN, make_inbox_message(1))
 
     objects = Objects(inner)
@@ -194,7 +189,7 @@ async def test_a_repeat_that_fills_the_inbox_meanwhile_is_the_same_message(
 
     assert (1, message.id) == (posted.number, posted.id)
     other = replace(message, id="another")
-    with pytest.raises(InboxFull):
+    with pytest.raises(errors.InboxFull):
         await post_once(Objects(inner), RUN, other, 0, "own")
 
 
@@ -204,7 +199,7 @@ async def test_post_to_a_run_erased_meanwhile_raises_run_not_found() -> None:
     No marker is left, which every later sweep would read.
     """
     inner, visits = store_with_rival(None)
-    with pytest.raises(RunNotFound, match="erased") as caught:
+    with pytest.raises(errors.RunNotFound, match="erased") as caught:
         await post(Objects(visits), RUN, make_inbox_message(1))
 
     assert RUN == caught.value.run_id

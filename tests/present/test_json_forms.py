@@ -10,17 +10,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from continuations import Agent, ApprovalPolicy, Approve, Runner, tool
+from continuations import Agent, ApprovalPolicy, Approve, Runner, errors, tool
 from continuations.core.rows.decisions import DECISION_KINDS, Decision
 from continuations.core.rows.waits import Wait, WaitSummary
 from continuations.engine.sweep.sweeping import SweepResult
-from continuations.errors import (
-    AgentChanged,
-    Corrupt,
-    NewerFormat,
-    RunBusy,
-    StoreDenied,
-)
 from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present import json_forms, schemas
@@ -265,11 +258,14 @@ def test_sweep_result_names_problems_and_resumed_runs() -> None:
         runs_checked=4,
         resumed=(outcome,),
         errors={
-            "a": RunBusy("busy", run_id="a", until=NOW),
-            "b": Corrupt("damaged"),
-            "c": StoreDenied("denied"),
+            "a": errors.RunBusy("busy", run_id="a", until=NOW),
+            "b": errors.Corrupt("damaged"),
+            "c": errors.StoreDenied("denied"),
         },
-        skipped={"e": AgentChanged("no agent"), "d": NewerFormat("newer")},
+        skipped={
+            "e": errors.AgentChanged("no agent"),
+            "d": errors.NewerFormat("newer"),
+        },
     )
 
     form = json_forms.sweep_result_json(result)

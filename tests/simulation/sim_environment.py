@@ -7,11 +7,8 @@ from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from continuations_storage import errors
 from continuations_storage.contract import PAGE_SIZE
-from continuations_storage.errors import (
-    AlreadyExists,
-    NotFound,
-)
 from tests.simulation.processes import ClockSample, Process, wall_time
 from tests.simulation.seams.tools import first_name
 from tests.simulation.virtual_loop import VirtualLoop
@@ -168,7 +165,7 @@ class SimStore:
         if key in self.bodies:
             if self._makers[key] == maker:
                 return wall_time(at)
-            raise AlreadyExists(key)
+            raise errors.AlreadyExists(key)
         self.bodies[key] = body
         self._makers[key] = maker
         insort(self._sorted, key)
@@ -182,7 +179,7 @@ class SimStore:
         try:
             return self.bodies[key]
         except KeyError:
-            raise NotFound(key) from None
+            raise errors.NotFound(key) from None
 
     def keys(self, prefix: str, after: str = "", limit: int = PAGE_SIZE) -> list[str]:
         """Return a page of keys."""

@@ -7,16 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from continuations import Answer, Approve, Runner, Suspended
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    InvalidInput,
-    ModelError,
-    RunBusy,
-    StaleRun,
-    WaitExpired,
-)
+from continuations import Answer, Approve, Runner, Suspended, errors
 from tests.run_recovery import RunRecovery
 from tests.torture.agents import (
     CHOICE,
@@ -74,7 +65,7 @@ class ProcessActor(RunRecovery):
         decider = self.decider_runner()
         match step.verb:
             case "start" | "resume":
-                with suppress(*([ModelError] if step.model_down else [])):
+                with suppress(*([errors.ModelError] if step.model_down else [])):
                     self.start_or_resume(step.verb, model_down=step.model_down)
             case "decide":
                 for wait in decider.look(RUN).waits[: step.decide_count]:
@@ -108,7 +99,7 @@ class ProcessActor(RunRecovery):
         first = next(each.number for each in decider.history(RUN) if each.waits)
         plan = decider.plan_rewind(RUN, first)
         # Another process may have moved the run on while this one was frozen.
-        with suppress(InvalidInput, RunBusy, StaleRun):
+        with suppress(errors.InvalidInput, errors.RunBusy, errors.StaleRun):
             decider.rewind(RUN, first, shown=plan.digest, by="kim")
 
     def start_or_resume(self, verb: str, *, model_down: bool = False) -> Outcome:
@@ -132,7 +123,9 @@ class ProcessActor(RunRecovery):
             case "alarm":
                 self.workspace.clock.offset_seconds += 4000
             case _:
-                with suppress(AlreadyDecided, Cancelled, WaitExpired):
+                with suppress(
+                    errors.AlreadyDecided, errors.Cancelled, errors.WaitExpired
+                ):
                     self._decide(decider, wait)
 
     def _decide(self, decider: Runner, wait: Wait) -> None:

@@ -10,18 +10,7 @@ from decimal import Decimal
 from hypothesis import strategies as st
 
 from continuations.core.messages import Message, tool_message, user_message
-from continuations.core.rows.calls import (
-    CallRow,
-    Errored,
-    Nested,
-    Proposed,
-    Ready,
-    Refused,
-    Returned,
-    Started,
-    Unknown,
-    Waiting,
-)
+from continuations.core.rows import calls
 from continuations.core.rows.delta import Delta, LogDelta
 from continuations.core.rows.frames import DenialCount, FrameRow, HistoryRecord
 from continuations.core.rows.run import (
@@ -52,16 +41,16 @@ TIME = st.integers(0, 253_402_300_799_999).map(
     )
 )
 STATE = (
-    st.sampled_from([Proposed(), Ready(), Started()])
-    | st.builds(Waiting, TEXT)
-    | st.builds(Nested, TEXT)
-    | st.builds(Unknown, TEXT, st.booleans())
-    | st.builds(Returned, TEXT)
-    | st.builds(Errored, TEXT, TEXT)
-    | st.builds(Refused, TEXT, TEXT)
+    st.sampled_from([calls.Proposed(), calls.Ready(), calls.Started()])
+    | st.builds(calls.Waiting, TEXT)
+    | st.builds(calls.Nested, TEXT)
+    | st.builds(calls.Unknown, TEXT, st.booleans())
+    | st.builds(calls.Returned, TEXT)
+    | st.builds(calls.Errored, TEXT, TEXT)
+    | st.builds(calls.Refused, TEXT, TEXT)
 )
 CALL = st.builds(
-    CallRow,
+    calls.CallRow,
     id=TEXT,
     frame_id=TEXT,
     tool=TEXT,
@@ -226,13 +215,13 @@ MINIMAL_DELTA = Delta(
     manifest=None,
     frames=(FrameRow(id="f1", agent="hr", parent_call_id=None),),
     calls=(
-        CallRow(
+        calls.CallRow(
             id="c3",
             frame_id="f1",
             tool="t",
             tool_call_id="p0",
             raw_arguments="",
-            state=Waiting("w1"),
+            state=calls.Waiting("w1"),
         ),
     ),
     waits=(make_wait("c3"),),
@@ -280,7 +269,7 @@ FULL_DELTA = Delta(
             repeatable=True,
             verifiable=True,
             attempts=7,
-            state=Unknown("w1", verify_tried=True),
+            state=calls.Unknown("w1", verify_tried=True),
         ),
     ),
     waits=(

@@ -10,48 +10,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuations.errors import FormatError
-from continuations.wire.fields import (
-    AT,
-    BINARY,
-    COUNT,
-    FLAG,
-    ID,
-    JSON,
-    JSON_OBJECT,
-    NUMBER,
-    NUMBERS,
-    OPTIONAL_NUMBER,
-    TEXT,
-    TEXTS,
-    TIME,
-    Field,
-    from_milliseconds,
-    one_of,
-    row_of,
-    rows_of,
-    to_milliseconds,
-)
+from continuations.wire import fields
 from continuations.wire.formats import Row
 from tests.sampling import examples
 
 TIMES = st.datetimes(datetime(1970, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
 
 # Each type of field, with a stored value and the value that it stands for.
-FIELDS: dict[str, tuple[Field, object, object]] = {
-    "id": (ID, "é", "é"),
-    "text": (TEXT, "", ""),
-    "number": (NUMBER, 2**63, 2**63),
-    "count": (COUNT, 7, 7),
-    "optional number": (OPTIONAL_NUMBER, 0, 0),
-    "numbers": (NUMBERS, [0, 7], (0, 7)),
-    "flag": (FLAG, True, True),
-    "binary": (BINARY, b"\0", b"\0"),
-    "at": (AT, 1500, from_milliseconds(1500)),
-    "time": (TIME, 0, from_milliseconds(0)),
-    "texts": (TEXTS, ["a", ""], ("a", "")),
-    "json": (JSON, "[1]", "[1]"),
-    "json object": (JSON_OBJECT, '{"a":1}', '{"a":1}'),
-    "one of": (one_of(frozenset({"on"})), "on", "on"),
+FIELDS: dict[str, tuple[fields.Field, object, object]] = {
+    "id": (fields.ID, "é", "é"),
+    "text": (fields.TEXT, "", ""),
+    "number": (fields.NUMBER, 2**63, 2**63),
+    "count": (fields.COUNT, 7, 7),
+    "optional number": (fields.OPTIONAL_NUMBER, 0, 0),
+    "numbers": (fields.NUMBERS, [0, 7], (0, 7)),
+    "flag": (fields.FLAG, True, True),
+    "binary": (fields.BINARY, b"\0", b"\0"),
+    "at": (fields.AT, 1500, fields.from_milliseconds(1500)),
+    "time": (fields.TIME, 0, fields.from_milliseconds(0)),
+    "texts": (fields.TEXTS, ["a", ""], ("a", "")),
+    "json": (fields.JSON, "[1]", "[1]"),
+    "json object": (fields.JSON_OBJECT, '{"a":1}', '{"a":1}'),
+    "one of": (fields.one_of(frozenset({"on"})), "on", "on"),
 }
 MISSING: dict[str, object] = {
     "text": None,
@@ -91,7 +71,7 @@ class Item(NamedTuple):
     value: Any
 
 
-def table(field: Field) -> Row[Item]:
+def table(field: fields.Field) -> Row[Item]:
     """Return the table of a value whose attribute is stored as `x`."""
     return Row("item", Item, x=field.of("value"))
 
@@ -140,53 +120,53 @@ def test_missing_field_is_named_or_has_a_default(name: str) -> None:
 
 
 def test_zero_and_the_empty_text_are_written_if_missing_means_none() -> None:
-    assert {"x": 0} == table(OPTIONAL_NUMBER).write(Item(0))
-    assert {"x": ""} == table(TEXT).write(Item(""))
-    assert {"x": 0} == table(NUMBER).write(Item(0))
+    assert {"x": 0} == table(fields.OPTIONAL_NUMBER).write(Item(0))
+    assert {"x": ""} == table(fields.TEXT).write(Item(""))
+    assert {"x": 0} == table(fields.NUMBER).write(Item(0))
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 1, b"", [("a", 1)]], ids=repr)
 def test_row_that_is_not_a_mapping_is_rejected(value: object) -> None:
     with pytest.raises(FormatError, match=r"^the row is invalid: it must be a mapping"):
-        table(TEXT).read(value, "the row")
+        table(fields.TEXT).read(value, "the row")
 
 
 def test_unknown_fields_are_rejected_by_name() -> None:
     """A field that a newer release added is not dropped silently."""
     with pytest.raises(FormatError, match="the row is invalid: unknown fields: a, z"):
-        table(TEXT).read({"x": "1", "z": 2, "a": 3}, "the row")
+        table(fields.TEXT).read({"x": "1", "z": 2, "a": 3}, "the row")
 
 
 def test_reading_does_not_change_the_mapping() -> None:
     value = {"x": "1"}
-    table(ID).read(value, "the row")
+    table(fields.ID).read(value, "the row")
 
     assert {"x": "1"} == value
 
 
 def test_error_names_the_path_of_the_item() -> None:
-    inner = table(ID)
+    inner = table(fields.ID)
 
     with pytest.raises(
         FormatError, match=r"^it\.x\[1\] is invalid: 'x' must be str, got int\."
     ):
-        table(rows_of(lambda: inner)).read({"x": [{"x": "1"}, {"x": 2}]}, "it")
+        table(fields.rows_of(lambda: inner)).read({"x": [{"x": "1"}, {"x": 2}]}, "it")
     with pytest.raises(
         FormatError, match=r"^it\.x is invalid: 'x' must be str, got int\."
     ):
-        table(row_of(lambda: inner)).read({"x": {"x": 3}}, "it")
+        table(fields.row_of(lambda: inner)).read({"x": {"x": 3}}, "it")
 
 
 def test_errors_never_contain_the_value() -> None:
     """The value may be a secret from a conversation."""
     with pytest.raises(FormatError) as caught:
-        table(TEXT).read({"x": b"my secret"}, "the row")
+        table(fields.TEXT).read({"x": b"my secret"}, "the row")
 
     assert "secret" not in str(caught.value)
 
 
 def test_constant_attributes_of_a_delta_come_from_its_base() -> None:
-    row = table(ID.in_full_copies())
+    row = table(fields.ID.in_full_copies())
 
     assert {} == row.write(Item("a"), full_copy=False)
     assert Item("b") == row.read({}, "the row", Item("b"))
@@ -200,21 +180,21 @@ def test_constant_attributes_of_a_delta_come_from_its_base() -> None:
 @settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(TIMES)
 def test_times_keep_their_milliseconds(when: datetime) -> None:
-    back = from_milliseconds(to_milliseconds(when))
+    back = fields.from_milliseconds(fields.to_milliseconds(when))
 
     assert timedelta() <= when - back < timedelta(milliseconds=1)
-    assert to_milliseconds(when) == to_milliseconds(back)
-    assert back == AT.read(to_milliseconds(when), "it", "x")
+    assert fields.to_milliseconds(when) == fields.to_milliseconds(back)
+    assert back == fields.AT.read(fields.to_milliseconds(when), "it", "x")
 
 
 def test_time_in_another_zone_is_the_same_time() -> None:
     zone = timezone(timedelta(hours=-7))
     local = datetime(2026, 11, 21, 2, 30, tzinfo=zone)
 
-    assert local == from_milliseconds(to_milliseconds(local))
+    assert local == fields.from_milliseconds(fields.to_milliseconds(local))
 
 
 @pytest.mark.parametrize("value", [253_402_300_800_000, 2**63, 2**64 - 1])
 def test_time_after_year_9999_is_rejected(value: int) -> None:
     with pytest.raises(FormatError, match="year 9999"):
-        AT.read(value, "the row", "x")
+        fields.AT.read(value, "the row", "x")

@@ -29,15 +29,7 @@ from continuations.wire.versions import (
     encode_version,
     rebuild_state,
 )
-from tests.core.rows import (
-    MOMENT,
-    RUN,
-    apply_events,
-    nested_agents,
-    new_state,
-    reply_with_calls,
-    state_with_call_in,
-)
+from tests.core import rows
 from tests.core.schedules import CHOICES, first_state, run_schedule
 from tests.sampling import examples
 from tests.wire.handmade_objects import small_continuation, stored_fields
@@ -45,14 +37,14 @@ from tests.wire.strategies import COUNT, TEXT, TIME
 
 NAME = "runs/jane-1/v/2"
 FULL_HEADER = VersionHeader(
-    run_id=RUN,
+    run_id=rows.RUN,
     number=6,
     root=3,
     base=4,
     base_digest=bytes(16),
     status="running",
-    at=MOMENT,
-    claimed_until=MOMENT,
+    at=rows.MOMENT,
+    claimed_until=rows.MOMENT,
     markers=("m/1", "m/2"),
 )
 HEADERS = st.builds(
@@ -72,7 +64,7 @@ HEADERS = st.builds(
 @settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(HEADERS)
 def test_any_header_comes_back(header: VersionHeader) -> None:
-    state = new_state()
+    state = rows.new_state()
     run = replace(state.run, id=header.run_id, status=header.status)
     delta = diff(None, replace(state, run=run))
     data = encode_version(header, delta)
@@ -87,7 +79,7 @@ def test_any_header_comes_back(header: VersionHeader) -> None:
 
 FIELDS: dict[str, Any] = {
     "kind": "version",
-    "run": RUN,
+    "run": rows.RUN,
     "number": 6,
     "root": 3,
     "base": 4,
@@ -149,7 +141,7 @@ def test_header_that_contradicts_the_body_is_corrupt(field: str, value: str) -> 
 def test_decode_header_does_not_read_the_body() -> None:
     """Operators and sweeps read headers without decoding the rows."""
     assert (
-        RUN
+        rows.RUN
         == decode_header(encode_object(FIELDS, {"sealed": "elsewhere"}), NAME).run_id
     )
 
@@ -159,22 +151,22 @@ def test_decode_header_does_not_read_the_body() -> None:
 
 def test_delta_on_the_wrong_base_is_corrupt() -> None:
     """Objects may have been swapped or restored from different backups."""
-    before = apply_events(
-        new_state(user_message("1"), user_message("2")),
-        reply_with_calls("free"),
+    before = rows.apply_events(
+        rows.new_state(user_message("1"), user_message("2")),
+        rows.reply_with_calls("free"),
     )
     grown = Draft(before)
     grown.append(ROOT_FRAME_ID, user_message("3"))
     delta = diff(before, grown.to_run_state())
 
     with pytest.raises(Corrupt, match=NAME):
-        rebuild_state(new_state(), delta, NAME)
+        rebuild_state(rows.new_state(), delta, NAME)
     with pytest.raises(Corrupt, match=NAME):
         rebuild_state(None, delta, NAME)
 
 
 def test_check_state_names_the_version_with_invalid_rows() -> None:
-    state = state_with_call_in(Waiting("w1"))
+    state = rows.state_with_call_in(Waiting("w1"))
 
     assert state is check_state(state, NAME)
     with pytest.raises(FormatError, match=f"{NAME} is invalid: call c3"):
@@ -206,7 +198,7 @@ class InMemoryVersions:
             base=base,
             base_digest=None,
             status=state.run.status,
-            at=MOMENT,
+            at=rows.MOMENT,
         )
         delta = diff(steps[base] if base else None, state)
         self.objects[number] = encode_version(header, delta)
@@ -286,14 +278,14 @@ def test_every_version_is_rebuilt_from_its_chain(choices: list[int], seed: int) 
 
 def base_run_row(data: bytes) -> RunRow | None:
     """Return the row from which a delta takes the constant fields of the run."""
-    return new_state().run if decode_header(data, NAME).base else None
+    return rows.new_state().run if decode_header(data, NAME).base else None
 
 
 def test_long_run_needs_a_logarithmic_number_of_reads_and_copies() -> None:
     """At most log2(n) + 1 objects are read, and a message is in at most as many."""
     ledger = InMemoryVersions()
     steps: dict[int, RunState] = {}
-    state = new_state()
+    state = rows.new_state()
     for number in range(1, 257):
         draft = Draft(state)
         draft.append(ROOT_FRAME_ID, user_message(f"<{number}>" + "x" * 250))
@@ -320,9 +312,9 @@ def test_long_run_needs_a_logarithmic_number_of_reads_and_copies() -> None:
 
 def test_delta_of_a_deep_run_holds_only_changed_rows() -> None:
     """A claim and a decision store only the rows that they change."""
-    state = nested_agents(1000)
+    state = rows.nested_agents(1000)
     (wait,) = state.waits.values()
-    approved = apply_events(
+    approved = rows.apply_events(
         state,
         Approved(call_id=wait.call_id, digest="d1"),
         CallStarted(call_id=wait.call_id),

@@ -148,9 +148,9 @@ async def _rows_only(
     """Return the waits of these kinds that have no object, by id in their order."""
     if all(WAIT_RULES[kind].has_object for kind in WAIT_RULES if kind in kinds):
         return {}
-    from continuations.ledger.index import rows_only_waits  # noqa: PLC0415 - rarely listed
+    from continuations.ledger.index import waits_without_object  # noqa: PLC0415 - rarely listed
 
-    return {w.id: w for w in await rows_only_waits.read_all(objects, after, kinds)}
+    return {w.id: w for w in await waits_without_object.read_all(objects, after, kinds)}
 
 
 async def _with_rows(

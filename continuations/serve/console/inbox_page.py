@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 
 from continuations.core.rows.wait_rules import COUNTED_KINDS, WAIT_RULES
 from continuations.errors import InvalidInput, RunErased, RunNotFound
-from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models
 from continuations.ledger.index.waits import PEOPLES_KINDS
+from continuations.ledger.index.waits_without_object import find_runs_awaiting_models
 from continuations.ledger.objects import Objects
 from continuations.present import wait_view
 from continuations.present.times import PageText, time_view

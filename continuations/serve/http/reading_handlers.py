@@ -67,7 +67,9 @@ async def _page_of_waits(
 ) -> Response:
     runs: list[str] | None = None
     if not context.request.query.get("after"):
-        from continuations.ledger.index.rows_only_waits import find_runs_awaiting_models  # noqa: PLC0415 - the first page only
+        from continuations.ledger.index.waits_without_object import (  # noqa: PLC0415 - the first page only
+            find_runs_awaiting_models,
+        )
 
         found = await find_runs_awaiting_models(Objects(context.runner.store))
         runs = [each for each in found.run_ids if await context.may("view", each)]

@@ -22,6 +22,7 @@ from continuations import (
     Flow,
     Suspended,
     ask,
+    errors,
     external,
     resume,
     run,
@@ -32,16 +33,6 @@ from continuations import (
     workflow,
 )
 from continuations.core.reading.run_stream import event_words
-from continuations.errors import (
-    CallCancelled,
-    CallDenied,
-    CallError,
-    CallExpired,
-    CallFailed,
-    Cancelled,
-    DecisionRefused,
-    RunNotFound,
-)
 from continuations.events import CallProposed, CallsLeftOpen, RunEnded
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
@@ -165,7 +156,7 @@ def test_first_of_several_cancels_the_others() -> None:
 
     assert "b" == runner.resume(RUN).result()
     assert [] == list(runner.waiting())
-    with pytest.raises(Cancelled):
+    with pytest.raises(errors.Cancelled):
         runner.decide(by_text["A?"], Answer("a"))
     lines = [each for each in runner.audit(RUN) if each.verdict == "cancel"]
     assert {by_text["A?"], by_text["C?"]} == {line.wait for line in lines}
@@ -208,7 +199,7 @@ def test_every_wait_is_awaited() -> None:
 
     question = the_wait(outcome, "question")
     assert ("waits",) == runner.wait(question).path
-    with pytest.raises(DecisionRefused):
+    with pytest.raises(errors.DecisionRefused):
         runner.decide(question, Answer("many"))
     runner.decide(question, Answer(3))
     outcome = runner.resume(RUN)
@@ -222,18 +213,18 @@ def test_every_wait_is_awaited() -> None:
 @pytest.mark.parametrize(
     ("verdict", "error"),
     [
-        (Deny(by="kim", reason="no"), CallDenied),
-        (None, CallExpired),
+        (Deny(by="kim", reason="no"), errors.CallDenied),
+        (None, errors.CallExpired),
     ],
 )
 def test_refused_wait_raises_where_it_is_awaited(
-    verdict: Deny | None, error: type[CallError]
+    verdict: Deny | None, error: type[errors.CallError]
 ) -> None:
     @workflow
     async def asks(_flow: Flow) -> str:
         try:
             return await ask("Well?", within=60)
-        except CallError as caught:
+        except errors.CallError as caught:
             return f"{type(caught).__name__} {caught.tool} {caught.call}"
 
     clock = ManualClock()
@@ -252,7 +243,7 @@ def test_failed_job_raises_with_its_error() -> None:
     async def renders(_flow: Flow) -> str:
         try:
             return str(await external("render"))
-        except CallFailed as caught:
+        except errors.CallFailed as caught:
             return f"{caught.code}: {caught.text}"
 
     runner = make_runner(renders)
@@ -313,7 +304,7 @@ def test_limit_of_time_ends_an_approval_that_nobody_gives() -> None:
 
     assert "2" == runner.resume(RUN).result()
     assert ["add 1+1"] == effect_log.names()
-    with pytest.raises(Cancelled):
+    with pytest.raises(errors.Cancelled):
         runner.decide(wait_id, Approve(by="kim"))
     (line,) = runner.audit(RUN)
     assert (wait_id, "cancel") == (line.wait, line.verdict)
@@ -350,7 +341,7 @@ def test_errors_of_calls_are_exceptions(caplog: pytest.LogCaptureFixture) -> Non
         for made in (flow.call(fail, "no"), flow.call(pay, 1), flow.call(order, "x")):
             try:
                 await made
-            except CallError as error:
+            except errors.CallError as error:
                 seen.append(f"{type(error).__name__} {error.tool} {error.code}")
         return seen
 
@@ -376,7 +367,7 @@ def test_operator_cancels_one_call(catches: bool) -> None:
     async def pays(flow: Flow) -> str:
         try:
             return await flow.call(pay, 1)
-        except CallCancelled as error:
+        except errors.CallCancelled as error:
             if catches:
                 return error.code
             raise
@@ -464,7 +455,7 @@ def test_answer_instead_of_a_call_has_its_type() -> None:
 
     runner = make_runner(counts)
     wait_id = the_wait(runner.start(counts.bind(), run_id=RUN))
-    with pytest.raises(DecisionRefused):
+    with pytest.raises(errors.DecisionRefused):
         runner.decide(wait_id, Answer("many"))
     runner.decide(wait_id, Answer(41))
 
@@ -533,7 +524,7 @@ def test_event_names_the_calls_that_outlive_their_function() -> None:
         events: list[Any] = []
         while not any(isinstance(each, CallsLeftOpen) for each in events):
             await asyncio.sleep(0.01)
-            with suppress(RunNotFound):
+            with suppress(errors.RunNotFound):
                 events = [each async for each in runner.events(RUN)]
         released.set()
         assert "quick" == (await work).result()

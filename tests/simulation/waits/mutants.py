@@ -11,12 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.changes import reducer
-from continuations.core.changes.events import (
-    AnswerReceived,
-    CallParked,
-    RepeatAllowed,
-)
+from continuations.core.changes import events, reducer
 from continuations.core.changes.reducer import advance
 from continuations.core.rows import waits
 from continuations.core.rows.calls import Started
@@ -50,7 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from continuations.core.changes.events import CallEvent
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.run import RunRow
@@ -75,8 +69,8 @@ ENDLESS = 100
 def an_answer_runs_the_tool_again() -> Patches:
     original = reducer.with_event_data
 
-    def with_event_data(row: CallRow, event: CallEvent) -> CallRow:
-        return row if isinstance(event, AnswerReceived) else original(row, event)
+    def with_event_data(row: CallRow, event: events.CallEvent) -> CallRow:
+        return row if isinstance(event, events.AnswerReceived) else original(row, event)
 
     yield patch(original, with_event_data)
 
@@ -96,7 +90,7 @@ def an_answer_is_received_again_after_a_crash() -> Patches:
     ) -> RunState:
         for call in list(state.calls.values()):
             if isinstance(call.state, Started) and call.stage:
-                state = advance(state, RepeatAllowed(call_id=call.id))
+                state = advance(state, events.RepeatAllowed(call_id=call.id))
         return original(self, state, decisions)
 
     yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
@@ -124,8 +118,8 @@ def both_stages_have_one_key() -> Patches:
 def memos_are_forgotten() -> Patches:
     original = reducer.with_event_data
 
-    def with_event_data(row: CallRow, event: CallEvent) -> CallRow:
-        if isinstance(event, CallParked):
+    def with_event_data(row: CallRow, event: events.CallEvent) -> CallRow:
+        if isinstance(event, events.CallParked):
             event = replace(event, memo=None)
         return original(row, event)
 

@@ -47,19 +47,7 @@ from continuations.wire.versions import (
     decode_version,
     encode_version,
 )
-from tests.core.rows import (
-    MOMENT,
-    RUN,
-    accepted_event,
-    apply_events,
-    make_wait,
-    new_state,
-    reply_with_calls,
-    reply_with_text,
-    run_row,
-    state_with_call_in,
-    sub_agent_started_event,
-)
+from tests.core import rows
 from tests.wire.golden import runs
 
 if TYPE_CHECKING:
@@ -99,7 +87,7 @@ class GoldenObject(NamedTuple):
 def encode(kind: str, value: Any) -> bytes:
     """Return the bytes of an object of any kind."""
     if kind in OF_RUN:
-        data: bytes = OF_RUN[kind].encode(value, RUN)
+        data: bytes = OF_RUN[kind].encode(value, rows.RUN)
         return data
     encoders: dict[str, Callable[[Any], bytes]] = {
         "continuation": Continuation.to_bytes,
@@ -113,11 +101,11 @@ def encode(kind: str, value: Any) -> bytes:
 def decode(kind: str, data: bytes) -> Any:
     """Return the value of an object of any kind."""
     if kind in OF_RUN:
-        return OF_RUN[kind].decode(data, NAME, RUN)
+        return OF_RUN[kind].decode(data, NAME, rows.RUN)
     if kind == "version":
         # Deltas omit the fields of a run that never change.
         base = decode_header(data, NAME).base
-        return decode_version(data, NAME, run_row() if base else None)
+        return decode_version(data, NAME, rows.run_row() if base else None)
     decoders: dict[str, Callable[[bytes], Any]] = {
         "continuation": Continuation.from_bytes,
         "file": lambda stored: decode_file(stored, NAME),
@@ -135,14 +123,14 @@ def make_version(base: RunState | None, new: RunState) -> VersionObject:
     run = new.run
     is_thread = run.thread_key is not None
     header = VersionHeader(
-        run_id=RUN,
+        run_id=rows.RUN,
         number=6,
         root=3,
         base=4 if base else 0,
         base_digest=bytes(range(16)) if base else None,
         status=run.status,
-        at=MOMENT,
-        claimed_until=MOMENT if base else None,
+        at=rows.MOMENT,
+        claimed_until=rows.MOMENT if base else None,
         markers=("due/1", "due/2") if base else (),
         inbox=run.last_inbox_number if is_thread else 0,
         answered=run.answered if is_thread else 0,
@@ -155,16 +143,18 @@ def make_version(base: RunState | None, new: RunState) -> VersionObject:
 
 def version_with_changed_logs() -> VersionObject:
     """Return a delta that extends and rewrites logs and removes rows."""
-    base = apply_events(new_state(), reply_with_calls("agent", "agent"))
-    base = apply_events(
+    base = rows.apply_events(rows.new_state(), rows.reply_with_calls("agent", "agent"))
+    base = rows.apply_events(
         base,
-        accepted_event("c3"),
-        sub_agent_started_event("c3"),
-        accepted_event("c4"),
-        sub_agent_started_event("c4"),
+        rows.accepted_event("c3"),
+        rows.sub_agent_started_event("c3"),
+        rows.accepted_event("c4"),
+        rows.sub_agent_started_event("c4"),
     )
-    base = apply_events(base, reply_with_calls("free", frame="f7"))
-    new = apply_events(base, reply_with_text("below", frame="f5"), accepted_event("c9"))
+    base = rows.apply_events(base, rows.reply_with_calls("free", frame="f7"))
+    new = rows.apply_events(
+        base, rows.reply_with_text("below", frame="f5"), rows.accepted_event("c9")
+    )
     draft = Draft(new)
     draft.start_log("f7", (*new.logs["f7"].messages[:1], user_message("a summary")))
     draft.append("f7", user_message("more"))
@@ -175,14 +165,14 @@ def version_with_changed_logs() -> VersionObject:
 
 def version_that_carries_its_base() -> VersionObject:
     """Return a suspended version with the bytes of its base."""
-    version = make_version(new_state(), runs.waiting())
+    version = make_version(rows.new_state(), runs.waiting())
     return replace(version, header=replace(version.header, base_object=b"CONT"))
 
 
 def _versions() -> dict[str, VersionObject]:
     before, after = runs.before_and_after()
     return {
-        "version-full": make_version(None, state_with_call_in(Started())),
+        "version-full": make_version(None, rows.state_with_call_in(Started())),
         "version-delta": version_with_changed_logs(),
         "version-carries-its-base": version_that_carries_its_base(),
         "version-state": make_version(before, after),
@@ -196,28 +186,32 @@ def _versions() -> dict[str, VersionObject]:
 
 def _waits() -> dict[str, Wait]:
     event = replace(
-        make_wait("c3", kind="event"), event="receipt", event_key="42", stage=1
+        rows.make_wait("c3", kind="event"), event="receipt", event_key="42", stage=1
     )
     return {
-        "wait": make_wait("c3"),
+        "wait": rows.make_wait("c3"),
         "wait-approval": runs.full_approval(),
         "wait-not-editable": replace(
-            make_wait("c3"),
+            rows.make_wait("c3"),
             editable_json="[]",
             display=CallDisplay(secrets=("pin",), reversible=True),
         ),
         "wait-quorum": runs.shared_wait(),
         "wait-question": runs.question_wait(),
         "wait-event": replace(event, events_taken=runs.EVENT_IDS[:1]),
-        "wait-external": replace(make_wait("c3", kind="external"), cancels=True),
-        "wait-unknown": replace(make_wait("c3", kind="unknown"), approve_after=MOMENT),
+        "wait-external": replace(rows.make_wait("c3", kind="external"), cancels=True),
+        "wait-unknown": replace(
+            rows.make_wait("c3", kind="unknown"), approve_after=rows.MOMENT
+        ),
         "wait-output": runs.judged_wait("output"),
     }
 
 
 def decision_of_kind(kind: DecisionKind, **changes: Any) -> Decision:
     """Return a decision that a person or a deadline made."""
-    made = Decision(id="01decision", wait_id="w1", kind=kind, at=MOMENT, digest="d1")
+    made = Decision(
+        id="01decision", wait_id="w1", kind=kind, at=rows.MOMENT, digest="d1"
+    )
     return replace(made, marker="due/1", **changes)
 
 
@@ -260,18 +254,18 @@ def _slots() -> dict[str, Slot]:
         wait_id="w1",
         number=1,
         kind="vote",
-        at=MOMENT,
+        at=rows.MOMENT,
         digest="d1",
         vote=vote,
     )
-    later = replace(slot, number=2, kind="extend", vote=None, deadline=MOMENT)
+    later = replace(slot, number=2, kind="extend", vote=None, deadline=rows.MOMENT)
     return {"slot-vote": slot, "slot-extend": replace(later, by="shop")}
 
 
 def _arrivals() -> dict[str, GoldenObject]:
     asked: dict[str, Any] = {
         "id": "01asked",
-        "at": MOMENT,
+        "at": rows.MOMENT,
         "by": "kim",
         "reason": runs.ODD_TEXT,
         "door": "http",
@@ -280,7 +274,7 @@ def _arrivals() -> dict[str, GoldenObject]:
     sent: dict[str, Any] = {
         "id": "id:mail-7",
         "number": 3,
-        "at": MOMENT,
+        "at": rows.MOMENT,
         "by": "shop",
         "marker": "due/1",
     }
@@ -291,7 +285,7 @@ def _arrivals() -> dict[str, GoldenObject]:
         door="cli",
         authentication="login",
     )
-    bare = Signal(id="01signal", number=1, at=MOMENT, name="receipt", data="null")
+    bare = Signal(id="01signal", number=1, at=rows.MOMENT, name="receipt", data="null")
     behind = replace(signal, names_before=b"receipt.reminder")
     request = OperatorRequest(
         **asked,
@@ -319,7 +313,7 @@ def _arrivals() -> dict[str, GoldenObject]:
         "operator-request": GoldenObject("operator request", request),
         "missing-code": GoldenObject(
             "missing code",
-            MissingCode(at=MOMENT, text="agent boss has no tool pay"),
+            MissingCode(at=rows.MOMENT, text="agent boss has no tool pay"),
         ),
         "revocation": GoldenObject(
             "revocation", Revocation(**asked, number=2, grant="01grant")
@@ -333,7 +327,7 @@ def _other_objects() -> dict[str, GoldenObject]:
         id=runs.EVENT_IDS[0],
         name="receipt",
         key=runs.ODD_TEXT,
-        at=MOMENT,
+        at=rows.MOMENT,
         data='{"cents":5}',
         by="shop",
         own_id="mail-7",
@@ -341,17 +335,17 @@ def _other_objects() -> dict[str, GoldenObject]:
         authentication="verifier",
     )
     bare = PublishedEvent(
-        id=event.id, name=event.name, key=None, at=MOMENT, data="null"
+        id=event.id, name=event.name, key=None, at=rows.MOMENT, data="null"
     )
     stone = Tombstone(
-        run_id=RUN,
+        run_id=rows.RUN,
         number=7,
-        at=MOMENT,
-        late_keys=(f"index/live/{RUN}", f"waits/approval-01w@{RUN}"),
+        at=rows.MOMENT,
+        late_keys=(f"index/live/{rows.RUN}", f"waits/approval-01w@{rows.RUN}"),
     )
     files = {
         name: StoredFile(
-            run_id=RUN,
+            run_id=rows.RUN,
             media_type=content.media_type,
             name=content.name,
             data=content.data,

@@ -8,28 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from continuations.core import jsontext
-from continuations.core.changes.events import (
-    Answered,
-    AnswerReceived,
-    Approved,
-    CallParked,
-    CallRaised,
-    CallReturned,
-    CallStarted,
-    Denied,
-    GrantGiven,
-    GrantsRevoked,
-    HandedOver,
-    HistoryCompacted,
-    InputHeld,
-    ModelReplied,
-    OutcomeUnknown,
-    RunStopped,
-    TurnInterrupted,
-    TurnStopping,
-    UserMessageAdded,
-    WorkflowStepped,
-)
+from continuations.core.changes import events
 from continuations.core.changes.judged_texts import with_digest
 from continuations.core.changes.operator_changes import operator_wait
 from continuations.core.messages import (
@@ -58,24 +37,7 @@ from continuations.core.rows.workflow_history import (
 from continuations.core.usage import UNITS, Usage
 from continuations.core.words.call_display import CallDisplay, Finding
 from continuations.core.words.summaries import MoneyReading
-from tests.core.rows import (
-    MOMENT,
-    RUN,
-    accepted_event,
-    apply_events,
-    approval_requested_event,
-    deepest_frame,
-    make_decision,
-    make_frame_wait,
-    make_wait,
-    nested_agents,
-    new_state,
-    reply_with_calls,
-    reply_with_text,
-    run_row,
-    state_with_call_in,
-    sub_agent_started_event,
-)
+from tests.core import rows
 from tests.core.thread_rows import new_thread, posted
 
 if TYPE_CHECKING:
@@ -90,7 +52,7 @@ ODD_REPLY = (
     '"tool_calls":[{"id":"call_1","type":"function","function":{"name":"balance",'
     '"arguments":"{\\"account\\": 12345678901234567890}"},"extra":{"__proto__":{}}}]}'
 )
-QUESTION = f"question-01m80nr0fwsrkkpz0zrq4c329p@{RUN}"
+QUESTION = f"question-01m80nr0fwsrkkpz0zrq4c329p@{rows.RUN}"
 EVENT_IDS = ("01m7z8mgzx2yn0x7x9gkpfj8nc", "01m7z8mgzx2yn0x7x9gkpfj8nd")
 PATCH = '{"owner":"Zo\u00eb","total":5}'
 HELD_REPLY = Message.from_mapping(
@@ -120,9 +82,9 @@ def full_display() -> CallDisplay:
 def full_approval() -> Wait:
     """Return the wait for an approval, with all that a person reads."""
     return replace(
-        make_wait("c3"),
+        rows.make_wait("c3"),
         arguments_json='{"cents":500,"note":"\u00e9"}',
-        deadline=MOMENT + timedelta(hours=72),
+        deadline=rows.MOMENT + timedelta(hours=72),
         valid_for=3600,
         policy="large sums",
         denial_stops=True,
@@ -144,8 +106,8 @@ def shared_wait() -> Wait:
         requesters=("", "bob"),
     )
     return replace(
-        make_wait("c3"),
-        deadline=MOMENT + timedelta(hours=72),
+        rows.make_wait("c3"),
+        deadline=rows.MOMENT + timedelta(hours=72),
         on_deadline_json='{"kind":"escalate","to":["cfo"],"votes":1,"within":3600}',
         quorum=quorum,
         remind_after=86_400,
@@ -155,8 +117,8 @@ def shared_wait() -> Wait:
 def question_wait() -> Wait:
     """Return the wait of a tool that asks a question."""
     return replace(
-        make_wait("c3", QUESTION, "question"),
-        deadline=MOMENT + timedelta(hours=72),
+        rows.make_wait("c3", QUESTION, "question"),
+        deadline=rows.MOMENT + timedelta(hours=72),
         question=ODD_TEXT,
         answer_schema_json='{"type":"string"}',
         on_deadline_json='{"kind":"answer","value":"blue"}',
@@ -168,8 +130,8 @@ def question_wait() -> Wait:
 def judged_wait(stage: Literal["input", "output"]) -> Wait:
     """Return the wait for a person who judges a text of an agent."""
     wait = Wait(
-        id=f"{stage}-01kc4h9v8k5m7n2p3q4r5s6t7v@{RUN}",
-        run_id=RUN,
+        id=f"{stage}-01kc4h9v8k5m7n2p3q4r5s6t7v@{rows.RUN}",
+        run_id=rows.RUN,
         frame_id=ROOT_FRAME_ID,
         kind=stage,
         path=("hr",),
@@ -177,12 +139,12 @@ def judged_wait(stage: Literal["input", "output"]) -> Wait:
         arguments_json=f'{{"{stage}":"a fish"}}',
         schema_json='{"type":"object"}',
         digest="",
-        created_at=MOMENT,
-        deadline=MOMENT,
+        created_at=rows.MOMENT,
+        deadline=rows.MOMENT,
         note=ODD_TEXT,
         policy="fishy",
     )
-    return with_digest(run_row(), wait)
+    return with_digest(rows.run_row(), wait)
 
 
 # Calls --------------------------------------------------------------------------
@@ -190,7 +152,7 @@ def judged_wait(stage: Literal["input", "output"]) -> Wait:
 
 def running() -> RunState:
     """Return a claimed run with one started call and two that ended."""
-    reply = ModelReplied(
+    reply = events.ModelReplied(
         frame_id=ROOT_FRAME_ID,
         message=Message.from_json(ODD_REPLY),
         usage=Usage(
@@ -201,22 +163,22 @@ def running() -> RunState:
             reasoning_tokens=9,
         ),
     )
-    state = apply_events(
-        new_state(system_message(ODD_TEXT), user_message("Onboard Jane")),
-        UserMessageAdded(number=1, message=user_message("today")),
+    state = rows.apply_events(
+        rows.new_state(system_message(ODD_TEXT), user_message("Onboard Jane")),
+        events.UserMessageAdded(number=1, message=user_message("today")),
         reply,
-        replace(accepted_event("c3", repeatable=True), verifiable=True),
-        CallStarted(call_id="c3"),
-        CallReturned(call_id="c3", content=ODD_TEXT),
+        replace(rows.accepted_event("c3", repeatable=True), verifiable=True),
+        events.CallStarted(call_id="c3"),
+        events.CallReturned(call_id="c3", content=ODD_TEXT),
     )
-    state = apply_events(
+    state = rows.apply_events(
         state,
-        reply_with_calls("transfer", "balance"),
-        accepted_event("c5", repeatable=True),
-        accepted_event("c4"),
-        CallStarted(call_id="c4"),
-        CallRaised(call_id="c4", code="exception", content="ERROR: it broke"),
-        CallStarted(call_id="c5"),
+        rows.reply_with_calls("transfer", "balance"),
+        rows.accepted_event("c5", repeatable=True),
+        rows.accepted_event("c4"),
+        events.CallStarted(call_id="c4"),
+        events.CallRaised(call_id="c4", code="exception", content="ERROR: it broke"),
+        events.CallStarted(call_id="c5"),
     )
     claim = Claim(
         worker="w-1", until=datetime(2026, 11, 21, 9, 31, tzinfo=UTC), attempt=2
@@ -226,7 +188,7 @@ def running() -> RunState:
 
 def waiting() -> RunState:
     """Return a suspended run with a wait three agents deep, and a secret argument."""
-    state = nested_agents(3)
+    state = rows.nested_agents(3)
     (wait,) = state.waits.values()
     full = replace(full_approval(), call_id=wait.call_id, path=("hr", "agent", "agent"))
     calls = {
@@ -239,8 +201,10 @@ def waiting() -> RunState:
 
 def unknown() -> RunState:
     """Return a run with a call of unknown outcome, which `verify` could not settle."""
-    lost = OutcomeUnknown(call_id="c3", wait=make_wait("c3", kind="unknown"))
-    run_state = apply_events(_with_started_call(), lost)
+    lost = events.OutcomeUnknown(
+        call_id="c3", wait=rows.make_wait("c3", kind="unknown")
+    )
+    run_state = rows.apply_events(_with_started_call(), lost)
     call = replace(run_state.calls["c3"], verifiable=True)
     state = replace(cast("Any", call.state), verify_tried=True)
     calls = {**run_state.calls, "c3": replace(call, state=state)}
@@ -249,22 +213,24 @@ def unknown() -> RunState:
 
 
 def _with_started_call() -> RunState:
-    return apply_events(
-        new_state(),
-        reply_with_calls("transfer"),
-        accepted_event("c3"),
-        CallStarted(call_id="c3"),
+    return rows.apply_events(
+        rows.new_state(),
+        rows.reply_with_calls("transfer"),
+        rows.accepted_event("c3"),
+        events.CallStarted(call_id="c3"),
     )
 
 
 def edited() -> RunState:
     """Return a run whose call was approved with other arguments, by two persons."""
     asked = replace(
-        approval_requested_event("c3"), wait=replace(shared_wait(), id="w1")
+        rows.approval_requested_event("c3"), wait=replace(shared_wait(), id="w1")
     )
-    edit = Approved(call_id="c3", digest="d2", arguments='{"cents":5}', until=MOMENT)
-    return apply_events(
-        new_state(max_turns=7), reply_with_calls("transfer", "a"), asked, edit
+    edit = events.Approved(
+        call_id="c3", digest="d2", arguments='{"cents":5}', until=rows.MOMENT
+    )
+    return rows.apply_events(
+        rows.new_state(max_turns=7), rows.reply_with_calls("transfer", "a"), asked, edit
     )
 
 
@@ -276,17 +242,17 @@ def granted() -> RunState:
         path=("boss", "pay"),
         contract="contract",
         arguments_json='{"maxProperties":1}',
-        until=MOMENT,
+        until=rows.MOMENT,
         by="kim",
-        at=MOMENT,
-        wait_id=make_wait("c3").id,
+        at=rows.MOMENT,
+        wait_id=rows.make_wait("c3").id,
     )
     other = replace(kept, id="02grant", arguments_json=None, until=None, by=None)
-    state = apply_events(
-        state_with_call_in(Ready()),
-        GrantGiven(grant=kept),
-        GrantGiven(grant=other),
-        GrantsRevoked(last_number=1, grant_ids=("03grant",)),
+    state = rows.apply_events(
+        rows.state_with_call_in(Ready()),
+        events.GrantGiven(grant=kept),
+        events.GrantGiven(grant=other),
+        events.GrantsRevoked(last_number=1, grant_ids=("03grant",)),
     )
     draft = Draft(state)
     call_id = next(iter(state.calls))
@@ -297,9 +263,9 @@ def granted() -> RunState:
 
 def answered() -> RunState:
     """Return a run whose tool got its answer."""
-    parked = CallParked(call_id="c3", wait=replace(question_wait(), stage=0))
-    received = AnswerReceived(call_id="c3", answer='"blue"')
-    return apply_events(_with_started_call(), parked, received)
+    parked = events.CallParked(call_id="c3", wait=replace(question_wait(), stage=0))
+    received = events.AnswerReceived(call_id="c3", answer='"blue"')
+    return rows.apply_events(_with_started_call(), parked, received)
 
 
 def paused() -> RunState:
@@ -307,8 +273,8 @@ def paused() -> RunState:
 
     It keeps two of its three signals, and took two published events.
     """
-    parked = CallParked(call_id="c3", wait=replace(question_wait(), stage=0))
-    state = apply_events(_with_started_call(), parked)
+    parked = events.CallParked(call_id="c3", wait=replace(question_wait(), stage=0))
+    state = rows.apply_events(_with_started_call(), parked)
     row = replace(
         state.run,
         status="suspended",
@@ -322,8 +288,8 @@ def paused() -> RunState:
     }
     wait = operator_wait(
         state,
-        f"operator-01m7zzzzzzzzzzzzzzzzzzzzzz@{RUN}",
-        now=MOMENT,
+        f"operator-01m7zzzzzzzzzzzzzzzzzzzzzz@{rows.RUN}",
+        now=rows.MOMENT,
         name="audit",
         note="Paused by kim.",
     )
@@ -345,7 +311,7 @@ def described() -> RunState:
 
     It has cost a part of its budget, and a worker is rewinding it.
     """
-    state = new_state()
+    state = rows.new_state()
     run = replace(
         state.run,
         title=ODD_TEXT,
@@ -374,7 +340,7 @@ def described() -> RunState:
 
 def traced() -> RunState:
     """Return a run with the trace context of its caller and of its last session."""
-    state = new_state()
+    state = rows.new_state()
     trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     run = replace(
         state.run,
@@ -386,31 +352,40 @@ def traced() -> RunState:
 
 def cancelled() -> RunState:
     """Return a run that was cancelled while a sub-agent had open calls."""
-    state = apply_events(
-        new_state(),
-        reply_with_calls("free", "agent"),
-        accepted_event("c4"),
-        sub_agent_started_event("c4"),
+    state = rows.apply_events(
+        rows.new_state(),
+        rows.reply_with_calls("free", "agent"),
+        rows.accepted_event("c4"),
+        rows.sub_agent_started_event("c4"),
     )
-    state = apply_events(
-        state, reply_with_calls("gated", "free", frame=deepest_frame(state))
+    state = rows.apply_events(
+        state, rows.reply_with_calls("gated", "free", frame=rows.deepest_frame(state))
     )
-    state = apply_events(
+    state = rows.apply_events(
         state,
-        approval_requested_event(state.frames[deepest_frame(state)].open_call_ids[0]),
+        rows.approval_requested_event(
+            state.frames[rows.deepest_frame(state)].open_call_ids[0]
+        ),
     )
-    return apply_events(
-        state, RunStopped(failure=Failure(code="cancelled", message="by kim: no more"))
+    return rows.apply_events(
+        state,
+        events.RunStopped(failure=Failure(code="cancelled", message="by kim: no more")),
     )
 
 
 def finished() -> RunState:
     """Return a finished run with a denied call."""
-    state = apply_events(
-        new_state(), reply_with_calls("transfer"), approval_requested_event("c3")
+    state = rows.apply_events(
+        rows.new_state(),
+        rows.reply_with_calls("transfer"),
+        rows.approval_requested_event("c3"),
     )
-    denied = Denied(call_id="c3", decision=make_decision(reason="over budget"))
-    return apply_events(state, denied, reply_with_text("I could not pay Jane. " * 20))
+    denied = events.Denied(
+        call_id="c3", decision=rows.make_decision(reason="over budget")
+    )
+    return rows.apply_events(
+        state, denied, rows.reply_with_text("I could not pay Jane. " * 20)
+    )
 
 
 # Frames -------------------------------------------------------------------------
@@ -436,23 +411,23 @@ def delayed() -> RunState:
             reason="it has a secret",
         ),
     )
-    state = new_state()
+    state = rows.new_state()
     root = replace(
         state.frames[ROOT_FRAME_ID],
         failed_requests=1,
-        woken_until=MOMENT,
+        woken_until=rows.MOMENT,
         pending_reply="resp_123",
         polls=2,
         model_error=ODD_TEXT,
-        watched_since=MOMENT,
-        counts=(ConditionCount(ODD_TEXT, 0, MOMENT),),
+        watched_since=rows.MOMENT,
+        counts=(ConditionCount(ODD_TEXT, 0, rows.MOMENT),),
         denials=(DenialCount(ODD_TEXT, "d1", 2), DenialCount("pay", "d2", 1)),
         retries=1,
         continues=2,
         trips=trips,
         accepted_input="d1",
     )
-    wait = make_frame_wait(ROOT_FRAME_ID)
+    wait = rows.make_frame_wait(ROOT_FRAME_ID)
     run = replace(state.run, status="suspended")
     return replace(state, run=run, frames={ROOT_FRAME_ID: root}, waits={wait.id: wait})
 
@@ -469,31 +444,31 @@ def _trip(stage: Literal["input", "output"]) -> Trip:
 
 def held_input() -> RunState:
     """Return a suspended run whose input a person must accept."""
-    held = InputHeld(
+    held = events.InputHeld(
         wait=judged_wait("input"), usage=Usage(requests=1), trip=_trip("input")
     )
-    state = apply_events(new_state(), held)
+    state = rows.apply_events(rows.new_state(), held)
     return replace(state, run=replace(state.run, status="suspended"))
 
 
 def held_output() -> RunState:
     """Return a suspended run that holds the reply of a fallback model."""
-    held = ModelReplied(
+    held = events.ModelReplied(
         frame_id=ROOT_FRAME_ID,
         message=HELD_REPLY,
         usage=Usage(requests=1),
         trip=_trip("output"),
         wait=judged_wait("output"),
     )
-    state = apply_events(new_state(), held)
+    state = rows.apply_events(rows.new_state(), held)
     return replace(state, run=replace(state.run, status="suspended"))
 
 
 def compacted() -> RunState:
     """Return a run whose first messages a summary has replaced."""
-    state = new_state()
+    state = rows.new_state()
     log = state.logs[ROOT_FRAME_ID]
-    event = HistoryCompacted(
+    event = events.HistoryCompacted(
         frame_id=ROOT_FRAME_ID,
         log_id=log.id,
         count=len(log.messages),
@@ -505,36 +480,36 @@ def compacted() -> RunState:
         attempt_above=9_200,
         usage=Usage(requests=1, input_tokens=88_000, output_tokens=400),
     )
-    return apply_events(state, event)
+    return rows.apply_events(state, event)
 
 
 def run_with_fallback() -> RunState:
     """Return a run with a reply whose metadata names its model."""
-    reply = reply_with_calls("transfer")
+    reply = rows.reply_with_calls("transfer")
     facts = '{"failed":[{"model":"a","status":429}],"model":"\u20ac"}'
     message = reply.message.with_metadata(facts)
-    return apply_events(new_state(), replace(reply, message=message))
+    return rows.apply_events(rows.new_state(), replace(reply, message=message))
 
 
 def changed_state() -> RunState:
     """Return a run whose root agent has a state, with a patch of a call that ended."""
     _, state = before_and_after()
-    state = apply_events(state, reply_with_calls("free", "free"))
+    state = rows.apply_events(state, rows.reply_with_calls("free", "free"))
     return _with_patch(state, "c4")
 
 
 def before_and_after() -> tuple[RunState, RunState]:
     """Return a run before and after the first change of a state."""
-    before = apply_events(new_state(), reply_with_calls("free"))
+    before = rows.apply_events(rows.new_state(), rows.reply_with_calls("free"))
     return before, _with_patch(before, "c3")
 
 
 def _with_patch(state: RunState, call_id: str) -> RunState:
-    return apply_events(
+    return rows.apply_events(
         state,
-        accepted_event(call_id, writes_state=True),
-        CallStarted(call_id=call_id),
-        CallReturned(call_id=call_id, content="done", patch=PATCH),
+        rows.accepted_event(call_id, writes_state=True),
+        events.CallStarted(call_id=call_id),
+        events.CallReturned(call_id=call_id, content="done", patch=PATCH),
     )
 
 
@@ -543,8 +518,10 @@ def _with_patch(state: RunState, call_id: str) -> RunState:
 
 def resting_thread() -> RunState:
     """Return a thread that rests after its first reply."""
-    state = apply_events(
-        new_thread(key=ODD_TEXT), posted(1, "one", by="ann"), reply_with_text("1: one")
+    state = rows.apply_events(
+        new_thread(key=ODD_TEXT),
+        posted(1, "one", by="ann"),
+        rows.reply_with_text("1: one"),
     )
     return replace(state, run=replace(state.run, status="resting"))
 
@@ -554,15 +531,17 @@ def busy_thread() -> RunState:
 
     The turn waits for an approval, and its earlier reply has a cost.
     """
-    state = apply_events(
-        resting_thread(), posted(2, "pay", by=ODD_TEXT), reply_with_calls("transfer")
+    state = rows.apply_events(
+        resting_thread(),
+        posted(2, "pay", by=ODD_TEXT),
+        rows.reply_with_calls("transfer"),
     )
     [call_id] = state.frames[ROOT_FRAME_ID].open_call_ids
-    state = apply_events(
+    state = rows.apply_events(
         state,
-        approval_requested_event(call_id),
-        TurnInterrupted(number=3),
-        TurnStopping(reason=ODD_TEXT),
+        rows.approval_requested_event(call_id),
+        events.TurnInterrupted(number=3),
+        events.TurnStopping(reason=ODD_TEXT),
     )
     earlier = Usage(requests=1, input_tokens=5, cost_units=7, priced=6, currency="USD")
     run = replace(
@@ -576,7 +555,7 @@ def busy_thread() -> RunState:
 
 def answer_used() -> RunState:
     """Return a run with a call whose answer was used in another run."""
-    state = apply_events(new_state(), reply_with_calls("free"))
+    state = rows.apply_events(rows.new_state(), rows.reply_with_calls("free"))
     calls = {
         key: replace(call, answer_used_in="jane-1") for key, call in state.calls.items()
     }
@@ -585,7 +564,7 @@ def answer_used() -> RunState:
 
 def waiting_again() -> RunState:
     """Return a run with a call that waits again, and keeps a value with its wait."""
-    state = apply_events(new_state(), reply_with_calls("free"))
+    state = rows.apply_events(rows.new_state(), rows.reply_with_calls("free"))
     calls = {
         key: replace(call, stage=2, answer='"yes"', memo='{"job":7}')
         for key, call in state.calls.items()
@@ -600,15 +579,15 @@ def handoff() -> RunState:
     """Return a run that was handed over, and will be again after an approval."""
     first = Handoff("refunds", ODD_TEXT)
     second = Handoff("sales", "You sell.", keeps_state=True)
-    state = apply_events(
-        new_state(),
-        reply_with_calls("transfer"),
-        accepted_event("c3"),
-        HandedOver(call_id="c3", handoff=first),
-        reply_with_calls("transfer", "pay"),
-        accepted_event("c4"),
-        HandedOver(call_id="c4", handoff=second),
-        approval_requested_event("c5"),
+    state = rows.apply_events(
+        rows.new_state(),
+        rows.reply_with_calls("transfer"),
+        rows.accepted_event("c3"),
+        events.HandedOver(call_id="c3", handoff=first),
+        rows.reply_with_calls("transfer", "pay"),
+        rows.accepted_event("c4"),
+        events.HandedOver(call_id="c4", handoff=second),
+        rows.approval_requested_event("c5"),
     )
     assert "refunds" == state.frames[ROOT_FRAME_ID].agent
     return state
@@ -616,16 +595,18 @@ def handoff() -> RunState:
 
 def filtered_handoff() -> RunState:
     """Return a run whose next agent will not read the messages before its turn."""
-    state = apply_events(
-        new_state(),
-        reply_with_calls("pay"),
-        accepted_event("c3"),
-        CallStarted(call_id="c3"),
-        CallReturned(call_id="c3", content="paid"),
-        reply_with_calls("transfer", "pay"),
-        accepted_event("c4"),
-        HandedOver(call_id="c4", handoff=Handoff("sales", "You sell.", dropped=(1, 2))),
-        approval_requested_event("c5"),
+    state = rows.apply_events(
+        rows.new_state(),
+        rows.reply_with_calls("pay"),
+        rows.accepted_event("c3"),
+        events.CallStarted(call_id="c3"),
+        events.CallReturned(call_id="c3", content="paid"),
+        rows.reply_with_calls("transfer", "pay"),
+        rows.accepted_event("c4"),
+        events.HandedOver(
+            call_id="c4", handoff=Handoff("sales", "You sell.", dropped=(1, 2))
+        ),
+        rows.approval_requested_event("c5"),
     )
     assert "assistant" == state.logs[ROOT_FRAME_ID].messages[1].role
     return state
@@ -637,50 +618,50 @@ def filtered_handoff() -> RunState:
 def workflow() -> RunState:
     """Return a workflow that saw one outcome, has another one, and sleeps."""
     start = message_of(StartEntry('{"cents":500}', 1_700_000_000_000, "seed"))
-    state = new_state(start)
+    state = rows.new_state(start)
     frame = replace(state.frames[ROOT_FRAME_ID], step="new")
     calls = tuple(
         ToolCallRequest("", tool, '{"cents":500}') for tool in ("free", "free", "pay")
     )
-    alarm = replace(make_frame_wait(ROOT_FRAME_ID, "a1"), kind="alarm", tool="hr")
-    state = apply_events(
+    alarm = replace(rows.make_frame_wait(ROOT_FRAME_ID, "a1"), kind="alarm", tool="hr")
+    state = rows.apply_events(
         state.with_rows(frames={ROOT_FRAME_ID: frame}),
-        WorkflowStepped(
+        events.WorkflowStepped(
             frame_id=ROOT_FRAME_ID,
             entries=(PatchEntry(ODD_TEXT), CommandsEntry(calls)),
             alarm=alarm,
         ),
-        accepted_event("c3"),
-        CallStarted(call_id="c3"),
-        CallReturned(call_id="c3", content='"5"', is_json=True),
+        rows.accepted_event("c3"),
+        events.CallStarted(call_id="c3"),
+        events.CallReturned(call_id="c3", content='"5"', is_json=True),
     )
     seen = outcome_of(state.calls["c3"], 1_700_000_001_000)
     entries = (seen, TimeEntry(1_700_000_002_000))
-    state = apply_events(
+    state = rows.apply_events(
         state,
-        WorkflowStepped(frame_id=ROOT_FRAME_ID, entries=entries, alarm=alarm),
-        approval_requested_event("c4"),
+        events.WorkflowStepped(frame_id=ROOT_FRAME_ID, entries=entries, alarm=alarm),
+        rows.approval_requested_event("c4"),
     )
-    answered = Answered(
-        call_id="c4", content="7", is_json=True, at=MOMENT + timedelta(hours=1)
+    answered = events.Answered(
+        call_id="c4", content="7", is_json=True, at=rows.MOMENT + timedelta(hours=1)
     )
-    return apply_events(state, answered)
+    return rows.apply_events(state, answered)
 
 
 def workflow_with_tasks() -> RunState:
     """Return a workflow whose calls were made in its function and in two tasks."""
     start = message_of(StartEntry('{"cents":500}', 1_700_000_000_000, "seed"))
-    state = new_state(start)
+    state = rows.new_state(start)
     frame = replace(state.frames[ROOT_FRAME_ID], step="new")
     calls = tuple(ToolCallRequest("", "pay", f'{{"cents":{n}}}') for n in (1, 2, 3))
-    return apply_events(
+    return rows.apply_events(
         state.with_rows(frames={ROOT_FRAME_ID: frame}),
-        WorkflowStepped(
+        events.WorkflowStepped(
             frame_id=ROOT_FRAME_ID,
             entries=(CommandsEntry(calls),),
             tasks=((), ("buy 1",), ("both 1", ODD_TEXT)),
         ),
-        approval_requested_event("c4"),
+        rows.approval_requested_event("c4"),
     )
 
 
@@ -695,16 +676,16 @@ def photo_message() -> Message:
 
 def run_with_file() -> RunState:
     """Return a run with attachments in its input and in a result."""
-    returned = CallReturned(
+    returned = events.CallReturned(
         call_id="c3",
         content=REPORT.attachment.label,
         parts_json=jsontext.dump([text_part("drawn"), REPORT.attachment.part]),
     )
-    return apply_events(
-        new_state(photo_message()),
-        reply_with_calls("transfer", "transfer"),
-        accepted_event("c3"),
-        CallStarted(call_id="c3"),
+    return rows.apply_events(
+        rows.new_state(photo_message()),
+        rows.reply_with_calls("transfer", "transfer"),
+        rows.accepted_event("c3"),
+        events.CallStarted(call_id="c3"),
         returned,
     )
 
