@@ -26,11 +26,7 @@ from continuations.cli.options import (
 )
 from continuations.cli.output import confirm, detail_of, write_json, write_note
 from continuations.cli.terminal import print_folded, print_lines
-from continuations.core.reading.withheld_texts import (
-    shown_difference,
-    shown_event,
-    shown_version,
-)
+from continuations.core.reading import withheld_texts
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import escape_invisible, shorten
 from continuations.present import json_forms, wait_words
@@ -65,7 +61,7 @@ def history(
     """
     found = command.runner().history(run, after=after)
     detail = detail_of(transcript=transcript)
-    versions = (shown_version(each, detail) for each in found)
+    versions = (withheld_texts.shown_version(each, detail) for each in found)
     last = after
     for version in islice(versions, limit):
         last = version.number
@@ -93,7 +89,7 @@ def diff(
         after (B): The number of another version.
     """
     found = command.runner().diff(run, before, after)
-    found = shown_difference(found, detail_of(transcript=transcript))
+    found = withheld_texts.shown_difference(found, detail_of(transcript=transcript))
     if command.as_json:
         write_json(json_forms.difference_json(found, "transcript"))
     else:
@@ -305,7 +301,7 @@ def watch(
     runner = command.runner()
     detail = detail_of(transcript=transcript)
     found = runner.events(run, after=after, follow=follow)
-    events = (shown_event(each, detail) for each in found)
+    events = (withheld_texts.shown_event(each, detail) for each in found)
     if command.as_json:
         for event in events:
             write_json(json_forms.event_json(event, "transcript"))

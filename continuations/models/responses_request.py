@@ -14,11 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
-from continuations.models.chat_request import (
-    InvalidModelSettings,
-    encode_utf8,
-    to_strict_schema,
-)
+from continuations.models import chat_request
 from continuations.models.responses_items import ITEMS_FIELD, input_items, stored_items
 from continuations.value_class import replace
 
@@ -162,10 +158,10 @@ def build_body(model: str, request: ModelRequest, form: RequestForm) -> bytes:
     if form.is_stream:
         fields["stream"] = True
     try:
-        return encode_utf8(jsontext.dump(fields))
+        return chat_request.encode_utf8(jsontext.dump(fields))
     except jsontext.NotJson as error:
         msg = f"settings and tools must be JSON: {error}"
-        raise InvalidModelSettings(msg) from None
+        raise chat_request.InvalidModelSettings(msg) from None
 
 
 def form_after_refusal(
@@ -198,7 +194,7 @@ def _settings(request: ModelRequest, form: RequestForm) -> dict[str, Any]:
     clash = sorted(RESERVED_FIELDS & settings.keys())
     if clash:
         msg = f"settings must not contain {', '.join(clash)}: the adapter sets them"
-        raise InvalidModelSettings(msg)
+        raise chat_request.InvalidModelSettings(msg)
     # The provider keeps a background response only if it may store it.
     settings.setdefault("store", form.is_background)
     if form.with_encrypted_reasoning:
@@ -222,12 +218,12 @@ def _mapping(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     mapping = jsontext.as_object(value)
     if mapping is None:
         msg = f"settings[{name!r}] must be an object, got {type(value).__name__}"
-        raise InvalidModelSettings(msg)
+        raise chat_request.InvalidModelSettings(msg)
     return mapping
 
 
 def _text_format(output: OutputSchema, *, is_strict: bool) -> Mapping[str, Any]:
-    schema = to_strict_schema(output.schema) if is_strict else None
+    schema = chat_request.to_strict_schema(output.schema) if is_strict else None
     return {
         "type": "json_schema",
         "name": output.name,

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.messages import MalformedMessage, Message
-from continuations.core.rows import calls
+from continuations.core.rows import calls, frames
 from continuations.core.rows.delta import Delta, LogDelta
-from continuations.core.rows.frames import (
-    ConditionCount,
-    DenialCount,
-    FrameRow,
-    HistoryRecord,
-)
 from continuations.core.rows.grants import KeptGrant
 from continuations.core.rows.run import (
     GUARDRAIL_STAGES,
@@ -233,31 +227,33 @@ _HISTORY_NUMBERS = (
 _TRIP_ID = re.compile(r"g[1-9][0-9]{0,15}\Z")
 
 
-def _read_count(value: object, where: str) -> ConditionCount:
+def _read_count(value: object, where: str) -> frames.ConditionCount:
     match value:
         case [str() as name, int() as turns, int() as at] if fields.is_count(turns):
-            return ConditionCount(name, turns, fields.read_time(at, where, "since"))
+            return frames.ConditionCount(
+                name, turns, fields.read_time(at, where, "since")
+            )
         case _:
             problem = "it must be a condition's name, its turns and a time"
             raise fields.invalid_object(where, problem)
 
 
-def _read_denial(value: object, where: str) -> DenialCount:
+def _read_denial(value: object, where: str) -> frames.DenialCount:
     match value:
         case [str() as tool, str() as digest, int() as count] if fields.is_count(count):
-            return DenialCount(tool, digest, count)
+            return frames.DenialCount(tool, digest, count)
         case _:
             raise fields.invalid_object(
                 where, "it must be a tool, a digest and a number"
             )
 
 
-def _read_history(value: object, where: str, name: str) -> HistoryRecord:
+def _read_history(value: object, where: str, name: str) -> frames.HistoryRecord:
     numbers: list[Any] = fields.check_type(value, list, where, name)
     if len(numbers) != len(_HISTORY_NUMBERS) or not all(map(fields.is_count, numbers)):
         problem = f"it must have {len(_HISTORY_NUMBERS)} numbers of at least 0"
         raise fields.invalid_object(f"{where}.{name}", problem)
-    return HistoryRecord(*numbers)
+    return frames.HistoryRecord(*numbers)
 
 
 def _make_trip(**attributes: Any) -> Trip:
@@ -298,7 +294,7 @@ HELD_REPLY = Row(
 )
 FRAME = Row(
     "frame",
-    FrameRow,
+    frames.FrameRow,
     id=fields.ID,
     agent=fields.ID,
     call=fields.TEXT.of("parent_call_id"),

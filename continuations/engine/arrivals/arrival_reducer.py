@@ -24,11 +24,7 @@ from continuations.core.words.secret_arguments import (
     restored_json,
     scrubbed,
 )
-from continuations.engine.call_waits import (
-    approval_digest,
-    approved_contract_digest,
-    new_wait,
-)
+from continuations.engine import call_waits
 from continuations.engine.calls.admission import Admission, examined_under
 from continuations.engine.calls.parked_calls import ParkedCalls, answered
 from continuations.engine.calls.rule_approvals import given_grants
@@ -137,7 +133,7 @@ class ArrivalReducer:
         if call.answer_used_in is None or (tool is not None and tool.read_only):
             return state
         now = self.ports.clock.now()
-        wait = new_wait(
+        wait = call_waits.new_wait(
             state,
             call,
             tool,
@@ -170,8 +166,8 @@ class ArrivalReducer:
         if arguments == wait.arguments_json:
             arguments = None
         executed = arguments or wait.arguments_json
-        contract = approved_contract_digest(tool)
-        digest = approval_digest(state, call, executed, contract)
+        contract = call_waits.approved_contract_digest(tool)
+        digest = call_waits.approval_digest(state, call, executed, contract)
         approved = events.Approved(
             call_id=call.id,
             digest=digest,
@@ -290,7 +286,7 @@ class ArrivalReducer:
                 state = advance(state, events.RepeatAllowed(call_id=call.id))
                 continue
             now = self.ports.clock.now()
-            wait = new_wait(
+            wait = call_waits.new_wait(
                 state,
                 call,
                 self.stack_binding.tool(state, call),

@@ -22,11 +22,7 @@ from continuations.core.rows.decisions import Approve, Decision, Deny
 from continuations.core.rows.grants import KeptGrant, has_ended, parse_grant_text
 from continuations.core.rows.run import ENDED_STATUSES, Failure
 from continuations.core.rows.state import RunState, frame_path
-from continuations.engine.call_waits import (
-    approval_digest,
-    approved_contract_digest,
-    quorum_of,
-)
+from continuations.engine import call_waits
 from continuations.errors import StoreError
 from continuations.ledger.arrivals import recorded_decisions
 from continuations.value_class import dataclass, replace
@@ -118,8 +114,8 @@ class RuleApprovals:
             verdict, name = Approve(), f"grant {grant.id}"
         else:
             name = _rule_name(policy)
-        contract = approved_contract_digest(tool)
-        digest = approval_digest(state, call, arguments, contract)
+        contract = call_waits.approved_contract_digest(tool)
+        digest = call_waits.approval_digest(state, call, arguments, contract)
         decision = _decision(state, call, verdict, name, digest, now)
         if not await self._is_recorded(decision):
             return _NOT_RECORDED_NOTE
@@ -133,7 +129,7 @@ class RuleApprovals:
             approved_digest=digest,
             approved_until=min((end for end in ends if end is not None), default=None),
             grant=grant.id if grant is not None else None,
-            quorum=quorum_of(state, call, policy),
+            quorum=call_waits.quorum_of(state, call, policy),
         )
 
     async def deny(
@@ -150,8 +146,8 @@ class RuleApprovals:
         Returns the note for a person if the decision could not be recorded.
         """
         policy = tool.approval
-        contract = approved_contract_digest(tool)
-        digest = approval_digest(state, call, arguments, contract)
+        contract = call_waits.approved_contract_digest(tool)
+        digest = call_waits.approval_digest(state, call, arguments, contract)
         decision = _decision(state, call, verdict, _rule_name(policy), digest, now)
         if not await self._is_recorded(decision):
             return _DENIAL_NOT_RECORDED_NOTE
@@ -287,7 +283,7 @@ def with_grants_of_old_names(
 
 def _grant_contract(tool: ToolProtocol, quorum: Quorum | None) -> str:
     """Return the digest that a grant is bound to: the contract and who may approve."""
-    contract = approved_contract_digest(tool)
+    contract = call_waits.approved_contract_digest(tool)
     if quorum is None:
         return contract
     # The order of the approvers means nothing.

@@ -14,14 +14,8 @@ from continuations.authoring.hooks import (
     TurnInfo,
 )
 from continuations.core import jsontext
-from continuations.core.changes import events
+from continuations.core.changes import events, judged_texts
 from continuations.core.changes.history import last_request
-from continuations.core.changes.judged_texts import (
-    REFUSED_INPUT,
-    WITHHELD_REPLY,
-    input_digest,
-    with_digest,
-)
 from continuations.core.changes.tool_messages import (
     agent_after,
     is_incomplete,
@@ -122,7 +116,7 @@ class GuardedTurn:
         text = new_input(self._frame, self._state.logs[self._frame.id].messages)
         if text is None:
             return None
-        digest = input_digest(self._state.run, self._frame.id, text)
+        digest = judged_texts.input_digest(self._state.run, self._frame.id, text)
         is_accepted = self._frame.accepted_input == digest
         tripped = await self._first_trip(
             "input", self._turn_info(text), text, asks=not is_accepted
@@ -137,7 +131,7 @@ class GuardedTurn:
             frame_id=self._frame.id,
             code=TRIPPED_CODE,
             content=failure_text(trip, "the input"),
-            message=REFUSED_INPUT,
+            message=judged_texts.REFUSED_INPUT,
             usage=self.usage,
             trip=trip,
         )
@@ -278,7 +272,7 @@ class GuardedTurn:
         """Return the event of a reply that is not used, without its text and calls."""
         return replace(
             event,
-            message=WITHHELD_REPLY,
+            message=judged_texts.WITHHELD_REPLY,
             finish_reason="stop",
             output_error=reason,
             error_code=code,
@@ -480,7 +474,7 @@ def new_text_wait(
         note=text_note(trip),
         policy=trip.guardrail,
     )
-    wait = with_digest(run, plain)
+    wait = judged_texts.with_digest(run, plain)
     if policy is None:
         return wait
     timeout, quorum = policy.decision_timeout, policy.quorum
@@ -509,5 +503,5 @@ def event_of_decision(
     in_time = " in time" if decision.kind == "expire" else ""
     text = f"{ended_by} the {wait.kind}{in_time}{reason}. {wait.note or ''}"
     is_input = wait.rules.judges == "input"
-    message = REFUSED_INPUT if is_input else WITHHELD_REPLY
+    message = judged_texts.REFUSED_INPUT if is_input else judged_texts.WITHHELD_REPLY
     return events.TextRefused(wait_id=wait.id, content=text.rstrip(), message=message)

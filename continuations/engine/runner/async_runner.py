@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar
 from continuations.core.declared_types import Output
 from continuations.core.rows.decisions import PYTHON, Decision, Door
 from continuations.engine.ports import Ports
-from continuations.engine.runner.runner_parts import (
-    RunnerParts,
-    check_retention,
-    missing_attribute,
-)
+from continuations.engine.runner import runner_parts
 from continuations.engine.sync.batches import Flattened
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
@@ -121,7 +117,7 @@ _WORK_IN_TRANSACTION = (
 )
 
 
-class AsyncRunner(RunnerParts, Generic[Output]):
+class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
     """Runs of some agents, kept in a store; every method is a coroutine.
 
     Any number of runners in any number of processes may share a store.
@@ -215,14 +211,14 @@ class AsyncRunner(RunnerParts, Generic[Output]):
                 prices=prices,
                 renamed=renamed,
             ),
-            check_retention(retention),
+            runner_parts.check_retention(retention),
         )
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
             """Name the method that does what another package calls differently."""
-            raise missing_attribute(self, name)
+            raise runner_parts.missing_attribute(self, name)
 
     @property
     def store(self) -> Store:

@@ -28,11 +28,7 @@ from slack_sdk.models.blocks import (
 from continuations import open_store
 from continuations.errors import InvalidInput
 from continuations.serve import wait_texts
-from continuations.serve.notify.delivery import (
-    NOTIFY_RETRY_POLICY,
-    Delivery,
-    DeliveryAttemptFailed,
-)
+from continuations.serve.notify import delivery
 from continuations.serve.notify.notifier import DecisionNotice, Notice, NotifyFailed
 from continuations.serve.option_checks import check_type
 from continuations_storage import AlreadyExists, NotFound, StorageError
@@ -244,7 +240,7 @@ class Notifier:
         store: str | Store | None = None,
         with_title: bool = True,
         timeout: float = 5.0,
-        retry_policy: RetryPolicy = NOTIFY_RETRY_POLICY,
+        retry_policy: RetryPolicy = delivery.NOTIFY_RETRY_POLICY,
     ) -> None:
         check_type("channel", channel, str, "the id of a channel")
         if re.fullmatch(r"[A-Z0-9]+", channel) is None:
@@ -257,7 +253,7 @@ class Notifier:
         self._with_title = with_title
         # The last messages about ended waits: a decision may overtake a slow post.
         self._ended: dict[str, dict[str, Any]] = {}
-        self._delivery = Delivery(
+        self._delivery = delivery.Delivery(
             receiver="Slack", timeout=timeout, retry_policy=retry_policy
         )
         self._client: Any = client_of(
@@ -405,19 +401,19 @@ def _attempt(
         raise _failed(error, code) from None
     except SlackClientError as error:
         reason = type(error).__name__
-        raise DeliveryAttemptFailed(reason, retryable=False) from None
+        raise delivery.DeliveryAttemptFailed(reason, retryable=False) from None
     except (HTTPException, ValueError) as error:
         reason = f"the response is not one of the Web API ({type(error).__name__})"
-        raise DeliveryAttemptFailed(reason, retryable=True) from None
+        raise delivery.DeliveryAttemptFailed(reason, retryable=True) from None
 
 
-def _failed(error: SlackApiError, code: str) -> DeliveryAttemptFailed:
+def _failed(error: SlackApiError, code: str) -> delivery.DeliveryAttemptFailed:
     response = _response_of(error)
     status = getattr(response, "status_code", 0)
     headers = getattr(response, "headers", {})
     after = str(headers.get("Retry-After", headers.get("retry-after", "")))
     is_temporary = status == _TOO_MANY or status >= _SERVER_ERROR
-    return DeliveryAttemptFailed(
+    return delivery.DeliveryAttemptFailed(
         f"error {code}",
         retryable=is_temporary or code in _RETRYABLE_ERRORS,
         retry_after=float(after) if after.isascii() and after.isdigit() else 0.0,

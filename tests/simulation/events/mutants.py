@@ -240,9 +240,7 @@ def an_id_is_deleted_with_an_event_that_never_was() -> Patches:
     family=EVENTS,
 )
 def a_used_signal_is_kept() -> Patches:
-    yield gives_back(
-        arrival_reducer.without_signal, "state", only_in=(arrival_reducer,)
-    )
+    yield gives_back(arrival_reducer.without_signal, "state")
 
 
 @mutant(

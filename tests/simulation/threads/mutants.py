@@ -229,7 +229,7 @@ def an_interruption_leaves_approved_calls() -> Patches:
             return state
         return original(state, call_id, reason, not_begun)
 
-    yield patch(original, with_cancelled_call, only_in=(operator_changes,))
+    yield patch(original, with_cancelled_call)
 
 
 @mutant(
