@@ -25,7 +25,12 @@ import msgpack
 
 from continuations.errors import Corrupt, FormatError, NewerFormat
 from continuations.value_class import dataclass
-from continuations.wire import formats
+from continuations.wire.formats import (
+    FIRST_FORMAT,
+    FORMATS,
+    NEWEST_FORMAT,
+    lowest_format,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +87,7 @@ def encode_object(header: dict[str, object], body: object) -> bytes:
         )
     if len(packed) > _MAX_ITEMS:
         _check_item_counts(packed)
-    number = formats.lowest_format(header, body)
+    number = lowest_format(header, body)
     codec = _PLAIN if len(packed) < _MIN_COMPRESSED_BYTES else _ZSTD
     packed_header = _to_msgpack({**header, "size": len(packed)})
     level = next(level for limit, level in _ZSTD_LEVELS if len(packed) < limit)
@@ -153,9 +158,9 @@ def decode_object_header(data: bytes, name: str) -> dict[str, Any]:
 
 def _check_format(data: bytes, header: dict[str, Any], body: object, name: str) -> None:
     number = format_number(data)
-    if number == formats.NEWEST_FORMAT:
+    if number == NEWEST_FORMAT:
         return  # it may have every field
-    needed = formats.lowest_format(header, body)
+    needed = lowest_format(header, body)
     if number < needed:
         raise FormatError(
             f"{name} is invalid: it has format {number} and fields of format {needed}. "
@@ -192,10 +197,10 @@ def _check_envelope(data: bytes, name: str) -> tuple[int, int]:
     )
     if not intact:
         raise _corrupt_error(name, "its digest does not match its bytes")
-    if number not in formats.FORMATS:
-        known = f"formats {formats.FIRST_FORMAT} to {formats.NEWEST_FORMAT}"
-        if formats.FIRST_FORMAT == formats.NEWEST_FORMAT:
-            known = f"format {formats.NEWEST_FORMAT}"
+    if number not in FORMATS:
+        known = f"formats {FIRST_FORMAT} to {NEWEST_FORMAT}"
+        if FIRST_FORMAT == NEWEST_FORMAT:
+            known = f"format {NEWEST_FORMAT}"
         raise NewerFormat(
             f"{name} has format {number}, and this release reads {known}. It was not "
             "changed. Use a newer release of continuations."
