@@ -11,8 +11,13 @@ from continuations.authoring.arguments import answer_types
 from continuations.authoring.deadline_options import Duration, to_seconds
 from continuations.authoring.errors import PolicyFailed
 from continuations.core import jsontext
-from continuations.core.rows import deadline_actions
-from continuations.core.rows.decisions import Answer, Approve, Deny
+from continuations.core.rows.decisions import (
+    Answer,
+    Approve,
+    Deny,
+    Escalate,
+    dump_action,
+)
 from continuations.core.rows.quorum import Quorum
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
@@ -65,7 +70,7 @@ def checked_form(form_type: Any) -> ApprovalForm:
 
 
 Condition: TypeAlias = "Callable[..., object]"
-ApprovalDeadline: TypeAlias = Answer | Deny | deadline_actions.Escalate
+ApprovalDeadline: TypeAlias = Answer | Deny | Escalate
 ContinueOrStop = Literal["continue", "stop"]
 
 
@@ -279,7 +284,7 @@ class ApprovalPolicy:
     def deadline_action_json(self) -> str | None:
         """The action of the deadline, as JSON text; `None`: the wait expires."""
         action = self.on_deadline or self.on_expiry
-        return None if action is None else deadline_actions.dump(action)
+        return None if action is None else dump_action(action)
 
     @property
     def reminder_seconds(self) -> int:

@@ -7,8 +7,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from continuations.core import jsontext
-from continuations.core.rows import deadline_actions
-from continuations.core.rows.decisions import Answer, Deny, Fail
+from continuations.core.rows.decisions import (
+    Answer,
+    DeadlineAction,
+    Deny,
+    Escalate,
+    Fail,
+    dump_action,
+)
 from continuations.core.rows.quorum import GROUP_PREFIX
 from continuations.errors import InvalidInput
 
@@ -45,9 +51,7 @@ def to_seconds(duration: object, label: str) -> float | None:
 _MAX_APPROVERS = 100
 
 
-def escalate(
-    to: Sequence[str], *, within: Duration, votes: int = 1
-) -> deadline_actions.Escalate:
+def escalate(to: Sequence[str], *, within: Duration, votes: int = 1) -> Escalate:
     """Ask other people if no person decides in time; pass the result as `on_deadline`.
 
     The wait keeps its id and its links. Earlier votes do not count any more. If the new
@@ -73,7 +77,7 @@ def escalate(
     if seconds is None or seconds < 1:
         msg = f"escalate: within must be at least 1 second, got {within!r}."
         raise InvalidInput(msg)
-    return deadline_actions.Escalate(to=names, within=int(seconds), votes=votes)
+    return Escalate(to=names, within=int(seconds), votes=votes)
 
 
 def checked_approvers(label: str, names: object) -> tuple[str, ...]:
@@ -125,10 +129,10 @@ def check_votes(label: str, votes: object, approvers: tuple[str, ...]) -> None:
 
 def checked_approval_action(action: object) -> None:
     """Raise `InvalidInput` unless the deadline of an approval can do this."""
-    checked_action("ApprovalPolicy", action, (Answer, Deny, deadline_actions.Escalate))
+    checked_action("ApprovalPolicy", action, (Answer, Deny, Escalate))
     if isinstance(action, Answer | Deny):
         try:
-            deadline_actions.dump(action)
+            dump_action(action)
         except jsontext.NotJson as error:
             msg = (
                 f"ApprovalPolicy: on_deadline cannot be stored: {error}. Pass a JSON "
@@ -139,13 +143,13 @@ def checked_approval_action(action: object) -> None:
 
 def checked_action(
     function: str, action: object, allowed: tuple[type, ...] = (Answer, Deny, Fail)
-) -> deadline_actions.DeadlineAction | None:
+) -> DeadlineAction | None:
     """Return the action of a deadline; raises `InvalidInput` for another value."""
     # Looked up by the exact type: an object that only resembles a verdict is not one.
     if action is None or type(action) in allowed:
-        return cast("deadline_actions.DeadlineAction | None", action)
-    names = [kind.__name__ for kind in allowed if kind is not deadline_actions.Escalate]
-    if deadline_actions.Escalate in allowed:
+        return cast("DeadlineAction | None", action)
+    names = [kind.__name__ for kind in allowed if kind is not Escalate]
+    if Escalate in allowed:
         names.append("escalate(...)")
     wanted = f"{', '.join(names[:-1])} or {names[-1]}"
     msg = f"{function}: on_deadline must be an {wanted}, got {type(action).__name__}."

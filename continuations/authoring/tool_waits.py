@@ -24,8 +24,7 @@ from typing import (
 
 from continuations.authoring.deadline_options import checked_action, to_seconds
 from continuations.authoring.errors import WaitNotReturned
-from continuations.core.rows.deadline_actions import Escalate
-from continuations.core.rows.decisions import Answer, Deny, Fail
+from continuations.core.rows.decisions import Answer, Deny, Escalate, Fail
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass

@@ -118,7 +118,7 @@ def at_denial(wait: Wait) -> str:
 
 def at_deadline(wait: Wait) -> str:
     """Return the consequence of the deadline, after the word "then"."""
-    from continuations.core.rows.deadline_actions import Escalate  # noqa: PLC0415 - few waits have an action
+    from continuations.core.rows.decisions import Escalate  # noqa: PLC0415 - few waits have an action
 
     if wait.expiry_stops:
         return "expired, nothing runs, and the run stops"

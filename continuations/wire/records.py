@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from continuations.core import jsontext
-from continuations.core.rows import deadline_actions
-from continuations.core.rows.decisions import DECISION_KINDS, Decision
+from continuations.core.rows.decisions import DECISION_KINDS, Decision, parse_action
 from continuations.core.rows.quorum import Quorum
 from continuations.core.rows.wait_rules import WAIT_KINDS, WAIT_RULES
 from continuations.core.rows.waits import Wait
@@ -129,7 +128,7 @@ _REVERSIBLE = {True: "yes", False: "no"}
 def _read_deadline_action(value: object, where: str, name: str) -> str:
     text = fields.read_json_object(value, where, name)
     try:
-        deadline_actions.parse(text)
+        parse_action(text)
     except jsontext.NotJson as error:
         raise fields.invalid_object(f"{where}.{name}", str(error)) from None
     return text

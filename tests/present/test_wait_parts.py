@@ -14,9 +14,14 @@ from continuations import Wait
 from continuations.cli.formatting import title_lines, wait_lines
 from continuations.cli.terminal import page_lines
 from continuations.core.jsontext import dump
-from continuations.core.rows import deadline_actions
-from continuations.core.rows.deadline_actions import Escalate
-from continuations.core.rows.decisions import Answer, Decision, Deny, Fail
+from continuations.core.rows.decisions import (
+    Answer,
+    Decision,
+    Deny,
+    Escalate,
+    Fail,
+    dump_action,
+)
 from continuations.core.rows.quorum import Quorum, Vote
 from continuations.core.words.call_display import CallDisplay, Finding
 from continuations.core.words.summaries import MoneyReading
@@ -147,14 +152,14 @@ def test_every_door_has_the_same_words_for_a_deadline(door: Any) -> None:
             "nothing runs, and other people are asked: cfo",
         ),
     ):
-        stored = None if action is None else deadline_actions.dump(action)
+        stored = None if action is None else dump_action(action)
         wait = replace(make_wait(deadline=MOMENT), on_deadline_json=stored)
 
         assert words in door(wait), action
 
 
 def test_mail_without_arguments_has_no_answer_of_the_deadline() -> None:
-    stored = deadline_actions.dump(Answer("0042"))
+    stored = dump_action(Answer("0042"))
     wait = replace(make_wait(deadline=MOMENT), on_deadline_json=stored)
 
     assert "0042" not in mail.body_text(wait, None, with_arguments=False)

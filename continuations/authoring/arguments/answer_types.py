@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core import jsontext
-from continuations.core.rows import deadline_actions
-from continuations.core.rows.decisions import Answer
+from continuations.core.rows.decisions import Answer, dump_action
 from continuations.core.rows.waits import TEXT_SCHEMA
 from continuations.errors import InvalidInput
 
@@ -43,7 +42,7 @@ def action_json_of(action: QuestionDeadline | None, answer_type: Any) -> str | N
     if isinstance(action, Answer):
         action = Answer(_json_value(action.value, answer_type))
     try:
-        return deadline_actions.dump(action)
+        return dump_action(action)
     except jsontext.NotJson as error:
         msg = f"on_deadline cannot be stored: {error}. Pass a JSON value."
         raise InvalidInput(msg) from None

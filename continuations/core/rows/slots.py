@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from continuations.core.rows.deadline_actions import Escalate
-from continuations.core.rows.decisions import Decision, VerdictKind
+from continuations.core.rows.decisions import Decision, Escalate, VerdictKind
 from continuations.core.rows.quorum import Objection, Quorum, Vote
 from continuations.core.rows.waits import Wait, withheld
 from continuations.value_class import dataclass, replace

@@ -7,8 +7,15 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.rows import deadline_actions
-from continuations.core.rows.decisions import Answer, Decision, Deny, Fail
+from continuations.core.rows.decisions import (
+    Answer,
+    DeadlineAction,
+    Decision,
+    Deny,
+    Escalate,
+    Fail,
+    parse_action,
+)
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
 from continuations.value_class import dataclass, replace
@@ -246,7 +253,7 @@ class Wait:
         """Whether the deadline asks other approvers instead of ending the wait."""
         if self.on_deadline_json is None:
             return False
-        return isinstance(self.on_deadline, deadline_actions.Escalate)
+        return isinstance(self.on_deadline, Escalate)
 
     @property
     def has_slots(self) -> bool:
@@ -259,11 +266,9 @@ class Wait:
         return self.rules.is_extendable and self.deadline is not None
 
     @property
-    def on_deadline(self) -> deadline_actions.DeadlineAction | None:
+    def on_deadline(self) -> DeadlineAction | None:
         """The consequence of the deadline; `None`: the rule of kind and policy."""
-        from continuations.core.rows import deadline_actions  # noqa: PLC0415 - rarely needed
-
-        return deadline_actions.parse(self.on_deadline_json)
+        return parse_action(self.on_deadline_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -431,9 +436,9 @@ def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
 
 def consequence_of_deadline(wait: Wait) -> Answer | Deny | Fail | None:
     """Return what the deadline of a parked call does; `None` for a plain expiry."""
-    action = deadline_actions.parse(wait.on_deadline_json)
+    action = parse_action(wait.on_deadline_json)
     # After an escalation, the next deadline has the consequence of the kind.
-    if action is None or isinstance(action, deadline_actions.Escalate):
+    if action is None or isinstance(action, Escalate):
         return wait.rules.on_deadline
     return action
 

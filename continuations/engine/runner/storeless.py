@@ -19,8 +19,7 @@ from continuations.core.changes.events import Reopened, RunStopped, SuspensionBe
 from continuations.core.changes.operator_changes import without_operator_waits
 from continuations.core.changes.plan import plan
 from continuations.core.changes.reducer import advance
-from continuations.core.rows.deadline_actions import Escalate
-from continuations.core.rows.decisions import Decision, Verdict
+from continuations.core.rows.decisions import Decision, Escalate, Verdict
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.slots import Slot, after_slot, objection_to
 from continuations.engine import deadlines, worker_options

@@ -12,8 +12,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
-from continuations.core.rows.deadline_actions import Escalate
-from continuations.core.rows.decisions import Decision
+from continuations.core.rows.decisions import Decision, Escalate
 from continuations.core.rows.slots import (
     Slot,
     after_slot,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from continuations.core.rows.deadline_actions import Escalate
+from continuations.core.rows.decisions import Escalate
 from continuations.core.rows.quorum import Vote
 from continuations.ledger import markers
 

@@ -6,14 +6,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.rows import deadline_actions
 from continuations.core.rows.calls import (
     Errored,
     Parked,
     Refused,
     Returned,
 )
-from continuations.core.rows.decisions import Answer, Fail
+from continuations.core.rows.decisions import Answer, Fail, parse_action
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.ledger import layout
 from tests.simulation.evidence import is_rewind
@@ -119,7 +118,7 @@ def _consequence(
         return decision.kind, decision.value
     if wait is None:
         return "expire", None
-    action = deadline_actions.parse(wait.on_deadline_json) or wait.rules.on_deadline
+    action = parse_action(wait.on_deadline_json) or wait.rules.on_deadline
     match action:
         case Answer(value=value):
             return "answer", jsontext.canonical(value)
