@@ -29,18 +29,6 @@ def two_sub_agents() -> RunState:
     )
 
 
-def read_again(state: RunState) -> RunState:
-    """Return the state as a process that reads its rows has it."""
-    return RunState.from_rows(
-        run=state.run,
-        manifest=state.manifest,
-        frames=state.frames,
-        calls=state.calls,
-        waits=state.waits,
-        logs=state.logs,
-    )
-
-
 def suspended(state: RunState, frame: str) -> RunState:
     """Return the state with a wait of a frame."""
     return rows.apply_events(
@@ -51,9 +39,15 @@ def suspended(state: RunState, frame: str) -> RunState:
 def test_suspended_frame_is_not_asked_and_its_sibling_is() -> None:
     state = suspended(two_sub_agents(), "f5")
 
-    assert (AskModel("f7"),) == plan(state) == plan(read_again(state))
-    assert read_again(state) == state
-    assert list(state.suspending) == list(read_again(state).suspending) == ["f5"]
+    assert (
+        (AskModel("f7"),) == plan(state) == plan(rows.with_runnable_recomputed(state))
+    )
+    assert rows.with_runnable_recomputed(state) == state
+    assert (
+        list(state.suspending)
+        == list(rows.with_runnable_recomputed(state).suspending)
+        == ["f5"]
+    )
 
 
 def test_frame_goes_on_after_its_wait() -> None:
@@ -61,7 +55,11 @@ def test_frame_goes_on_after_its_wait() -> None:
         suspended(two_sub_agents(), "f5"), events.SuspensionEnded(wait_id="w1")
     )
 
-    assert (AskModel("f5"), AskModel("f7")) == plan(state) == plan(read_again(state))
+    assert (
+        (AskModel("f5"), AskModel("f7"))
+        == plan(state)
+        == plan(rows.with_runnable_recomputed(state))
+    )
     assert {} == state.waits == state.suspending
 
 
@@ -69,7 +67,7 @@ def test_frame_stays_suspended_while_its_sibling_ends() -> None:
     state = suspended(two_sub_agents(), "f5")
     state = rows.apply_events(state, rows.reply_with_text("done", frame="f7"))
 
-    assert () == plan(state) == plan(read_again(state))
+    assert () == plan(state) == plan(rows.with_runnable_recomputed(state))
 
 
 def test_frame_that_ends_takes_its_wait_along() -> None:
@@ -94,11 +92,13 @@ def test_wait_of_the_run_lets_nothing_begin() -> None:
     paused = replace(state, waits={wait.id: wait}, suspending={"": wait})
 
     assert paused.is_suspended
-    assert () == plan(paused) == plan(read_again(paused))
+    assert () == plan(paused) == plan(rows.with_runnable_recomputed(paused))
     after = rows.apply_events(paused, rows.reply_with_text("done", frame="f7"))
     assert () == plan(after)
     ended = rows.apply_events(after, events.SuspensionEnded(wait_id=wait.id))
-    assert (AskModel("f5"),) == plan(ended) == plan(read_again(ended))
+    assert (
+        (AskModel("f5"),) == plan(ended) == plan(rows.with_runnable_recomputed(ended))
+    )
 
 
 @pytest.mark.parametrize(

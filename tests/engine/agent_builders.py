@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from continuations import Agent, Runner
-from tests import scripts
+from continuations import Agent, ApprovalPolicy, Runner, tool
+from continuations.tools import Tool
+from tests import effect_log, scripts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,18 @@ def make_boss(script: Script | NextLine, *tools: Any, **options: Any) -> Agent:
     return Agent(
         "boss", tools=list(tools), model=scripts.scripted_model(script), **options
     )
+
+
+def make_pay(**policy: Any) -> Tool[..., Any]:
+    """Return a tool whose calls need an approval."""
+
+    @tool(approval=ApprovalPolicy(**policy))
+    def pay(cents: int) -> str:
+        """Pay an amount."""
+        effect_log.append_effect("pay", cents)
+        return f"paid {cents}"
+
+    return pay
 
 
 def root_tool_results(outcome: Outcome) -> list[str]:

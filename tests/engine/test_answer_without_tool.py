@@ -35,6 +35,7 @@ from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import make_pay_tool
 from tests.hostile.editable_store import EditableStore
+from tests.ledger.damage import all_objects
 from tests.scripts import call
 
 LATER = Answer("late")
@@ -94,12 +95,7 @@ class Office:
 
     def objects(self) -> dict[str, bytes]:
         """Return everything in the store."""
-
-        async def read() -> dict[str, bytes]:
-            keys = await self.store.keys("", limit=10_000)
-            return {key: await self.store.read(key) for key in keys}
-
-        return asyncio.run(read())
+        return asyncio.run(all_objects(self.store))
 
 
 @pytest.mark.parametrize("kind", MAKE_WAIT)

@@ -32,6 +32,7 @@ from tests import effect_log, scripts
 from tests.crash_points import every_crash, remaining_keys
 from tests.engine.agent_builders import should_pause_after
 from tests.engine.payment_agent import make_pay_tool, single_wait
+from tests.ledger.damage import all_objects
 from tests.scripts import call
 
 if TYPE_CHECKING:
@@ -83,12 +84,7 @@ class Office:
 
     def objects(self) -> dict[str, bytes]:
         """Return everything in the store."""
-
-        async def read() -> dict[str, bytes]:
-            keys = await self.store.keys("", limit=10_000)
-            return {key: await self.store.read(key) for key in keys}
-
-        return asyncio.run(read())
+        return asyncio.run(all_objects(self.store))
 
     def wait_again(self) -> Wait:
         """Let an operator ask again about the approved call; return its new wait."""

@@ -32,24 +32,12 @@ from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.crash_points import remaining_keys
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, make_pay, root_tool_results
 from tests.scripts import call
 
 PAY: Any = {"go": [[call("pay", cents=5)], "end"]}
 ASK: Any = {"go": [[call("color")], "end"]}
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-
-
-def make_pay(**policy: Any) -> Tool[..., Any]:
-    """Return a tool whose calls need an approval."""
-
-    @tool(approval=ApprovalPolicy(**policy))
-    def pay(cents: int) -> str:
-        """Pay an amount."""
-        effect_log.append_effect("pay", cents)
-        return f"paid {cents}"
-
-    return pay
 
 
 @tool

@@ -9,37 +9,22 @@ import pytest
 
 from continuations import (
     Answer,
-    ApprovalPolicy,
     Approve,
     Deny,
     Finished,
     Identity,
     Runner,
     Suspended,
-    tool,
 )
 from continuations.errors import AlreadyDecided, DecisionRefused
 from continuations.results import Decision, Vote
-from continuations.tools import Tool
 from continuations_storage import MemoryStore, faults
 from tests import effect_log
 from tests.clocks import ManualClock
-from tests.engine.agent_builders import make_boss, root_tool_results
+from tests.engine.agent_builders import make_boss, make_pay, root_tool_results
 from tests.scripts import call
 
 PAY: Any = {"go": [[call("pay", cents=5)], "end"]}
-
-
-def make_pay(**policy: Any) -> Tool[..., Any]:
-    """Return a tool whose calls need an approval by several people."""
-
-    @tool(approval=ApprovalPolicy(**policy))
-    def pay(cents: int) -> str:
-        """Pay an amount."""
-        effect_log.append_effect("pay", cents)
-        return f"paid {cents}"
-
-    return pay
 
 
 def make_runner(*, groups: Any = None, **policy: Any) -> Runner:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from continuations import Approve, Runner, open_store
-from continuations_storage import Store, all_keys
+from tests.ledger.copied_store import contents
 from tests.run_environment import RunEnvironment
 from tests.scripts import Script, call
 
@@ -18,15 +18,6 @@ SCRIPT: Script = {
     "A": [[call("clerk", input="B")], "A done"],
     "B": [[call("pay", what="x")], [call("pay", what="y")], "B done"],
 }
-
-
-async def contents(store: Store) -> dict[str, bytes]:
-    """Return everything in a store but its own proof."""
-    return {
-        key: await store.read(key)
-        async for key in all_keys(store, "")
-        if not key.startswith("probe/")
-    }
 
 
 @pytest.mark.parametrize("driver", ["boto3", "obstore"])
