@@ -329,6 +329,8 @@ def run_server(
         raise typer.Exit(1)
 
 
+# mcp ------------------------------------------------------------------------------
+
 _VARIABLE = "CONTINUATIONS_SECRET"
 
 

@@ -355,6 +355,9 @@ def is_instructions(message: Message) -> bool:
     return known is not None and known in (OF_INSTRUCTIONS, FROZEN_INSTRUCTIONS)
 
 
+# The check of a transcript --------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class TranscriptCheck:
     """The check of the first messages of a transcript, to be continued.

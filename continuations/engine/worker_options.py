@@ -227,6 +227,8 @@ def check_context(
         raise InvalidInput(msg, run_id=run_id)
 
 
+# The options of one call ----------------------------------------------------------
+
 ShouldPause: TypeAlias = Callable[[], bool]
 
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from continuations.core.usage import Usage
 
 
+# Events of one call ---------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallAccepted:
     """The call is valid and needs no approval of a person.

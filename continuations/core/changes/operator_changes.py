@@ -32,6 +32,9 @@ _INTERRUPTED = "The user sent another message."
 _BETWEEN_NAMES = ", "
 
 
+# Cancelled calls ------------------------------------------------------------------
+
+
 def is_open_call(state: RunState, call_id: str) -> bool:
     """Return whether a call exists and has not ended."""
     call = state.calls.get(call_id)
@@ -106,6 +109,9 @@ def with_cancelled_call(
             )
             state = advance(state, ended)
     return state
+
+
+# Waits that only `unpause` ends ---------------------------------------------------
 
 
 def operator_waits(state: RunState) -> list[Wait]:
@@ -183,6 +189,9 @@ def _counting_from(frame: FrameRow, now: datetime) -> events.FrameWatched:
     return events.FrameWatched(frame_id=frame.id, since=since, counts=counts)
 
 
+# Requests -------------------------------------------------------------------------
+
+
 def with_operator_requests(
     state: RunState,
     requests: Iterable[OperatorRequest],
@@ -247,6 +256,9 @@ def _with_request(
             )
         case _:
             return state
+
+
+# Turns of threads -----------------------------------------------------------------
 
 
 def ends_turn(state: RunState, request: OperatorRequest) -> bool:

@@ -347,6 +347,8 @@ class VersionWindow:
         return self.versions[-1].number
 
 
+# The difference between two states ------------------------------------------------
+
 _NO_STATE = "{}"
 
 

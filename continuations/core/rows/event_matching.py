@@ -81,6 +81,8 @@ def opened_and_closed(
     return waits_for_events(opened), waits_for_events(closed)
 
 
+# Signals --------------------------------------------------------------------------
+
 # `signal` is refused if more signals with its name are not taken.
 MAX_KEPT_SIGNALS = 100
 # Each version has the names of kept signals. Beyond this number, a run accepts only

@@ -415,6 +415,9 @@ def _failure_from_decision(wait: waits.Wait, decision: Decision) -> Failure | No
     return None
 
 
+# Signals --------------------------------------------------------------------------
+
+
 def with_signals(state: RunState, signals: tuple[Signal, ...]) -> RunState:
     """Return the run with the signals that it has not taken in yet."""
     last = state.run.last_signal_number

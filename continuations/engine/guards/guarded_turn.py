@@ -445,6 +445,9 @@ def with_text(message: Message, text: str) -> Message:
     return changed if known is None else changed.with_metadata(known)
 
 
+# Waits about texts ----------------------------------------------------------------
+
+
 def new_text_wait(
     state: RunState,
     frame: FrameRow,
