@@ -65,15 +65,7 @@ if TYPE_CHECKING:
         WorkflowInvocation,
     )
 
-    from continuations.observers import (
-        ObservedCall,
-        ObservedEnd,
-        ObservedFrame,
-        ObservedRequest,
-        ObservedSession,
-        ObservedVersion,
-        ObservedWait,
-    )
+    from continuations import observers
 
     _FrameSpan: TypeAlias = LocalAgentInvocation | WorkflowInvocation
 
@@ -281,7 +273,7 @@ class _Session:
 
     # The session --------------------------------------------------------------
 
-    def began(self, session: ObservedSession) -> str | None:
+    def began(self, session: observers.ObservedSession) -> str | None:
         self._run_id, self._version = session.run_id, session.version
         self._root = root = self._begin_root(session)
         root.attributes["continuations.run.version"] = session.version
@@ -295,7 +287,7 @@ class _Session:
             )
         return _headers(root.context).get("traceparent")
 
-    def _begin_root(self, session: ObservedSession) -> _FrameSpan:
+    def _begin_root(self, session: observers.ObservedSession) -> _FrameSpan:
         if session.trace_context and (self._one_trace or session.previous is None):
             context = _PROPAGATOR.extract(dict(session.trace_context), _NEW_ROOT)
             return self._begin_frame(session.root, context)
@@ -308,7 +300,9 @@ class _Session:
         finally:
             _NEXT_TRACE.reset(token)
 
-    def _begin_frame(self, frame: ObservedFrame, context: Context) -> _FrameSpan:
+    def _begin_frame(
+        self, frame: observers.ObservedFrame, context: Context
+    ) -> _FrameSpan:
         span: _FrameSpan = (
             self._handler.workflow(
                 frame.agent, context=context, conversation_id=self._run_id
@@ -329,10 +323,10 @@ class _Session:
         self._spans[frame.id, frame.agent] = span
         return span
 
-    def _frame(self, frame: ObservedFrame) -> _FrameSpan:
+    def _frame(self, frame: observers.ObservedFrame) -> _FrameSpan:
         """Return the span of a frame, after those of the frames above it."""
-        missing: list[ObservedFrame] = []
-        at: ObservedFrame | None = frame
+        missing: list[observers.ObservedFrame] = []
+        at: observers.ObservedFrame | None = frame
         while at is not None and (at.id, at.agent) not in self._spans:
             missing.append(at)
             at = at.above
@@ -340,7 +334,7 @@ class _Session:
             self._begin_frame(each, self._parent(each).context)
         return self._spans[frame.id, frame.agent]
 
-    def _parent(self, frame: ObservedFrame) -> _FrameSpan:
+    def _parent(self, frame: observers.ObservedFrame) -> _FrameSpan:
         earlier = (span for key, span in self._spans.items() if key[0] == frame.id)
         above = frame.above
         above_span = self._spans[above.id, above.agent] if above else self._root
@@ -348,7 +342,7 @@ class _Session:
         assert parent is not None  # noqa: S101 - the session has begun
         return parent
 
-    def ended(self, end: ObservedEnd) -> None:
+    def ended(self, end: observers.ObservedEnd) -> None:
         root = self._root
         if root is None:
             return
@@ -366,7 +360,7 @@ class _Session:
 
     # Versions -----------------------------------------------------------------
 
-    def committed(self, version: ObservedVersion) -> None:
+    def committed(self, version: observers.ObservedVersion) -> None:
         self._version = version.number
         for wait in version.ended:
             self._wait_ended(wait)
@@ -376,7 +370,7 @@ class _Session:
             if self._spans[key] is not self._root:
                 self._spans.pop(key).stop()
 
-    def _wait_opened(self, wait: ObservedWait) -> None:
+    def _wait_opened(self, wait: observers.ObservedWait) -> None:
         attributes = _of_wait(wait) | {_CHECKPOINT_ID: str(self._version)}
         if wait.asks_person:
             attributes[_PAUSE_REASON] = "human_input"
@@ -389,7 +383,7 @@ class _Session:
         opened = "unknown_outcome" if wait.may_have_run else "opened"
         self._event(f"continuations.wait.{opened}", attributes)
 
-    def _wait_ended(self, wait: ObservedWait) -> None:
+    def _wait_ended(self, wait: observers.ObservedWait) -> None:
         resolution = _RESOLUTIONS.get(wait.decision or "", "ended")
         name = "expired" if resolution == "expired" else "decided"
         attributes = _of_wait(wait) | {"continuations.wait.resolution": resolution}
@@ -402,7 +396,7 @@ class _Session:
 
     # Requests and calls -------------------------------------------------------
 
-    def request_began(self, request: ObservedRequest) -> _Request:
+    def request_began(self, request: observers.ObservedRequest) -> _Request:
         frame = self._frame(request.frame)
         provider = str(getattr(request.model, "provider", "unknown"))
         span: InferenceInvocation | FetchResponseInvocation
@@ -428,7 +422,7 @@ class _Session:
             span.attributes["continuations.asked_by"] = request.agent
         return _Request(span, frame, request, captures=self._captures)
 
-    def call_began(self, call: ObservedCall) -> _Call:
+    def call_began(self, call: observers.ObservedCall) -> _Call:
         frame = self._frame(call.frame)
         span = self._handler.tool(
             call.tool,
@@ -478,7 +472,7 @@ class _Request(_Action):
         self,
         span: InferenceInvocation | FetchResponseInvocation,
         frame: _FrameSpan,
-        observed: ObservedRequest,
+        observed: observers.ObservedRequest,
         *,
         captures: bool,
     ) -> None:
@@ -514,7 +508,7 @@ class _Request(_Action):
 
 class _Call(_Action):
     def __init__(
-        self, span: ToolInvocation, call: ObservedCall, *, captures: bool
+        self, span: ToolInvocation, call: observers.ObservedCall, *, captures: bool
     ) -> None:
         super().__init__(span)
         self._call, self._captures = call, captures
@@ -539,7 +533,7 @@ def _message(message: Mapping[str, Any]) -> InputMessage:
     return InputMessage(role=role, parts=parts)
 
 
-def _of_wait(wait: ObservedWait) -> dict[str, str]:
+def _of_wait(wait: observers.ObservedWait) -> dict[str, str]:
     attributes = {_PAUSE_ID: wait.id, "continuations.wait.kind": wait.kind}
     if wait.tool:
         attributes["gen_ai.tool.name"] = wait.tool
