@@ -272,7 +272,7 @@ class Versions:
             marker_keys: The keys of the markers that point at the run.
             may_be_stored: Whether an append with the same arguments was `Inconclusive`.
                 If that one was stored, this append succeeds.
-            together: What else is changed in the same request, by a store that can.
+            together: More changes of the same request, for a store that `commits`.
 
         Raises:
             StaleRun: Another process created this version; nothing was written.

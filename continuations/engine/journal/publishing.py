@@ -178,8 +178,8 @@ class Publisher:
         markers. A crash between two steps leaves a due marker, and a sweep does the
         rest.
 
-        A store that `commits` makes most of it in one request. If nobody is told in
-        between, that is all of it.
+        A store that `commits` makes the creates in one request. Without a notification
+        in between, the same request does the rest.
 
         Returns:
             The decisions, messages and cancel request that arrived in the meantime.

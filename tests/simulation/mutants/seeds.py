@@ -126,7 +126,7 @@ SEEDS: dict[str, tuple[int, str]] = {
         2093,
         "timed_out_call_is_over_before_a_repeat",
     ),
-    "a_dead_process_leaves_a_run_out_of_the_index": (19, "runs_are_found"),
+    "a_dead_process_leaves_a_run_out_of_the_index": (92, "runs_are_found"),
     "a_sweep_deletes_what_its_worker_kept": (38, "runs_are_found"),
     "a_sweep_deletes_the_markers_of_another_process": (11002469, "runs_are_found"),
     "waits_of_a_followed_version_are_listed": (16004824, "listed_waits_are_open"),
