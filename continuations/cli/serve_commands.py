@@ -12,7 +12,7 @@ import json as json_format
 import logging
 import socket
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
@@ -204,9 +204,10 @@ def ui(
     console = _console_module()
     runner = command.runner("if given")
     identity = load_option("--verify", verify)
+    terminal = _Terminal()
     sign_in_path = "/"
     if identity is None:
-        identity = console.local(by)
+        identity = console.local(by, on_sign_out=terminal.show)
         sign_in_path = identity.sign_in_path
     application = console.app(
         runner.async_runner,
@@ -218,19 +219,32 @@ def ui(
             else _no_worker
         ),
     )
-    _serve(application, address, port, sign_in_path)
+    _serve(application, address, port, terminal, sign_in_path)
+
+
+class _Terminal:
+    """Shows the address of the console, again after a sign-out."""
+
+    url = ""
+
+    def show(self, path: str) -> None:
+        with suppress(OSError):  # no terminal is left
+            typer.echo(f"{self.url}{path}")
 
 
 def _no_worker(_application: object) -> AbstractAsyncContextManager[None]:
     return nullcontext()
 
 
-def _serve(application: Any, address: str, port: int, sign_in_path: str) -> None:
+def _serve(
+    application: Any, address: str, port: int, terminal: _Terminal, sign_in_path: str
+) -> None:
     with _bound(address, port) as bound:
         real_port = bound.getsockname()[1]
         shown = f"[{address}]" if ":" in address else address
         logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-        typer.echo(f"http://{shown}:{real_port}{sign_in_path}")
+        terminal.url = f"http://{shown}:{real_port}"
+        terminal.show(sign_in_path)
         server = make_server(application, address, real_port)
         live = application.state.live
         run_server(server, sockets=[bound], on_stop=live.close)

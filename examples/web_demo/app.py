@@ -230,14 +230,20 @@ def start_and_die(store: str) -> None:
 
 def serve(store: str, port: int) -> None:
     """Serve the console on this machine, and work on the runs, until Ctrl-C."""
-    runner = AsyncRunner(AGENTS, store=store)
-    kim = console.local("kim", groups=["finance"])
-    app = console.app(runner, verify=kim, lifespan=worker_lifespan(runner, grace=3.0))
     listener = socket.create_server(("127.0.0.1", port))
     address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    def show_address(path: str) -> None:
+        sys.stdout.write(f"Open {address}{path}\n")
+        sys.stdout.flush()
+
+    runner = AsyncRunner(AGENTS, store=store)
+    kim = console.local("kim", groups=["finance"], on_sign_out=show_address)
+    app = console.app(runner, verify=kim, lifespan=worker_lifespan(runner, grace=3.0))
     config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
     with suppress(KeyboardInterrupt):
-        sys.stdout.write(f"Open {address}{kim.sign_in_path}\nCtrl-C ends it.\n")
+        show_address(kim.sign_in_path)
+        sys.stdout.write("Ctrl-C ends it.\n")
         sys.stdout.flush()
         asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
     sys.stdout.write("Stopped. The runs are kept.\n")

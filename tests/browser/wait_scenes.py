@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
-import uvicorn
 from pydantic import BaseModel, Field
 
 from continuations import (
@@ -28,6 +25,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve import console
 from continuations.tools import Money
 from continuations_storage import MemoryStore
+from tests.browser.served_app import serve
 from tests.clocks import OffsetClock
 
 if TYPE_CHECKING:
@@ -245,18 +243,6 @@ def _verify(request: Request) -> Identity:
 def run_console() -> Generator[WaitScenes]:
     """Serve the console on a free port of this machine."""
     scenes = WaitScenes()
-    config = uvicorn.Config(
-        scenes.app(), host="127.0.0.1", port=0, log_level="error", lifespan="off"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    scenes.base_url = f"http://127.0.0.1:{port}"
-    try:
+    with serve(scenes.app()) as port:
+        scenes.base_url = f"http://127.0.0.1:{port}"
         yield scenes
-    finally:
-        server.should_exit = True
-        thread.join()

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self, TypeAlias
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from continuations.core.identity import Identity
 from continuations.core.rows.decisions import Door
@@ -78,7 +78,6 @@ _TWO_YEARS = 2 * 365 * 24 * 3600
 _HEADERS: Mapping[str, str] = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
@@ -363,15 +362,8 @@ SCRIPTS, LIVE_SCRIPT = ("times.js", "console.js"), "live.js"
 _LIVE_PAGES = frozenset({"/inbox"})
 _ASSETS = "/assets/"
 _HTML, _JSON, _EVENTS = "text/html", "application/json", "text/event-stream"
-_CLOSED = (
-    "This console has no verifier, so it refuses every request. Pass verify= to "
-    "console.app."
-)
-_SIGN_IN = (
-    "Open the address that `continuations ui` printed. It works once: after that, "
-    "start the command again."
-)
-_VERIFIER = "The application's verifier did not accept this request. Sign in there."
+SIGN_OUT_PATH = "/sign-out"
+_MAX_ADDRESS_CHARS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,6 +437,9 @@ class Console:
         The headers of the response itself, `own`, win; they are in lower case.
         """
         headers = {**_HEADERS, **own}
+        if not _is_public(request):
+            # With "no-referrer", browsers replace the `Origin` of a form by "null".
+            headers["referrer-policy"] = "same-origin"
         if request.is_tls or (self.origin or "").startswith("https://"):
             headers["strict-transport-security"] = f"max-age={_TWO_YEARS}"
         return headers
@@ -469,20 +464,33 @@ class Console:
             return await self.api.handle(request)
         identity = await self.identify(request)
         if identity is None:
-            return self._who_are_you(request, shell)
-        request, token = take_token(request)
-        has_token = self.tokens.is_valid(token, identity.name)
-        if request.method not in SAFE_METHODS and not (
-            is_own_post(request, own_origin=self.origin, has_token=has_token)
-        ):
-            raise problems.foreign_post()
+            return self._sign_in(request, shell)
         return await self._answer_person(request, shell, identity)
 
     async def _answer_person(
         self, request: Request, shell: Shell, identity: Identity
     ) -> Response:
+        request, token = take_token(request)
+        shell = self._shell_of(identity, request, shell)
+        has_token = self.tokens.is_valid(token, identity.name)
+        if request.method not in SAFE_METHODS and not (
+            is_own_post(request, own_origin=self.origin, has_token=has_token)
+        ):
+            problem = problems.foreign_post().problem
+            if _wants_json(request):
+                return problem.response()
+            return error_pages.problem_page(problem, shell=shell)
+        is_sign_out = (request.method, request.path) == ("POST", SIGN_OUT_PATH)
+        if is_sign_out and isinstance(self.verify, LocalIdentity):
+            headers = self.verify.sign_out(request, shell.root)
+            return error_pages.signed_out_page(
+                shell.root, headers, has_new_address=self.verify.tells_new_address
+            )
+        return await self._answer_checked(request, shell, identity)
+
+    def _shell_of(self, identity: Identity, request: Request, shell: Shell) -> Shell:
         is_live = request.path in _LIVE_PAGES
-        shell = replace(
+        return replace(
             shell,
             person=identity.name,
             csrf=self.tokens.token_of(identity.name),
@@ -490,7 +498,12 @@ class Console:
             scripts=(*SCRIPTS, LIVE_SCRIPT) if is_live else SCRIPTS,
             is_live=is_live,
             poll_seconds=self.live.poll_seconds,
+            may_sign_out=isinstance(self.verify, LocalIdentity),
         )
+
+    async def _answer_checked(
+        self, request: Request, shell: Shell, identity: Identity
+    ) -> Response:
         found = None if _wants_json(request) else _find_page(request)
         if found is None:
             return await self._answer_program(request, shell)
@@ -546,16 +559,22 @@ class Console:
     def _door(self) -> Door:
         return Door("console", getattr(self.verify, "authentication", "verifier"))
 
-    def _who_are_you(self, request: Request, shell: Shell) -> Response:
+    def _sign_in(self, request: Request, shell: Shell) -> Response:
+        """Say how an unknown person signs in, or lead to where the person is known."""
+        reason: error_pages.Unknown = "not accepted"
         if self.verify is None:
-            problem = problems.unidentified(_CLOSED)
+            reason = "no verifier"
         elif isinstance(self.verify, LocalIdentity):
-            problem = problems.unidentified(_SIGN_IN)
-        else:
-            problem = problems.unidentified(_VERIFIER)
+            reason = "local"
+            address = _page_address(request)
+            known = address and self.verify.ask(request, shell.root, address)
+            if known:
+                return known
         if _wants_json(request):
-            return problem.response()
-        return error_pages.problem_page(problem, shell=shell)
+            return problems.unidentified(
+                error_pages.UNKNOWN[reason].technical
+            ).response()
+        return error_pages.sign_in_page(reason, shell=shell)
 
 
 def _asset(path: str, shell: Shell) -> Response:
@@ -583,6 +602,29 @@ def _find_page(request: Request) -> tuple[PageRoute, dict[str, str]] | None:
             if params is not None:
                 return route, params
     return None
+
+
+def _page_address(request: Request) -> str:
+    """Return the address of a page that a browser opens, below the mount point, or "".
+
+    It begins with the fixed name of a page, and has no step that leads elsewhere: a
+    redirect to it stays in this console.
+    """
+    headers = request.headers
+    is_opened = headers.get("sec-fetch-dest", "document") == "document"
+    if (
+        request.method != "GET"
+        or not is_opened
+        or _HTML not in headers.get("accept", "")
+    ):
+        return ""
+    found = _find_page(request)
+    if found is None or found[0].path == "/" or {".", ".."} & {*found[1].values()}:
+        return ""
+    path = "/".join(quote(step, safe="@") for step in request.path.split("/"))
+    query = urlencode({**request.query})
+    address = f"{path}?{query}" if query else path
+    return address if len(address) <= _MAX_ADDRESS_CHARS else ""
 
 
 def _wants_json(request: Request) -> bool:

@@ -1,14 +1,19 @@
-"""The pages of errors: what happened, what was recorded, and what to do next."""
+"""The pages of errors, and the pages of people whom the console does not know.
+
+Each says in a sentence what happened and what was recorded, has one button, and folds
+the text for the person who runs the console.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from continuations import errors
 from continuations.present.times import PageText, time_view
 from continuations.present.wait_words import DECISION_WORDS
-from continuations.serve.console.page import html_page
+from continuations.serve.console.page import RunAddresses, html_page
 from continuations.serve.http import problems
+from continuations.serve.pages.environment import Shell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,18 +21,20 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.decisions import Decision
     from continuations.serve.http.request_response import Response
-    from continuations.serve.pages.environment import Shell
 
 
-_UNIDENTIFIED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
+_FORBIDDEN, _NOT_FOUND = 403, 404
+# Where the one button of the page leads.
+_Way = Literal["inbox", "run", "again", "nowhere"]
 
 
 class _Words(NamedTuple):
     title: str
     text: str
+    way: _Way = "run"
 
 
-# By the name of the problem for programs. Another problem has its own title and text.
+# By the name of the problem for programs. Another problem has its own title.
 _WORDS: Mapping[str, _Words] = {
     "run-not-found": _Words(
         "This run does not exist",
@@ -45,9 +52,16 @@ _WORDS: Mapping[str, _Words] = {
     "no-such-path": _Words(
         "This page does not exist", "The address may be misspelled."
     ),
+    "malformed": _Words(
+        "This page cannot be shown",
+        "Its address or form has a part that this console does not know. Nothing was "
+        "changed.",
+    ),
+    "invalid-input": _Words("This was not accepted", "Nothing was changed."),
     "run-erased": _Words(
         "This run was erased",
         "Everything that the store held of it was deleted. Its id stays taken.",
+        "inbox",
     ),
     "already-decided": _Words(
         "Somebody else decided first",
@@ -67,12 +81,18 @@ _WORDS: Mapping[str, _Words] = {
     "link-invalid": _Words(
         "This link is over",
         "It has ended, or it is not complete. Ask for a new one.",
+        "nowhere",
     ),
-    "forbidden": _Words("This is not yours to do", "Nothing was changed."),
+    "forbidden": _Words(
+        "This is not yours to do",
+        "Nothing was changed. Ask the person who gives rights in this console.",
+        "inbox",
+    ),
     "foreign-post": _Words(
-        "This did not come from a page of this console", "Nothing was changed."
+        "This did not come from a page of this console",
+        "Nothing was changed. Open the page again, and send its form from there.",
+        "inbox",
     ),
-    "unidentified": _Words("Who are you?", "The console does not know you."),
     "agent-changed": _Words(
         "The code has changed",
         "What was decided is recorded. The run refuses to go on until a worker with "
@@ -86,25 +106,29 @@ _WORDS: Mapping[str, _Words] = {
     ),
     "store-unavailable": _Words(
         "The store does not answer",
-        "Nothing is lost. This page works again as soon as the store does. The log of "
-        "the server says why it does not answer, and what to do.",
+        "Nothing is lost. This page works again as soon as the store does.",
+        "again",
     ),
     "inconclusive": _Words(
         "The store did not confirm the write",
         "It may have been recorded. Open the page again before you repeat it.",
     ),
     "internal": _Words(
-        "Something went wrong here", "The error is in the log of the server."
+        "Something went wrong here",
+        "Whoever runs this console finds the error in the log of the server.",
+        "again",
     ),
 }
 _NEWER = _Words(
     "A newer release wrote this",
     "This process cannot read it, and changed nothing. Update continuations here.",
+    "inbox",
 )
 _DAMAGED = _Words(
     "A stored object is damaged",
-    "Nothing was changed. The doctor lists what is damaged, and repairs what it can.",
+    "Nothing was changed. Whoever runs this console can repair it.",
 )
+_TECHNICAL = "Technical details"
 
 
 def error_page(
@@ -119,25 +143,55 @@ def error_page(
         operation: The method and the path's pattern, for the log.
     """
     problem = problems.from_error(error, now=now, operation=operation)
-    return problem_page(problem, shell=shell, error=error)
+    is_form = operation.startswith("POST ")
+    return problem_page(problem, shell=shell, error=error, is_form=is_form)
 
 
 def problem_page(
-    problem: problems.Problem, *, shell: Shell, error: Exception | None = None
+    problem: problems.Problem,
+    *,
+    shell: Shell,
+    error: Exception | None = None,
+    is_form: bool = False,
 ) -> Response:
-    """Return the page of a problem."""
+    """Return the page of a problem.
+
+    Args:
+        problem: The problem.
+        shell: The frame of the page.
+        error: The error that it tells of, if there is one.
+        is_form: Whether a form was refused. Then its reason is not folded.
+    """
     words = _words_of(problem, error)
-    context: Mapping[str, object] = {
-        "shell": shell,
-        "title": words.title,
-        "text": words.text,
-        "facts": _facts(problem, error),
-        "values": {},
-        "links": _links(problem, shell),
-    }
+    way, address = _way(words.way, problem, shell)
+    facts: Mapping[str, PageText] = {}
+    if isinstance(error, errors.AlreadyDecided):
+        facts = decision_facts(error.decision)
+    context = _context(shell, words.title, words.text, _technical(problem, error))
+    links = {address: way} if way else {}
+    is_open = is_form and problem.type.status < problems.SERVER_ERROR
     return html_page(
-        "message.html", context, status=problem.type.status, headers=problem.headers
+        "problem.html",
+        {**context, "facts": facts, "links": links, "is_open": is_open},
+        status=problem.type.status,
+        headers=problem.headers,
     )
+
+
+def _context(
+    shell: Shell, title: str, text: str, technical: Mapping[str, str]
+) -> dict[str, object]:
+    return {
+        "shell": shell,
+        "title": title,
+        "text": text,
+        "facts": {},
+        "values": {},
+        "links": {},
+        "technical": technical,
+        "summary": _TECHNICAL,
+        "is_open": False,
+    }
 
 
 def _words_of(problem: problems.Problem, error: Exception | None) -> _Words:
@@ -149,20 +203,112 @@ def _words_of(problem: problems.Problem, error: Exception | None) -> _Words:
     return _WORDS.get(problem.type.slug, own)
 
 
-def _facts(problem: problems.Problem, error: Exception | None) -> dict[str, PageText]:
-    facts: dict[str, PageText] = {}
-    if isinstance(error, errors.AlreadyDecided):
-        facts |= decision_facts(error.decision)
-    elif isinstance(error, errors.FormatError):
+def _technical(problem: problems.Problem, error: Exception | None) -> dict[str, str]:
+    """Return what the person who runs the console needs to know, by labels."""
+    facts: dict[str, str] = {}
+    if isinstance(error, errors.FormatError):
         facts["Object"] = str(error)
         if error.run_id is not None:
             facts["Doctor"] = f"continuations doctor {error.run_id}"
-    elif problem.detail is not None:
+    elif problem.detail is not None and problem.type.slug != "no-such-path":
         facts["Details"] = problem.detail
     error_id = problem.members.get("error_id")
     if error_id is not None:
         facts["Error id"] = str(error_id)
     return facts
+
+
+def _way(way: _Way, problem: problems.Problem, shell: Shell) -> tuple[str, str]:
+    """Return the words of the one button, and its address."""
+    run_id = problem.members.get("run_id")
+    if way == "nowhere" or not shell.person:
+        return "", ""
+    if way == "again":
+        return "Load the page again", ""
+    is_shown = problem.type.status not in (_FORBIDDEN, _NOT_FOUND)
+    if way == "run" and run_id is not None and is_shown:
+        address = RunAddresses(root=shell.root, run_id=str(run_id)).newest
+        return f"Open the run {run_id}", address
+    return "Back to the inbox", f"{shell.root}/inbox"
+
+
+# Sign in and out -------------------------------------------------------------------
+
+Unknown = Literal["local", "no verifier", "not accepted"]
+
+
+class _Unknown(NamedTuple):
+    """The words for a person whom the console does not know, and for programs."""
+
+    title: str
+    text: str
+    summary: str
+    help: str
+    technical: str
+
+
+UNKNOWN: Mapping[Unknown, _Unknown] = {
+    "local": _Unknown(
+        "Sign in",
+        "Open the address that this console printed in its terminal.",
+        "The address does not work",
+        "It works once, and then for one browser. If another browser has used it, sign "
+        "out there, or start the console again: it prints a new address.",
+        "Open the address that the console printed. It works once: after that, start "
+        "the console again.",
+    ),
+    "no verifier": _Unknown(
+        "This console is closed",
+        "Nobody can sign in: its operator has not said who may.",
+        _TECHNICAL,
+        "This console has no verifier, so it refuses every request. Pass verify= to "
+        "console.app.",
+        "This console has no verifier, so it refuses every request. Pass verify= to "
+        "console.app.",
+    ),
+    "not accepted": _Unknown(
+        "Sign in",
+        "Sign in to the site that this console belongs to, and load this page again.",
+        _TECHNICAL,
+        "The application's verifier did not accept this request.",
+        "The application's verifier did not accept this request. Sign in there.",
+    ),
+}
+
+
+def sign_in_page(reason: Unknown, *, shell: Shell) -> Response:
+    """Return the page for a person whom the console does not know (status 401)."""
+    words = UNKNOWN[reason]
+    problem = problems.unidentified(words.technical)
+    context = _context(shell, words.title, words.text, {"": words.help})
+    links = {} if reason == "no verifier" else {"": "Load this page again"}
+    return html_page(
+        "problem.html",
+        {**context, "links": links, "summary": words.summary},
+        status=problem.type.status,
+        headers=problem.headers,
+    )
+
+
+def signed_out_page(
+    root: str, headers: Mapping[str, str], *, has_new_address: bool
+) -> Response:
+    """Return the page after a sign-out, which says how to come back.
+
+    Args:
+        root: The mount point of the console.
+        headers: The headers that take the session from the browser.
+        has_new_address: Whether the terminal of the console shows a new address.
+    """
+    text = (
+        "To come back, open the new address in the terminal of this console."
+        if has_new_address
+        else "To come back, start this console again, and open the address that it "
+        "prints."
+    )
+    shell = Shell(root=root, person="", csrf="")
+    context = _context(shell, "You are signed out", text, {})
+    return html_page("problem.html", context, headers=headers)
 
 
 def decision_facts(decision: Decision) -> dict[str, PageText]:
@@ -175,13 +321,3 @@ def decision_facts(decision: Decision) -> dict[str, PageText]:
         "Through": decision.door,
     }
     return {label: fact for label, fact in facts.items() if fact}
-
-
-def _links(problem: problems.Problem, shell: Shell) -> dict[str, str]:
-    links: dict[str, str] = {}
-    run_id = problem.members.get("run_id")
-    if run_id is not None and problem.type.status not in (_FORBIDDEN, _NOT_FOUND):
-        links[f"{shell.root}/runs/{run_id}"] = f"Open the run {run_id}"
-    if problem.type.status != _UNIDENTIFIED:
-        links[f"{shell.root}/inbox"] = "Back to the inbox"
-    return links

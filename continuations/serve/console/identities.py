@@ -32,7 +32,7 @@ from continuations.serve.http.request_response import (
 from continuations.serve.option_checks import check_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from continuations.serve.http.request_response import Request
 
@@ -373,10 +373,20 @@ class LocalIdentity:
 
     authentication = "local token"
 
-    def __init__(self, name: str, groups: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        groups: Sequence[str],
+        on_sign_out: Callable[[str], None] | None,
+    ) -> None:
         self._identity = Identity(f"{_PREFIX}{name}", groups)
         self._token: str | None = secrets.token_urlsafe(32)
         self._session = secrets.token_urlsafe(32)
+        self._on_sign_out = on_sign_out
+        # The page that was asked for before the sign-in.
+        self._asked = ""
+        # The name and port of the sign-in: the cookie belongs to them.
+        self._host = ""
 
     def __repr__(self) -> str:
         """Show nothing of the token."""
@@ -405,6 +415,8 @@ class LocalIdentity:
     def sign_in(self, request: Request, root: str) -> Response | None:
         """Return the response to a request with a token, or `None`.
 
+        It goes on to the page that was asked for before: see `ask`.
+
         Args:
             request: The request.
             root: The mount point of the console.
@@ -412,21 +424,67 @@ class LocalIdentity:
         given = request.query.get(TOKEN_PARAMETER)
         if given is None or request.method != "GET" or not is_loopback(request):
             return None
-        headers = {**NO_STORE_HEADERS, "location": f"{root}/"}
+        headers = {**NO_STORE_HEADERS, "location": f"{root}{self._asked or '/'}"}
         if self(request) is not None:
             return Response(status=303, headers=headers)
         token = self._token
         if token is None or not hmac.compare_digest(given.encode(), token.encode()):
             return None
-        self._token = None
-        headers["set-cookie"] = (
-            f"{_cookie_name(request)}={self._session}; HttpOnly; SameSite=Strict; "
-            f"Path={root or '/'}"
-        )
+        self._token, self._asked = None, ""
+        self._host = _host(request)
+        headers["set-cookie"] = _cookie(request, root, self._session)
         return Response(status=303, headers=headers)
 
+    def ask(self, request: Request, root: str, address: str) -> Response | None:
+        """Hear that an unknown person opens a page; return where it is known, if so.
 
-def local(name: str | None = None, *, groups: Sequence[str] = ()) -> LocalIdentity:
+        A cookie belongs to one name of this machine. If the person is signed in under
+        another name, the response leads there, else the page opens after the sign-in.
+
+        Args:
+            request: The request.
+            root: The mount point of the console.
+            address: The page, as a path below the mount point.
+        """
+        if not is_loopback(request):
+            return None
+        host = _host(request)
+        if self._host and self._host != host and _port(self._host) == _port(host):
+            scheme = "https" if request.is_tls else "http"
+            location = f"{scheme}://{self._host}{root}{address}"
+            headers = {**NO_STORE_HEADERS, "location": location}
+            return Response(status=303, headers=headers)
+        self._asked = address
+        return None
+
+    def sign_out(self, request: Request, root: str) -> dict[str, str]:
+        """End the session, and make a new token; return the headers of the response.
+
+        A copy of the old cookie is of no use any more.
+
+        Args:
+            request: The request of the person.
+            root: The mount point of the console.
+        """
+        self._token = secrets.token_urlsafe(32)
+        self._session = secrets.token_urlsafe(32)
+        self._host = ""
+        if self._on_sign_out is not None:
+            self._on_sign_out(self.sign_in_path)
+        return {"set-cookie": f"{_cookie(request, root, '')}; Max-Age=0"}
+
+    @property
+    def tells_new_address(self) -> bool:
+        """Whether the program tells the person the new address after a sign-out."""
+        return self._on_sign_out is not None
+
+
+def local(
+    name: str | None = None,
+    *,
+    groups: Sequence[str] = (),
+    on_sign_out: Callable[[str], None] | None = None,
+) -> LocalIdentity:
     """Return the identity of the person at this machine, for `console.app(verify=...)`.
 
     `continuations ui` uses it. Serve the console on 127.0.0.1 only, in one process, and
@@ -436,6 +494,8 @@ def local(name: str | None = None, *, groups: Sequence[str] = ()) -> LocalIdenti
     Args:
         name: The person's name; by default the user of this process.
         groups: The person's groups.
+        on_sign_out: Called after a sign-out with the new `sign_in_path`: print it where
+            the person sees it. Without it, only a restart lets the person in again.
 
     Returns:
         The identity.
@@ -443,7 +503,8 @@ def local(name: str | None = None, *, groups: Sequence[str] = ()) -> LocalIdenti
     Raises:
         InvalidInput: The name or a group is invalid.
     """
-    return LocalIdentity(getpass.getuser() if name is None else name, groups)
+    own = getpass.getuser() if name is None else name
+    return LocalIdentity(own, groups, on_sign_out)
 
 
 def is_loopback(request: Request) -> bool:
@@ -461,6 +522,13 @@ def is_loopback(request: Request) -> bool:
     return request.client is None or _is_loopback_address(request.client)
 
 
+def _host(request: Request) -> str:
+    """Return the name of this machine that a request of `is_loopback` has, and port."""
+    parts = urlsplit(f"//{request.headers['host']}")
+    name = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{name}:{_port(parts.netloc)}"
+
+
 def _is_loopback_address(address: str) -> bool:
     try:
         return ip_address(address).is_loopback
@@ -468,10 +536,21 @@ def _is_loopback_address(address: str) -> bool:
         return False
 
 
+def _cookie(request: Request, root: str, value: str) -> str:
+    """Return the cookie of a session, which other sites send only by a link."""
+    return (
+        f"{_cookie_name(request)}={value}; HttpOnly; SameSite=Lax; Path={root or '/'}"
+    )
+
+
 def _cookie_name(request: Request) -> str:
     """Return a name with the port: cookies are shared by all ports of a host."""
-    port = request.headers.get("host", "").rpartition(":")[2]
-    return f"continuations-{port if port.isascii() and port.isdigit() else 80}"
+    return f"continuations-{_port(request.headers.get('host', ''))}"
+
+
+def _port(host: str) -> str:
+    port = host.rpartition(":")[2]
+    return port if port.isascii() and port.isdigit() else "80"
 
 
 def _cookies(request: Request) -> dict[str, str]:

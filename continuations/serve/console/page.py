@@ -193,10 +193,6 @@ class Page(Caller):
         return Response(status=303, headers=headers)
 
 
-# With "no-referrer", browsers replace the `Origin` of a form by "null". No other site
-# gets a referrer either way.
-_REFERRER = {"referrer-policy": "same-origin"}
-
 PageHandler: TypeAlias = Callable[[Page], Awaitable[Response]]
 
 
@@ -239,7 +235,7 @@ def html_page(
     """Return an HTML page; the context has everything that its template names."""
     from continuations.serve.pages.environment import render  # noqa: PLC0415 - HTML only
 
-    own = {"content-type": "text/html; charset=utf-8", **_REFERRER, **(headers or {})}
+    own = {"content-type": "text/html; charset=utf-8", **(headers or {})}
     text = render(template, **context)
     return Response(status=status, headers={**NO_STORE_HEADERS, **own}, body=text)
 

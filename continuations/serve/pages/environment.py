@@ -86,6 +86,7 @@ class Shell:
         is_live: Whether the page hears of changes while it is open.
         poll_seconds: Seconds between two questions of a live page; 0: it gets events.
         scripts: Names of the scripts that the page loads.
+        may_sign_out: Whether the session of the person is the console's own.
     """
 
     root: str
@@ -96,6 +97,7 @@ class Shell:
     is_live: bool = False
     poll_seconds: int = 0
     scripts: tuple[str, ...] = ()
+    may_sign_out: bool = False
 
     def asset(self, name: str) -> str:
         """Return the address of an asset."""

@@ -53,10 +53,10 @@ async def test_token_of_the_console_works_once_and_becomes_a_cookie() -> None:
 
     signed_in = await client.get(path)
 
-    assert (303, "/") == (signed_in.status_code, signed_in.headers["location"])
+    assert (303, "/inbox") == (signed_in.status_code, signed_in.headers["location"])
     cookie = signed_in.headers["set-cookie"]
     assert cookie.startswith("continuations-8321=")
-    assert {"HttpOnly", "SameSite=Strict"} <= set(cookie.split("; "))
+    assert {"HttpOnly", "SameSite=Lax"} <= set(cookie.split("; "))
     assert path.partition("=")[2] not in cookie
     page = await client.get("/inbox")
     assert (200, True) == (page.status_code, "local:kim" in page.text)

@@ -342,5 +342,5 @@ def folder_client(folder: Path, scheme: str = "file") -> ConsoleClient:
 def check_away(client: ConsoleClient, path: str) -> None:
     response = asyncio.run(client.get(path))
     assert 503 == response.status_code, response.text
-    assert "The log of the server says why it does not answer" in response.text
+    assert "The log has the details under error id" in response.text
     assert "This page is as it was" not in response.text

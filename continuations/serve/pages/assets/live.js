@@ -7,19 +7,22 @@
   const isFocused = element => element.contains(document.activeElement);
   const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
+  const showLive = isLive => { const word = one(".live"); if (word) word.hidden = !isLive; };
+
   // Calls a function when something has changed: by events, or by asking now and then.
   const listen = (address, events, ask) => {
     if (!pollSeconds) {
       const source = new EventSource(address);
       for (const [name, act] of Object.entries(events)) source.addEventListener(name, act);
-      // A stream that was refused is not opened again.
-      source.addEventListener("error", () => source.readyState === 2 && one(".live")?.remove());
-      return () => source.close();
+      source.addEventListener("open", () => showLive(true));
+      source.addEventListener("error", () => showLive(false));
+      return () => { source.close(); showLive(false); };
     }
+    showLive(true);
     const soon = () => document.hidden || ask();
     const timer = setInterval(soon, pollSeconds * 1000);
     document.addEventListener("visibilitychange", soon);
-    return () => { clearInterval(timer); document.removeEventListener("visibilitychange", soon); };
+    return () => { clearInterval(timer); document.removeEventListener("visibilitychange", soon); showLive(false); };
   };
   const isAnswered = reply => [200, 204, 401, 403, 404, 410].includes(reply.status);
   // Runs a function once at a time; a call meanwhile runs it once more. A function that
