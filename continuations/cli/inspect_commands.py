@@ -330,7 +330,7 @@ def show(
 def _agent_state(runner: Runner, wait: Wait) -> str:
     """Return the state of the agent whose call waits; empty if it cannot be read."""
     try:
-        return agent_state(runner.look(wait.run_id), wait)
+        return agent_state(runner.look(wait.run_id).run_state, wait)
     except ContinuationsError:
         return ""
 

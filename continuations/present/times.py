@@ -56,11 +56,15 @@ class TimeView:
     text: str
 
     @property
+    def iso(self) -> str:
+        """The moment for programs."""
+        return self.at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    @property
     def attributes(self) -> str:
         """The attributes of its element; each character is safe in HTML."""
-        iso = self.at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         exact = f"{_day(self.at)}, {self.at:%H:%M:%S} UTC"
-        return f'datetime="{iso}" title="{exact}" data-time="{self.form}"'
+        return f'datetime="{self.iso}" title="{exact}" data-time="{self.form}"'
 
     @property
     def html(self) -> str:

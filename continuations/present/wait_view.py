@@ -17,6 +17,7 @@ The inbox has a row for each wait that people are asked about: `InboxRow`.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 
 _MISSING = object()
+# A line of code begins with space, or ends as a statement or block does.
+_CODE_LINE = re.compile(r"^[ \t]|[{};]$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,12 @@ class ArgumentView:
     def value(self) -> str:
         """The raw value, whole: JSON, or a text that needs no quotes."""
         return value_text(self.json)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the value is a text for people: one without quotes and code."""
+        is_text = self.json.startswith('"') and not self.value.startswith('"')
+        return is_text and not _CODE_LINE.search(self.value)
 
     @property
     def readings(self) -> tuple[str, ...]:
@@ -134,6 +143,7 @@ class WaitView:
         opened: When the wait was opened.
         requester: The person or program that asked for the run, or an empty text.
         title: The effect in one sentence.
+        is_made: Whether the title is made from the arguments.
         lead: A further sentence, or an empty text.
         truth: Whether the call can run more than once.
         reversal: Whether the effect can be undone, or an empty text.
@@ -165,6 +175,7 @@ class WaitView:
     opened: TimeView
     requester: str
     title: str
+    is_made: bool
     lead: str
     truth: str
     reversal: str
@@ -224,6 +235,7 @@ def wait_view(
         opened=time_view(wait.created_at),
         requester=wait.requester or "",
         title=wait_words.title(wait),
+        is_made=wait_words.has_made_title(wait),
         lead=wait_words.lead(wait),
         truth=wait_words.truth(wait),
         reversal=wait_words.reversal(wait),
@@ -469,5 +481,5 @@ def _short(fact: str) -> str:
 def _then(wait: Wait) -> str:
     """Return the consequence of the deadline; the page of the wait has it whole."""
     if wait.deadline is None:
-        return "run stands still" if wait.rules.may_have_run else ""
+        return "the run waits" if wait.rules.may_have_run else ""
     return _short(f"then: {wait_words.at_deadline(wait)}")

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Answer, Deny, Fail
+from continuations.core.rows.quorum import GROUP_PREFIX
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.core.rows.quorum import Vote
+    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.core.words.call_display import Finding
     from continuations.ledger.index.waits_without_object import RunsAwaitingModels
-    from continuations.wire.continuation import Continuation
 
 DECISION_WORDS: Mapping[str, str] = {
     "approve": "Approved",
@@ -28,12 +29,6 @@ DECISION_WORDS: Mapping[str, str] = {
     "fail": "Failed",
     "expire": "Expired",
     "cancel": "Cancelled",
-}
-# The statement of each answer about an unknown outcome.
-CLAIMS: Mapping[str, tuple[str, str]] = {
-    "answer": ("ok", "I saw that it happened"),
-    "deny": ("lock", "I saw that it did not happen: leave it"),
-    "approve": ("warn", "I saw that it did not happen: run it"),
 }
 REPEATS = "If the first call did take effect, this repeats the effect."
 MASK_NOTE = "secret, not shown"
@@ -47,12 +42,49 @@ def title(wait: Wait) -> str:
     """Return the effect in one sentence: the title of the page."""
     rules = wait.rules
     if rules.may_have_run:
-        return f"{wait.title or f'Run {wait.tool}'}: did it happen?"
+        return f"{_effect(wait, ' with')}: did it happen?"
     if rules.asks_question and wait.question:
         return wait.question
     if wait.title is not None and not rules.judges:
         return wait.title
-    return f"Run {wait.tool}" if rules.follows_policy else question(wait)
+    return _effect(wait) if rules.follows_policy else question(wait)
+
+
+# A title that the tool does not make has so many arguments, if they are short.
+_MADE_ARGUMENTS, _MADE_CHARS = 3, 24
+
+
+def has_made_title(wait: Wait) -> bool:
+    """Return whether the title is made here, because the tool has no summary."""
+    rules = wait.rules
+    return wait.title is None and (rules.follows_policy or rules.may_have_run)
+
+
+def _effect(wait: Wait, before_values: str = ":") -> str:
+    """Return the call in one sentence: `Run deploy: checkout, production, 12`."""
+    if wait.title is not None:
+        return wait.title
+    values = ", ".join(_short_values(wait)[:_MADE_ARGUMENTS])
+    name = f"Run {wait.tool}"
+    return f"{name}{before_values} {values}" if values else name
+
+
+def _short_values(wait: Wait) -> list[str]:
+    """Return the short values of a call that are not secret, in their order."""
+    secrets = {path.partition("/")[0] for path in wait.secrets}
+    required = jsontext.as_array(wait.schema.get("required")) or ()
+    arguments, readings = wait.arguments, wait.readings
+    names = dict.fromkeys([*(n for n in required if n in arguments), *arguments])
+    texts = [
+        readings.get(name) or (value if isinstance(value, str) else f"{value}")
+        for name in names
+        if name not in secrets
+        and isinstance(value := arguments[name], (str, int, float))
+        and type(value) is not bool
+    ]
+    return [
+        each for each in texts if each.isprintable() and 0 < len(each) <= _MADE_CHARS
+    ]
 
 
 def question(wait: Wait) -> str:
@@ -95,9 +127,8 @@ def finding_text(finding: Finding) -> str:
     return f"{finding.text}… ({finding.length:,} characters)"
 
 
-def agent_state(run: Continuation, wait: Wait) -> str:
+def agent_state(state: RunState, wait: Wait) -> str:
     """Return the stored state of the agent that waits, as JSON; empty without one."""
-    state = run.run_state
     call = state.calls.get(wait.call_id)
     frame = state.frames.get(wait.frame_id if call is None else call.frame_id)
     return "" if frame is None else frame.state_json
@@ -128,10 +159,12 @@ def at_deadline(wait: Wait) -> str:
             return f"the answer is {quoted}"
         case Fail(error=error):
             return f"the call fails: {error}"
-        case Deny():
-            return wait.rules.denied_at_deadline
+        case Deny(reason=reason):
+            text = wait.rules.denied_at_deadline
+            return f"{text}: {reason}" if reason else text
         case Escalate(to=to):
-            return f"nothing runs, and other people are asked: {', '.join(to)}"
+            others = ", ".join(map(_asked, to))
+            return f"nothing runs, and other people are asked: {others}"
         case None:
             return wait.rules.expired
 
@@ -156,14 +189,45 @@ def rule_text(wait: Wait, everybody: str = EVERYBODY) -> str:
     quorum = wait.quorum
     if quorum is None or not wait.rules.asks_person:
         return ""
-    who = ", ".join(quorum.approvers) or everybody
-    count = wait.votes_needed
-    is_one = count == 1 and len(quorum.approvers) == 1
-    text = f"{count} of {who}" if count > 1 else f"one of {who}"
-    text = f"only {who} decides" if is_one else text
+    people, count = [_asked(each) for each in quorum.approvers], wait.votes_needed
+    is_group = quorum.approvers[:1] and quorum.approvers[0].startswith(GROUP_PREFIX)
+    if len(people) == 1 and (count > 1 or is_group):
+        who = quorum.approvers[0].removeprefix(GROUP_PREFIX)
+        number = f"{_number(count)} {'person' if count == 1 else 'people'}"
+        text = f"{number} of {who} {'decides' if count == 1 else 'must agree'}."
+    elif len(people) == 1:
+        text = f"Only {people[0]} may decide."
+    elif count > 1:
+        text = f"{_number(count)} of {_listed(people, 'and') or everybody} must agree."
+    else:
+        text = f"One of {_listed(people, 'or') or everybody} decides."
+    agreed = [vote.by for vote in _votes_as_shown(wait)]
+    if count > 1 and agreed:
+        text += f" {_listed(agreed, 'and')} {'has' if len(agreed) == 1 else 'have'}."
     if quorum.not_requester:
-        text += f", not the requester ({quorum.excluded_text})"
-    return f"{text}."
+        text += f" The requester ({quorum.excluded_text}) may not decide."
+    return text
+
+
+_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six")
+
+
+def _number(count: int) -> str:
+    return _NUMBERS[count] if count < len(_NUMBERS) else f"{count:,}"
+
+
+def _listed(names: list[str], word: str) -> str:
+    """Return names as people list them: `kim, lee and ruth`."""
+    if len(names) < 2:  # noqa: PLR2004 - a list has two names
+        return "".join(names)
+    return f"{', '.join(names[:-1])} {word} {names[-1]}"
+
+
+def _asked(approver: str) -> str:
+    """Return an approver in words: a person, or the people of a group."""
+    if approver.startswith(GROUP_PREFIX):
+        return f"the people of {approver.removeprefix(GROUP_PREFIX)}"
+    return approver
 
 
 # Facts with a label ---------------------------------------------------------------
@@ -313,12 +377,16 @@ def votes_missing(wait: Wait) -> str:
 
 def count_missing(wait: Wait) -> int:
     """Return how many further persons must approve the call as it is shown."""
-    as_shown = [
+    return wait.votes_needed - len(_votes_as_shown(wait))
+
+
+def _votes_as_shown(wait: Wait) -> list[Vote]:
+    """Return the votes that approve the call as it is shown."""
+    return [
         vote
         for vote in wait.votes
         if (vote.kind, vote.arguments, vote.form) == ("approve", None, None)
     ]
-    return wait.votes_needed - len(as_shown)
 
 
 def more_votes(count: int) -> str:

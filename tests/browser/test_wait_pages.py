@@ -28,8 +28,8 @@ ORDER = (
     "#why",
     "#decide .clock",
     "#approve button",
-    "#deny textarea",
     "#deny button",
+    "#deny textarea",
     "#decide .instead",
     "#decide .more",
     "#origin",
@@ -136,7 +136,7 @@ if chromium.is_installed():
         tab.set_viewport_size(chromium.PHONE)
         tab.goto(scenes.url(wait))
         bar = tab.get_by_role("complementary", name="Shortcut")
-        assert "3 h 59 min left" in bar.inner_text()
+        assert "in 3 h 59 min" in bar.inner_text()
 
         bar.get_by_role("link", name="Decide").click()
 
@@ -180,7 +180,7 @@ if chromium.is_installed():
         for _ in range(40):
             tab.keyboard.press("Tab")
             script = "document.activeElement.textContent"
-            if tab.evaluate(script).startswith("Approve: Refund"):
+            if tab.evaluate(script).startswith("Approve €42.50"):
                 break
         assert is_open(scenes, wait)
         tab.keyboard.press("Enter")
@@ -232,12 +232,18 @@ if chromium.is_installed():
         tab.get_by_label("Reason: tell the agent why").fill("I am typing")
         scenes.decider.decide(wait.id, Deny(by="lee", reason="wrong week"))
 
-        tab.get_by_text("lee decided first: Denied.").wait_for()
+        tab.get_by_text("lee decided first: Denied.", exact=True).wait_for()
 
         assert "Reason: wrong week" in tab.locator("#wait-state").inner_text()
         buttons = tab.locator("#decide button")
         disabled = "all => all.map(e => e.disabled)"
         assert {True} == set(buttons.evaluate_all(disabled))
+        # Also the rare ways: no link, no menu, and the reason beside them.
+        assert 0 == tab.locator("#decide a[href]").count()
+        assert tab.evaluate("document.querySelector('#ways').inert")
+        card = tab.locator("#decide > .notice").inner_text()
+        assert "Inactive: lee decided first: Denied." == card
+        assert not tab.locator(".live").is_visible()
         assert "I am typing" == tab.get_by_label("Reason: tell").input_value()
         assert [] == chromium.violations(tab)
 
@@ -246,7 +252,7 @@ if chromium.is_installed():
 
         tab.keyboard.press("a")
         script = "document.activeElement.textContent.trim()"
-        assert tab.evaluate(script).startswith("Approve: Refund")
+        assert tab.evaluate(script).startswith("Approve €42.50")
         tab.keyboard.press("d")
         assert "deny-reason" == tab.evaluate("document.activeElement.id")
 

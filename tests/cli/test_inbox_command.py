@@ -46,7 +46,7 @@ def test_inbox_in_a_pipe_is_plain_and_due_first(cli: CommandLine) -> None:
     assert [
         "2 decisions wait for kim",
         "Question: Which laptop for Jane?",
-        f"  by {readable_time(first.deadline)}, then: declined, no answer",
+        f"  by {readable_time(first.deadline)}, then: declined",
         "  asked by ines",
         "  payables \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} choose",
         f"  {first.id}",
@@ -121,7 +121,7 @@ def test_inbox_in_a_terminal_folds_texts_and_never_an_id(
     assert ids <= set(lines)
     assert all(len(line) <= columns for line in lines if line not in ids)
     assert "Question" in lines
-    assert "in 1 d 23 h, then: declined, no answer" in " ".join(shown.text.split())
+    assert "in 1 d 23 h, then: declined" in " ".join(shown.text.split())
     assert f"{ESCAPE}[33mApproval" in shown.raw
 
 

@@ -157,7 +157,7 @@ def test_plan_of_a_rewind_tells_all_and_changes_nothing(
     form = json.loads(cli("rewind", "j1", "--version", "1", "--plan", "--json").out)
 
     assert 0 == text.exit_code, text.err
-    assert f"closed: Run pay ({wait})" in text.out
+    assert f"closed: Run pay: 500 ({wait})" in text.out
     assert f"version 1 instead of version {before}" in text.lines[0]
     assert_matches_schema("rewind_plan", form)
     assert before == runner.look("j1").version
@@ -188,7 +188,7 @@ def test_plan_names_the_calls_and_waits_that_come_back(cli: CommandLine) -> None
 
     assert 0 == plan.exit_code
     assert f"  closed: Which? ({question.id})" in plan.lines
-    assert f"  asked again: Run pay ({wait})" in plan.lines
+    assert f"  asked again: Run pay: 5 ({wait})" in plan.lines
     assert '  not undone: payer/pay {"then":"","what":"5"}' in plan.lines
 
 
@@ -216,7 +216,7 @@ def test_rewind_in_a_terminal_shows_the_plan_and_asks(
         plan = terminal.expect("Let run j1 go back to version 1?")
         terminal.enter("n")
         assert 1 == terminal.wait()
-    assert f"closed: Run pay ({wait})" in plan
+    assert f"closed: Run pay: 500 ({wait})" in plan
     assert "Nothing was changed." in terminal.text
     assert version == runner.look("j1").version
     with TerminalProcess(cli.folder, *words) as terminal:

@@ -66,7 +66,7 @@ def test_a_wait_has_the_order_of_its_page_and_ids_last(cli: CommandLine) -> None
     assert [*PARTS] == [line for line in lines if line in PARTS]
     assert "  Runs once, exactly as shown, after 2 votes. " in f"{lines[2]} "
     assert {"  │ 1240000", "  │ Meridian Freight GmbH"} <= set(lines)
-    assert "    2 of kim, jo." in lines
+    assert "    Two of kim and jo must agree." in lines
     assert "then: expired, nothing runs" in "".join(lines)
     assert f"    {wait.digest}" == lines[-1]
     assert f"    {wait.id}" == lines[-3]

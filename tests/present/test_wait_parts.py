@@ -172,7 +172,7 @@ def test_page_shows_readings_beside_values_and_marks_them() -> None:
     assert '<b>€12,400.00</b><code class="value raw">1240000</code>' in body
     assert "<span>The amount.</span>" in body
     assert '<span class="tag">default</span>' in body
-    assert '<code class="value">[secret]</code> <span class="tag">secret' in body
+    assert '<span class="value">[secret]</span> <span class="tag">secret' in body
     assert "<b>items[1].cents: 700</b>" in body
 
 

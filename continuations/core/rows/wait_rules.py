@@ -246,7 +246,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         "the question.",
         denied="declined",
         expired="expired, no answer",
-        denied_at_deadline="declined, no answer",
+        denied_at_deadline="declined",
         words=KindWords(
             icon="ask",
             word="Question",

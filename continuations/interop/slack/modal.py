@@ -144,7 +144,7 @@ def _choice(view: FieldView) -> InputInteractiveElement:
     ]
     if not options:
         raise DoesNotFit
-    if view.kind == "select":
+    if view.kind in ("select", "radios"):
         return StaticSelectElement(
             action_id=INPUT,
             options=options,
@@ -406,8 +406,7 @@ def _choices(forms: Sequence[FormView]) -> Iterator[Block]:
     for form in forms:
         label = form.label if size(escape_invisible(form.label)) <= _MAX_LABEL else ""
         label = label or form.verdict.capitalize()
-        words = f"{form.heading[1]}. " if form.heading else ""
-        yield from context(f"{label}: {words}{form.claim} {form.warning}".strip())
+        yield from context(f"{label}: {form.claim} {form.warning}".strip())
         options.append(Option(text=plain(label, _MAX_LABEL), value=form.verdict))
     yield InputBlock(
         label=plain("Your decision"),

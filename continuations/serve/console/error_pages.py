@@ -52,12 +52,6 @@ _WORDS: Mapping[str, _Words] = {
     "no-such-path": _Words(
         "This page does not exist", "The address may be misspelled."
     ),
-    "malformed": _Words(
-        "This page cannot be shown",
-        "Its address or form has a part that this console does not know. Nothing was "
-        "changed.",
-    ),
-    "invalid-input": _Words("This was not accepted", "Nothing was changed."),
     "run-erased": _Words(
         "This run was erased",
         "Everything that the store held of it was deleted. Its id stays taken.",
@@ -129,6 +123,14 @@ _DAMAGED = _Words(
     "Nothing was changed. Whoever runs this console can repair it.",
 )
 _TECHNICAL = "Technical details"
+_REFUSED_FORM = _Words("This was not accepted", "Nothing was changed.")
+_REFUSED_ADDRESS = _Words(
+    "This page cannot be shown",
+    "Its address has a part that this console does not know.",
+)
+_REFUSED = frozenset({"malformed", "invalid-input"})
+# The list that a page belongs to, by the entry of the navigation.
+_LISTS = {"runs": "runs", "threads": "threads", "grants": "grants"}
 
 
 def error_page(
@@ -163,6 +165,8 @@ def problem_page(
         is_form: Whether a form was refused. Then its reason is not folded.
     """
     words = _words_of(problem, error)
+    if problem.type.slug in _REFUSED:
+        words = _REFUSED_FORM if is_form else _REFUSED_ADDRESS
     way, address = _way(words.way, problem, shell)
     facts: Mapping[str, PageText] = {}
     if isinstance(error, errors.AlreadyDecided):
@@ -229,7 +233,8 @@ def _way(way: _Way, problem: problems.Problem, shell: Shell) -> tuple[str, str]:
     if way == "run" and run_id is not None and is_shown:
         address = RunAddresses(root=shell.root, run_id=str(run_id)).newest
         return f"Open the run {run_id}", address
-    return "Back to the inbox", f"{shell.root}/inbox"
+    name = _LISTS.get(shell.section, "inbox")
+    return f"Back to the {name}", f"{shell.root}/{name}"
 
 
 # Sign in and out -------------------------------------------------------------------

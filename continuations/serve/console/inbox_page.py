@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from continuations.core.rows.wait_rules import COUNTED_KINDS, WAIT_RULES
+from continuations.core.rows.waits import Wait
 from continuations.errors import InvalidInput, RunErased, RunNotFound
+from continuations.ledger.decisions.worklist import with_votes
 from continuations.ledger.index.waits import PEOPLES_KINDS
 from continuations.ledger.index.waits_without_object import find_runs_awaiting_models
 from continuations.ledger.objects import Objects
@@ -53,7 +55,7 @@ _KEYS = {
     "g r": "go to the runs",
     "n": "next wait",
     "p": "wait before",
-    "a": "move to Approve, without deciding",
+    "a": "move to the first field, or to Approve, without deciding",
     "d": "move to the reason of a denial, without deciding",
     "?": "this page",
 }
@@ -137,10 +139,11 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, Any]:
         first_use = _FIRST_USE
     now = page.clock.now()
     kinds = sorted(PEOPLES_KINDS)
+    waits = await _with_votes(page, found.rows, chosen)
     return {
         "title": title,
         "tabs": tabs(chosen.whose),
-        "rows": [wait_view.inbox_row(row, now) for row in found.rows],
+        "rows": [wait_view.inbox_row(row, now) for row in waits],
         "empty": _empty(chosen, bool(rest)) if is_empty else "No more waits.",
         "first_use": first_use,
         "more": None if more is None else f"/inbox{more}",
@@ -187,6 +190,21 @@ async def find_waits(
     last_shown = rows[-1].wait.id if rows else None
     following = page.cursors().following(cursor, last_shown)
     return ListPage(rows=tuple(rows), next=following)
+
+
+async def _with_votes(
+    page: Page, rows: tuple[ListedWait, ...], chosen: Filter
+) -> list[ListedWait]:
+    """Return the rows with their votes, which the list of one person has already."""
+    if chosen.whose == "me":
+        return list(rows)
+    objects = Objects(page.runner.store)
+    found = await gather(*(with_votes(objects, row.wait) for row in rows))
+    return [
+        replace(row, wait=wait)
+        for row, wait in zip(rows, found, strict=True)
+        if isinstance(wait, Wait)
+    ]
 
 
 def tabs(current: str) -> list[tuple[str, str, bool]]:

@@ -26,12 +26,16 @@ from continuations.serve.console import wait_pages
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import answer_forms, decision_bodies, problems
 from continuations.serve.http.request_response import Response
-from continuations.serve.pages.decision_view import form_view, labelled
+from continuations.serve.pages.decision_view import (
+    approval_label,
+    form_view,
+    labelled,
+)
 from continuations.serve.pages.form_view import (
     FieldView,
     FormFields,
     OptionView,
-    field_errors_of,
+    RefusedForm,
 )
 from continuations.value_class import replace
 
@@ -104,7 +108,7 @@ async def _form(
         wait,
         is_refused=bool(errors),
         fields=fields,
-        errors=field_errors_of(fields, errors or {}),
+        refused=RefusedForm.of(fields, errors or {}) if errors else None,
     )
 
 
@@ -131,7 +135,7 @@ async def _review(
         back_to="/edit",
         title=title or f"Run {wait.tool} with other arguments",
         arguments=argument_views(edited, before=wait.arguments),
-        form=labelled(form, f"Approve: {title or f'run {wait.tool} as changed'}"),
+        form=labelled(form, approval_label(edited, "as changed")),
         hidden={"arguments": text},
     )
 

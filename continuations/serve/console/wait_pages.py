@@ -8,22 +8,33 @@ who presses again decides nothing unread.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from continuations.core.reading import run_stream
 from continuations.core.rows.decisions import Decision
-from continuations.errors import AlreadyDecided, Cancelled, DecisionRefused, WaitExpired
+from continuations.engine.events.past_reading import read_window
+from continuations.engine.tool_contexts import idempotency_key
+from continuations.errors import (
+    AlreadyDecided,
+    Cancelled,
+    ContinuationsError,
+    DecisionRefused,
+    WaitExpired,
+)
 from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.objects import Objects
 from continuations.present.times import PageText, time_view
 from continuations.present.wait_view import wait_view
-from continuations.present.wait_words import DECISION_WORDS
+from continuations.present.wait_words import DECISION_WORDS, agent_state
 from continuations.serve.console.inbox_page import Filter, find_waits
 from continuations.serve.console.page import Page, PageRoute, run_of_wait
+from continuations.serve.console.run_page import RunRows, snapshot_of
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.answer_forms import field_errors
 from continuations.serve.http.link_pages import decision_facts, decision_values
-from continuations.serve.http.reading_handlers import read_agent_state
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.decision_view import (
     Decider,
@@ -32,11 +43,13 @@ from continuations.serve.pages.decision_view import (
     form_view,
     recorded_view,
 )
-from continuations.value_class import dataclass
+from continuations.serve.pages.run_view import evidence_lines, run_title
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations.core.reading.run_past import VersionWindow
     from continuations.core.rows.waits import Wait
     from continuations.engine.runner.async_runner import AsyncRunner
 
@@ -143,17 +156,97 @@ async def wait_page(
     """Return the page of an open wait, with its neighbours in the list."""
     here = WaitList.of(page)
     bar = bar or _own_vote(person)
+    events = _events(page, wait, person)
+    around = await read_surroundings(page, wait)
     return page.render(
         "wait.html",
+        shell=replace(page.shell, is_live=events is not None),
         status=status,
-        wait=wait_view(wait, agent_state=await read_agent_state(page.runner, wait)),
+        wait=wait_view(wait, agent_state=around.agent_state),
         decision=decision_view(wait, person, page.clock.now()),
         bar=bar,
         crumbs=await here.crumbs(wait.id),
-        events=_events(page, wait, person),
+        events=events,
         others=_others(page, wait, person, here.query),
-        links={"Run": page.url(f"/runs/{wait.run_id}")},
+        links={
+            "Run": page.url(f"/runs/{wait.run_id}"),
+            "evidence": page.url(f"/waits/{wait.id}/evidence"),
+        },
+        run_title=around.title if around.title != wait.run_id else "",
+        started=around.started,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The facts about a wait that its run has.
+
+    Attributes:
+        title: The title of the run, or an empty text.
+        agent_state: The stored state of the agent whose call waits, as JSON.
+        started: When a call with an unknown outcome was started, by which process, and
+            its idempotency key, by labels.
+    """
+
+    title: str = ""
+    agent_state: str = ""
+    started: Mapping[str, PageText] = field(default_factory=dict[str, PageText])
+
+
+async def read_surroundings(page: Page, wait: Wait) -> Surroundings:
+    """Read the run of a wait: its newest version, or its last ones for a start.
+
+    A wait may be decided although the newest version of its run cannot be read.
+    """
+    with suppress(ContinuationsError):
+        started: Mapping[str, PageText] = {}
+        if wait.rules.may_have_run:
+            window = await read_window(Objects(page.runner.store), wait.run_id)
+            state, started = window.state, _start_facts(window, wait)
+        else:
+            state = (await page.runner.look(wait.run_id)).run_state
+        return Surroundings(
+            title=run_title(await page.shown(state)),
+            agent_state=agent_state(state, wait),
+            started=started,
+        )
+    return Surroundings()
+
+
+def _start_facts(window: VersionWindow, wait: Wait) -> dict[str, PageText]:
+    """Return what helps to look up in another system whether a call took effect."""
+    facts: dict[str, PageText] = {}
+    worker = ""
+    for version in window.versions:
+        for event in version.events:
+            if isinstance(event, run_stream.Attempt):
+                worker = event.worker
+            elif isinstance(event, run_stream.CallStarted) and (
+                event.call == wait.call_id
+            ):
+                facts = {"Started": time_view(version.at), "Process": worker}
+    call = window.state.calls.get(wait.call_id)
+    if call is not None:
+        facts["Idempotency key"] = idempotency_key(window.state.run, call)
+    return {label: fact for label, fact in facts.items() if fact}
+
+
+async def show_evidence(page: Page) -> Response:
+    """Lead to the call whose result is evidence of a wait."""
+    number, key = page.params["number"], ""
+    with suppress(ContinuationsError):  # it was decided meanwhile
+        wait = await page.runner.wait(page.params["wait"])
+        snapshot = await snapshot_of(page, wait.run_id, None)
+        assert snapshot is not None  # noqa: S101 - only an open page gets no news
+        rows = RunRows.of_window(snapshot.window, page.clock.now())
+        row = rows.find(wait.call_id)
+        lines = () if row is None else evidence_lines(row, wait)
+        # More digits are the number of no line.
+        if number.isdecimal() and int(number[:3]) < len(lines):
+            key = lines[int(number[:3])][1]
+    here = page.addresses()
+    headers = {**NO_STORE_HEADERS, "location": here.call(key) if key else here.newest}
+    return Response(status=303, headers=headers)
 
 
 async def state(page: Page) -> Response:
@@ -301,6 +394,7 @@ ROUTES = (
     PageRoute("/waits/{wait}", show, rights=("view",)),
     PageRoute("/waits/{wait}", decide, ("POST",), ("decide",)),
     PageRoute("/waits/{wait}/state", state, rights=("view",)),
+    PageRoute("/waits/{wait}/evidence/{number}", show_evidence, rights=("view",)),
     PageRoute("/waits/{wait}/answer", show_answer, rights=("decide",)),
     PageRoute("/waits/{wait}/answer", decide, ("POST",), ("decide",)),
 )

@@ -6,6 +6,7 @@ value is checked with the schema of the stored wait.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
@@ -109,13 +110,40 @@ def _value(kind: str, text: str) -> Any:
     except jsontext.NotJson as error:
         if kind == "number":
             raise _NotReadable(_NO_NUMBER) from None
-        msg = f"is not JSON: {error}. Write a text in quotes, or a number."
-        raise _NotReadable(msg) from None
+        raise _NotReadable(json_problem(text.strip(), error)) from None
     if kind == "number" and type(value) not in (int, float):
         raise _NotReadable(_NO_NUMBER)
     return value
 
 
+# The words for people for what Python's reader of JSON misses.
+_MISSING: Mapping[str, str] = {
+    "Expecting ','": "a comma or a closing bracket",
+    "Expecting ':'": "a colon",
+    "Expecting property": "a name in double quotes",
+    "Expecting value": "a value",
+    "Unterminated string": "a closing quote",
+}
+
+
+def json_problem(text: str, error: Exception) -> str:
+    """Return why a text of a person is not JSON, and what to do, after its name."""
+    if not text:
+        return "is empty. Write a value, for example a text in double quotes."
+    why = str(error)
+    missing = next((words for sign, words in _MISSING.items() if sign in why), "")
+    place = _PLACE.search(why)
+    if not place:
+        return f"is not written as JSON: {why}. Correct it there."
+    before = text[: int(place[1])]
+    line, character = before.count("\n") + 1, len(before) - before.rfind("\n")
+    where = f"character {character}" + (f" of line {line}" if "\n" in text else "")
+    if missing:
+        return f"is not written as JSON: {missing} is missing at {where}."
+    return f"is not written as JSON: {where} is wrong. Correct it there."
+
+
+_PLACE = re.compile(r"\(char (\d+)\)")
 _MARKS: Mapping[str, type] = {"object": dict, "flag": bool, "list": list}
 _NO_NUMBER = "must be a number. Write digits, for example 12."
 

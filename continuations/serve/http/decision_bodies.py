@@ -183,5 +183,7 @@ def _json_value(text: str) -> object:
     try:
         return jsontext.parse(text, lossless=True)
     except jsontext.NotJson as error:
-        msg = f'"value" is not JSON: {error}. Write a text in quotes, or a number.'
+        from continuations.serve.http.answer_forms import json_problem  # noqa: PLC0415 - rarely needed
+
+        msg = f'"value" {json_problem(text, error)}'
         raise problems.malformed(msg) from None

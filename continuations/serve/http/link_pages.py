@@ -109,6 +109,8 @@ def wait_page(
         events=None,
         others={},
         links={},
+        run_title="",
+        started={},
     )
     return Response(status=status, headers=page_headers(), body=html)
 
@@ -231,16 +233,16 @@ _HTML_ESCAPES = str.maketrans(
 
 def decision_recorded(decision: decisions.Decision, *, woken: bool) -> Response:
     """Return the page after a decision, also after the same decision again."""
-    text = "The run continues." if woken else "The run continues with the next sweep."
+    text = "The run continues." if woken else "The run continues once a worker sees it."
     html = _decision_html(decision)
-    return _titled_page(200, "Your decision is recorded", text, html)
+    return _titled_page(200, "Your decision is recorded", text, html, is_done=True)
 
 
 def vote_recorded(vote: Vote) -> Response:
     """Return the page after a vote whose wait cannot be shown any more."""
     text = vote_sentence(vote)
     html = f"{_decision_html(vote)}<p>Your vote cannot be changed.</p>"
-    return _titled_page(200, "Your vote is recorded", text, html)
+    return _titled_page(200, "Your vote is recorded", text, html, is_done=True)
 
 
 def vote_sentence(vote: Vote) -> str:
@@ -260,10 +262,21 @@ def already_decided(decision: decisions.Decision, *, status: int = 200) -> Respo
     return _titled_page(status, "Already decided", text, _decision_html(decision))
 
 
+_UNCHANGED = "Nothing was changed."
+# The details of these problems are for the person who made the form.
+_TECHNICAL = frozenset({"malformed", "invalid-input", "unsupported-media-type"})
+
+
 def problem_page(problem: problems.Problem) -> Response:
     """Return a problem as a page."""
-    text = problem.detail or "Nothing was changed."
-    page = _titled_page(problem.type.status, problem.type.title, text)
+    title, text, html = problem.type.title, problem.detail or _UNCHANGED, ""
+    if problem.type.slug in _TECHNICAL:
+        html = (
+            '<section class="card"><details open><summary>Technical details</summary>\n'
+            f'<p class="pad">{_html_text(text)}</p>\n</details></section>\n'
+        )
+        title, text = "This was not accepted", _UNCHANGED
+    page = _titled_page(problem.type.status, title, text, html)
     headers = {**page.headers, **problem.headers}
     return Response(status=page.status, headers=headers, body=page.body)
 
@@ -335,7 +348,11 @@ def _html_text(text: str) -> str:
     return escape_invisible(text).translate(_HTML_ESCAPES)
 
 
-def _titled_page(status: int, title: str, text: str, body: str = "") -> Response:
+def _titled_page(
+    status: int, title: str, text: str, body: str = "", *, is_done: bool = False
+) -> Response:
+    lead = 'div class="notice is-ok recorded" role="status"' if is_done else ""
+    lead = lead or 'header class="lead"'
     html = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -345,7 +362,7 @@ def _titled_page(status: int, title: str, text: str, body: str = "") -> Response
         '<a class="skip" href="#main">Skip to content</a>\n'
         '<header class="top"><div>\n<span class="brand"><span>continuations</span>'
         '</span>\n</div></header>\n<main id="main">\n'
-        f'<header class="lead"><h1>{_html_text(title)}</h1><p>{_html_text(text)}</p>'
-        f"</header>\n{body}</main>\n</body>\n</html>\n"
+        f"<{lead}><h1>{_html_text(title)}</h1><p>{_html_text(text)}</p>"
+        f"</{lead.partition(' ')[0]}>\n{body}</main>\n</body>\n</html>\n"
     )
     return Response(status=status, headers=page_headers(), body=html)

@@ -100,7 +100,7 @@ async def read_agent_state(runner: AsyncRunner, wait: Wait) -> str:
     A wait may be decided although the newest version of its run cannot be read.
     """
     with suppress(ContinuationsError):
-        return agent_state(await runner.look(wait.run_id), wait)
+        return agent_state((await runner.look(wait.run_id)).run_state, wait)
     return ""
 
 

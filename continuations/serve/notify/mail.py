@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from continuations.core.reading.notices import open_notice_id
-from continuations.core.rows.decisions import Answer, Fail
+from continuations.core.rows.decisions import Answer, Deny, Fail
 from continuations.core.rows.waits import Wait, withheld
 from continuations.core.visible_text import escape_invisible
 from continuations.errors import InvalidInput
@@ -176,7 +176,7 @@ def body_text(wait: Wait, link: str | None, *, with_arguments: bool) -> str:
     """Return the text of the mail; foreign text is one line, visible and labelled."""
     facts = wait_words.wait_facts(wait)
     facts.setdefault("Decide by", "no deadline")
-    if not with_arguments and isinstance(wait.on_deadline, Answer | Fail):
+    if not with_arguments and isinstance(wait.on_deadline, Answer | Deny | Fail):
         # A tool makes this text from its arguments.
         facts.pop("Then", None)
     found = [

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Decision, DecisionKind, VerdictKind
+from continuations.core.rows.quorum import GROUP_PREFIX
 from continuations.core.rows.slots import ENDING_ALONE, find_own_vote
 from continuations.core.rows.waits import TEXT_SCHEMA, Wait, withheld
 from continuations.present import wait_words
 from continuations.present.json_forms import MAX_TEXT_CHARS
-from continuations.present.times import PageText, time_left, time_view
+from continuations.present.times import PageText, left_view, plain_text, time_view
 from continuations.present.wait_words import DECISION_WORDS, votes_text
-from continuations.serve.pages.form_view import FieldView, FormFields, field_errors_of
+from continuations.serve.pages.form_view import (
+    FieldView,
+    FormFields,
+    RefusedForm,
+    error_text,
+)
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -22,8 +28,8 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.quorum import Vote
 
-# A longer effect does not fit a button; the title has it whole.
-_MAX_LABEL_CHARS = 36
+# A longer amount does not fit a button; the title has it.
+_MAX_AMOUNT_CHARS = 20
 _ALMOST_A_MINUTE = timedelta(microseconds=59_999_999)
 
 
@@ -91,7 +97,9 @@ def _objection(wait: Wait, person: str, groups: Collection[str] | None) -> str:
     if quorum is None or (groups is None and quorum.needs_groups_of(person)):
         return ""
     found = quorum.objection(person, groups or ())
-    return "" if found is None else f"You cannot decide this: {found.why}."
+    if found is None:
+        return ""
+    return f"You cannot decide this: {found.why.replace(GROUP_PREFIX, 'the group ')}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,24 +108,25 @@ class FormView:
 
     Attributes:
         verdict: The verdict that it posts.
-        heading: An icon and the statement of the person, where the forms have
-            statements; or `None`.
         claim: The statement of the person, and its consequence.
+        says_claim: Whether a page shows it: otherwise the page and the button do.
         warning: A danger, shown beside the button; or an empty text.
         closed_until: Why the button cannot be pressed yet, or an empty text.
         label: The words of the button.
         tone: The class of the button: `primary`, `danger` or an empty text.
         reason: The label of the field for the reason.
         reason_text: The reason that was posted.
-        is_reason_folded: Whether the field for the reason is folded.
+        is_reason_folded: Whether the field for the reason is folded. A page shows it
+            below all forms.
         is_typed: Whether the fields have names with types.
         fields: The fields of the value.
-        errors: Why the posted values were refused, with the ids of their fields.
+        errors: Why the form was refused, where no field has the reason.
+        focus: The id of the first field with an error, or an empty text.
     """
 
     verdict: str
-    heading: tuple[str, str] | None
     claim: str
+    says_claim: bool
     warning: str
     closed_until: PageText
     label: str
@@ -127,27 +136,36 @@ class FormView:
     is_reason_folded: bool
     is_typed: bool
     fields: tuple[FieldView, ...]
-    errors: tuple[tuple[str, str], ...]
+    errors: tuple[str, ...]
+    focus: str
+
+    @property
+    def closed_text(self) -> str:
+        """Why the button cannot be pressed yet, with the time in UTC."""
+        return plain_text(self.closed_until)
 
 
 def decision_view(wait: Wait, decider: Decider, now: datetime) -> dict[str, Any]:
     """Return where and how a person decides a wait.
 
-    `left` is the time until the deadline, "" after it; `waits_for` has the votes that
-    are missing, in words. `answer` is the form behind "Answer instead", or `None`.
+    `left` is the time until the deadline, "" without one; `waits_for` has the votes
+    that are missing, in words. `answer` is the form behind "Answer instead", or `None`.
+    `question` stands above the forms, where they are statements of the person.
+    `reasons` has the words above their folded reasons, "" without one.
     """
     offered = wait.rules.verdicts
     kinds: list[VerdictKind] = [kind for kind in offered if kind in decider.verdicts]
     is_folded = wait.rules.follows_policy and "answer" in kinds
+    shown: list[VerdictKind] = [
+        kind for kind in kinds if not (is_folded and kind == "answer")
+    ]
     return {
-        "left": time_left(wait.deadline, now),
+        "left": "" if wait.deadline is None else left_view(wait.deadline, now),
+        "question": "What did you find?" if wait.rules.may_have_run else "",
         "waits_for": _waits_for(wait, decider),
         "objection": decider.objection,
-        "forms": [
-            form_view(wait, kind, decider, now)
-            for kind in kinds
-            if not (is_folded and kind == "answer")
-        ],
+        "forms": [form_view(wait, kind, decider, now) for kind in shown],
+        "reasons": _reasons_words(wait, shown),
         "answer": form_view(wait, "answer", decider, now) if is_folded else None,
         # Whether a form says what a denial does.
         "may_deny": "deny" in decider.verdicts,
@@ -200,25 +218,35 @@ def form_view(
     texts = decider.texts if is_posted else nothing
     errors = decider.errors if is_posted else nothing
     fields, is_typed = _fields(wait, verdict, words.value_label, texts, errors)
-    claim = words.meaning
-    if verdict == "deny" and wait.denial_stops:
-        claim = wait_words.at_denial(wait)
-    heading = wait_words.CLAIMS.get(verdict) if wait.rules.may_have_run else None
+    refused = RefusedForm.of(fields, errors)
+    may_repeat = wait.rules.may_have_run and verdict == "approve"
     return FormView(
         verdict=verdict,
-        heading=heading,
-        claim=claim,
-        warning=wait_words.REPEATS if heading and verdict == "approve" else "",
+        claim=wait_words.at_denial(wait)
+        if verdict == "deny" and wait.denial_stops
+        else words.meaning,
+        says_claim=not _is_clear(wait, verdict),
+        warning=wait_words.REPEATS if may_repeat else "",
         closed_until=_closed_until(wait, now) if verdict == "approve" else "",
         label=_label(wait, verdict),
         tone=_tone(wait, verdict),
-        reason=_REASONS.get(verdict, "Reason (optional)"),
+        reason=_REASONS[verdict]
+        if not wait.rules.may_have_run
+        else f"Reason for “{words.label}” (optional)",
         reason_text=texts.get("reason", ""),
-        is_reason_folded=verdict != "deny",
+        is_reason_folded=verdict != "deny" or wait.rules.may_have_run,
         is_typed=is_typed,
         fields=fields,
-        errors=field_errors_of(fields, errors),
+        errors=refused.errors,
+        focus=refused.focus,
     )
+
+
+def _is_clear(wait: Wait, verdict: VerdictKind) -> bool:
+    """Return whether the note of the page and the button say what a verdict does."""
+    if wait.rules.follows_policy:
+        return verdict == "approve"
+    return wait.rules.asks_question and verdict == "answer"
 
 
 def _closed_until(wait: Wait, now: datetime) -> PageText:
@@ -257,25 +285,38 @@ def _fields(
         label="Error" if name == "error" else label,
         value=texts.get(name, ""),
         max_chars=MAX_TEXT_CHARS,
-        error=errors.get("", ""),
+        hints=(_EMPTY_RESULT,) if wait.rules.may_have_run else (),
+        error=error_text(errors.get("", "")),
     )
     return (plain,), False
 
 
+_EMPTY_RESULT = "It may stay empty."
+
+
 def labelled(form: FormView, label: str) -> FormView:
     """Return a form with another button."""
-    fits = len(label) <= _MAX_LABEL_CHARS + len("Approve: ")
-    return replace(form, label=label if fits else form.label)
+    return replace(form, label=label)
+
+
+def approval_label(wait: Wait, rest: str = "") -> str:
+    """Return the verb and the amount, if the call has one: `Approve €12,400.00`."""
+    verb, readings = wait.rules.verdicts["approve"].label, wait.readings
+    paths = [] if wait.display is None else [path for path, _ in wait.display.money]
+    amounts = [readings[path] for path in paths if path in readings]
+    amount = amounts[0] if len(paths) == len(amounts) == 1 else ""
+    if len(amount) > _MAX_AMOUNT_CHARS:
+        amount = ""
+    return " ".join(filter(None, (verb, amount, rest)))
 
 
 def _label(wait: Wait, verdict: VerdictKind) -> str:
-    """Return the words of a button; that of an approval says the effect."""
+    """Return the words of a button, on one line; an approval says its amount."""
     label = wait.rules.verdicts[verdict].label
     if not wait.rules.follows_policy:
         return label
     if verdict == "approve":
-        effect = wait.title or f"run {wait.tool}"
-        return f"{label}: {effect}" if len(effect) <= _MAX_LABEL_CHARS else label
+        return approval_label(wait)
     if verdict == "deny":
         return f"{label}: {'the run stops' if wait.denial_stops else 'nothing runs'}"
     return f"{label}: nothing runs"
@@ -290,8 +331,20 @@ def _tone(wait: Wait, verdict: VerdictKind) -> str:
 
 
 _REASONS: Mapping[str, str] = {
+    "approve": "Reason for the approval (optional)",
     "deny": "Reason: tell the agent why (optional)",
+    "answer": "Reason for the answer (optional)",
+    "fail": "Reason for the failure (optional)",
 }
+
+
+def _reasons_words(wait: Wait, kinds: list[VerdictKind]) -> str:
+    folded = [kind for kind in kinds if kind != "deny" or wait.rules.may_have_run]
+    if not folded:
+        return ""
+    nouns = {"approve": "the approval", "answer": "the answer"}
+    noun = nouns.get(folded[0]) if len(folded) == 1 else None
+    return f"Give a reason for {noun}" if noun else "Give a reason"
 
 
 def _waits_for(wait: Wait, decider: Decider) -> str:

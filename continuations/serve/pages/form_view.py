@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from continuations.core import jsontext
@@ -86,8 +86,8 @@ class FieldView:
     """One field of a form, or a group of fields.
 
     Attributes:
-        kind: `object`, `text`, `line`, `number`, `date`, `time`, `select`, `checkbox`,
-            `checkboxes` or `json`.
+        kind: `object`, `text`, `line`, `number`, `date`, `time`, `select`, `radios`,
+            `checkbox`, `checkboxes` or `json`.
         id: The id of the element.
         name: The name that is posted.
         label: The words beside the field.
@@ -96,7 +96,7 @@ class FieldView:
         mode: The keyboard of a number: `numeric` or `decimal`.
         max_chars: The longest text, or 0.
         is_required: Whether the field must have a text.
-        options: The choices of a `select`, a `checkbox` or `checkboxes`.
+        options: The choices of a `select`, `radios`, a `checkbox` or `checkboxes`.
         parts: The fields of an `object`.
         error: Why the value is refused, or an empty text.
     """
@@ -115,22 +115,42 @@ class FieldView:
     error: str = ""
 
 
-def field_errors_of(
-    fields: tuple[FieldView, ...], errors: Mapping[str, str]
-) -> tuple[tuple[str, str], ...]:
-    """Return each error of a form with the id of its field, or an empty id."""
-    shown: list[tuple[str, str]] = []
-    texts: set[str] = set()
-    rest = list(fields)
-    while rest:
-        each = rest.pop(0)
-        rest[:0] = each.parts
-        if each.error:
-            shown.append((each.id, f"{each.label}: {each.error}"))
-            texts.add(each.error)
-    return (*shown, *(("", text) for text in errors.values() if text not in texts))
+def error_text(error: str) -> str:
+    """Return an error as a sentence, which stands alone at its field."""
+    return f"This {error}" if error.startswith(("is ", "must ", "cannot ")) else error
 
 
+class RefusedForm(NamedTuple):
+    """The state of a refused form, beside the errors at its fields.
+
+    Attributes:
+        errors: The errors that no field has.
+        focus: The id of the first field with an error, or an empty text.
+    """
+
+    errors: tuple[str, ...]
+    focus: str
+
+    @classmethod
+    def of(
+        cls, fields: tuple[FieldView, ...], errors: Mapping[str, str]
+    ) -> RefusedForm:
+        """Return what is left of the errors of a form, and where a person goes on."""
+        shown: dict[str, str] = {}
+        rest = list(fields)
+        while rest:
+            each = rest.pop(0)
+            rest[:0] = each.parts
+            if each.error:
+                shown.setdefault(each.error, each.id)
+        others = tuple(
+            text for text in map(error_text, errors.values()) if text not in shown
+        )
+        return cls(others, next(iter(shown.values()), ""))
+
+
+# So many choices stand on the page itself; more of them are a menu.
+MAX_RADIOS = 5
 _NUMBERS = {"integer": "numeric", "number": "decimal"}
 _DATES = {"date": "date", "time": "time"}
 _ABSENT = object()
@@ -205,7 +225,7 @@ class FormFields:
             name=field_name("object", pointer),
             label=label,
             parts=tuple(parts),
-            error=self.errors.get(pointer, ""),
+            error=error_text(self.errors.get(pointer, "")),
         )
 
     def element_id(self, pointer: str) -> str:
@@ -312,12 +332,17 @@ class _Leaf:
         value = self._start()
         chosen = "" if value is _ABSENT else _posted(value)
         chosen = self.form.texts.get(name, chosen)
+        options = list(_options(choices, {chosen}))
+        is_short = len(options) <= MAX_RADIOS
+        if is_short and not self.is_required:
+            none = OptionView(value="", text="No answer", is_chosen=not chosen)
+            options.append(none)
         return self._view(
-            kind="select",
+            kind="radios" if is_short else "select",
             name=name,
             label=self.label if self.is_required else f"{self.label} (optional)",
             is_required=self.is_required,
-            options=tuple(_options(choices, {chosen})),
+            options=tuple(options),
         )
 
     def _truth(self) -> FieldView:
@@ -358,7 +383,7 @@ class _Leaf:
             name=name,
             **others,
             hints=tuple(self._hints()),
-            error=self.form.errors.get(self.pointer, ""),
+            error=error_text(self.form.errors.get(self.pointer, "")),
         )
 
     def _hints(self) -> Iterator[str]:

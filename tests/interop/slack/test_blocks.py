@@ -175,7 +175,7 @@ def test_an_unknown_outcome_is_settled_in_slack(api: SlackApi) -> None:
 
     runner, kim = set_up(api, ToolCall("pay", {"to": "Jane"}), [pay])
     view = kim.review("did it happen?")
-    assert "I saw that it happened" in shown_text(view["blocks"])
+    assert "You checked that the call had its effect" in shown_text(view["blocks"])
     errors = kim.submit(view, "answer")["errors"]
     assert list(errors) == ["field-0"]
     kim.submit(view, "answer", Result="paid Jane")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
 
 import httpx
@@ -175,3 +176,35 @@ def test_page_of_an_error(name: str) -> None:
     assert "secret-name" not in page.body
     for each in words:
         assert each in page.body
+
+
+@pytest.mark.parametrize(
+    ("path", "way", "technical"),
+    [
+        ("/runs?status=nonsense", "Back to the runs", "nonsense"),
+        ("/runs/..%2f", "Back to the runs", ""),
+        ("/inbox?for=everyone", "Back to the inbox", "for"),
+        ("/runs/r1?version=x", "Back to the runs", "version"),
+        ("/nothing", "Back to the inbox", ""),
+        ("/runs/theirs", "Back to the runs", "right"),
+    ],
+)
+def test_people_read_a_sentence_and_one_button(
+    path: str, way: str, technical: str
+) -> None:
+    """The text for developers is folded, and nothing of it stands outside."""
+    page = Scene().get(path).text
+    main = page.partition("<main")[2].partition("</main>")[0]
+    shown, _, folded = main.partition("<details>")
+
+    assert [way] == re.findall(r'<a class="btn primary" href="[^"]*">([^<]*)<', shown)
+    assert 1 == shown.count("<a ")
+    assert technical in folded
+    for code in ("`", "None", "openapi", "got", "nonsense"):
+        assert code not in re.sub(r"<[^>]*>", "", shown)
+
+
+def test_refused_form_says_why_without_a_click() -> None:
+    page = Scene().post("/runs/r1/fork", {"version": "x"}).text
+    assert "This was not accepted" in page
+    assert "<details open>" in page

@@ -65,11 +65,11 @@ def test_inbox_shows_effects_due_first_then_oldest() -> None:
     html = page_of(client_of(make_scenes()))
 
     assert [
-        "Run delete_account",
+        "Run delete_account: bob",
         "Send €12,400.00 to Meridian Freight GmbH",
         "Which laptop does Jane get?",
         "What is the name of the cat?",
-        "Run charge: did it happen?",
+        "Run charge with 4200: did it happen?",
     ] == titles(html)
     assert '<h1 id="inbox-title">5 decisions wait for you</h1>' in html
     for fact in (
@@ -82,7 +82,7 @@ def test_inbox_shows_effects_due_first_then_oldest() -> None:
     for fact in (
         "then: nothing runs, and other people are asked: cfo",
         "no deadline",
-        "run stands still",
+        "the run waits",
     ):
         assert fact in html
     for rest in ("1 event", "1 outside job", "Waits that need no person"):
@@ -344,3 +344,18 @@ def check_away(client: ConsoleClient, path: str) -> None:
     assert 503 == response.status_code, response.text
     assert "The log has the details under error id" in response.text
     assert "This page is as it was" not in response.text
+
+
+def test_everybody_sees_the_votes_that_one_person_sees() -> None:
+    """Both lists say the same of a wait with two votes."""
+    scenes = LinkScenes("http://agents.example")
+    wait = scenes.transfer_wait("voted")
+    decider = Runner([], store=scenes.store, clock=scenes.clock)
+    decider.decide(wait.id, Approve(by="ruth"))
+    client = client_of(scenes)
+
+    pages = [page_of(client, path) for path in ("/inbox", "/inbox?for=all")]
+
+    assert [True, True] == ["1 of 2 votes" in page for page in pages]
+    decider.decide(wait.id, Approve(by="lee"))
+    assert wait.id not in page_of(client, "/inbox?for=all")

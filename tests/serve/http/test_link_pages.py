@@ -29,6 +29,7 @@ class ParsedPage(HTMLParser):
         super().__init__()
         self.forms: list[dict[str, str]] = []
         self.scripts = 0
+        self._by_id: dict[str | None, dict[str, str]] = {}
         self.feed(response.body)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -41,10 +42,14 @@ class ParsedPage(HTMLParser):
             assert "post" == attributes["method"]
             assert "action" not in attributes
             self.forms.append({})
+            self._by_id[attributes["id"]] = self.forms[-1]
         elif tag in ("input", "textarea", "select"):
             name, value = attributes["name"], attributes.get("value") or ""
             assert name is not None
-            self.forms[-1][name] = value
+            form = self.forms[-1]
+            if "form" in attributes:  # the field stands outside of its form
+                form = self._by_id[attributes["form"]]
+            form[name] = value
 
 
 def heading(response: Response) -> str:

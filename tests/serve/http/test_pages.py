@@ -234,7 +234,8 @@ def test_text_of_several_lines_keeps_its_lines() -> None:
     wait = replace(make_wait(), arguments_json=dump(arguments))
 
     body = wait_html(wait, [])
-    cells = re.findall(r'<code class="value">(.*?)</code>', body, re.DOTALL)
+    pattern = r'<(code|span) class="value">(.*?)</\1>'
+    cells = [each[1] for each in re.findall(pattern, body, re.DOTALL)]
 
     assert [
         "&#34;Dear Jane,\\n&lt;b&gt;pay&lt;/b&gt;\\n&#34;",

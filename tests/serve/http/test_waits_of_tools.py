@@ -164,8 +164,8 @@ async def test_refused_answer_comes_back_with_its_error_at_the_field() -> None:
     [form, _] = ParsedPage(page).forms
 
     for text, words in (
-        ("twelve", "Answer: must be a number. Write digits, for example 12."),
-        ("1.5", "Answer: "),
+        ("twelve", "This must be a number. Write digits, for example 12."),
+        ("1.5", "is not of type"),
     ):
         refused = await desk.submit(wait, **{**form, "value:number:": text})
         assert "Nothing is recorded." in refused.body

@@ -22,8 +22,11 @@ class PageForms(HTMLParser):
         name, value = given.get("name") or "", given.get("value") or ""
         if tag == "form":
             self._form = self.forms[given.get("id") or ""] = {}
-        elif tag == "input":
-            if given.get("type") == "checkbox" and "checked" not in given:
+        elif "form" in given:
+            self._form = self.forms[given["form"] or ""]
+        if tag == "input":
+            is_choice = given.get("type") in ("checkbox", "radio")
+            if is_choice and "checked" not in given:
                 return
             assert name not in self._form
             self._form[name] = value
@@ -54,7 +57,10 @@ def main_of(html: str) -> str:
 
 
 def without_navigation(main: str) -> str:
-    """Return a main part without navigation, addresses and the tokens of forms."""
+    """Return a main part without navigation, tokens, and what only the run tells."""
     main = re.sub(r"<nav\b.*?</nav>", "", main, flags=re.DOTALL)
     main = re.sub(r'<input type="hidden" name="csrf"[^>]*>', "", main)
-    return re.sub(r"</?a\b[^>]*>", "", main)
+    main = re.sub(r'<section [^>]*="started">.*?</section>', "", main, flags=re.DOTALL)
+    main = re.sub(r"</?a\b[^>]*>", "", main)
+    titled = r'<dd>[^<]*<span class="mono muted">([^<]*)</span></dd>'
+    return re.sub(titled, r"<dd>\1</dd>", main)

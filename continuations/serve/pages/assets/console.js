@@ -17,8 +17,9 @@
     "/": () => focus(one("input[type=search]")),
     "g i": () => go("/inbox"), "g r": () => go("/runs"),
     n: () => one("a[rel=next]")?.click(), p: () => one("a[rel=prev]")?.click(),
-    a: () => focus(one("#decide button")),
-    d: () => focus(one("#deny textarea, #deny button")),
+    // The first field of a question, or the first button.
+    a: () => focus(one("#ways form :is(input:not([type=hidden]), select, textarea:not([name=reason]))") ?? one("#ways button")),
+    d: () => focus(one("#deny textarea") ?? one("#deny button")),
     "?": () => go("/keys"),
   };
   // The gesture that recorded a decision presses nothing on the next page: not at its old
@@ -27,11 +28,10 @@
   const isEarly = () => performance.now() - began < 1000;
   let held = JSON.parse(sessionStorage.pressed ?? "null"), place = {};
   const isAway = at => !("x" in held) || Math.hypot(at.clientX - held.x, at.clientY - held.y) > near;
-  const release = event => {
-    if (!held || isEarly() || !isAway(event)) return;
-    held = null;
-    sessionStorage.removeItem("pressed");
-  };
+  const forget = () => { held = null; sessionStorage.removeItem("pressed"); };
+  const release = event => { if (held && !isEarly() && isAway(event)) forget(); };
+  // Who fills in a field reads the page, such as that of a refused form.
+  document.addEventListener("input", forget, true);
   document.addEventListener("pointerdown", release, true);
   document.addEventListener("pointermove", release, true);
   document.addEventListener("click", event => {
@@ -52,6 +52,13 @@
     first = event.key === "g" && !first ? "g" : "";
     if (act) { event.preventDefault(); act(); }
   });
+  for (const each of all("[data-copy]")) {
+    each.hidden = !navigator.clipboard;
+    each.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(one(`#${each.dataset.copy}`).textContent);
+      each.textContent = "Copied";
+    });
+  }
   const toggle = one("#keys-off");
   if (toggle) {
     toggle.checked = Boolean(localStorage[stored]);
