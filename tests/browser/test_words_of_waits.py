@@ -189,7 +189,7 @@ if chromium.is_installed():
         assert "value:json:" == tab.evaluate(focused)
         assert '{"day": 5000 "week": 9}' == field.input_value()
         assert [] == chromium.violations(tab)
-        # Who corrects the field sends the form without moving the pointer first.
+        # The person corrects the field, and sends the form without moving the pointer.
         field.fill('{"day": 5000, "week": 9}')
         tab.get_by_role("button", name="Answer").click()
         assert "Recorded: Answered" in tab.locator("h1").inner_text()

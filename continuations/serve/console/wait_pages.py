@@ -31,7 +31,7 @@ from continuations.present.wait_view import wait_view
 from continuations.present.wait_words import DECISION_WORDS, agent_state
 from continuations.serve.console.inbox_page import Filter, find_waits
 from continuations.serve.console.page import Page, PageRoute, run_of_wait
-from continuations.serve.console.run_page import RunRows, snapshot_of
+from continuations.serve.console.run_page import snapshot_of
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.answer_forms import field_errors
 from continuations.serve.http.link_pages import decision_facts, decision_values
@@ -43,6 +43,7 @@ from continuations.serve.pages.decision_view import (
     form_view,
     recorded_view,
 )
+from continuations.serve.pages.run_tree import RunRows
 from continuations.serve.pages.run_view import evidence_lines, run_title
 from continuations.value_class import dataclass, replace
 

@@ -13,7 +13,7 @@ from continuations.core.rows.slots import ENDING_ALONE, find_own_vote
 from continuations.core.rows.waits import TEXT_SCHEMA, Wait, withheld
 from continuations.present import wait_words
 from continuations.present.json_forms import MAX_TEXT_CHARS
-from continuations.present.times import PageText, left_view, plain_text, time_view
+from continuations.present.times import PageText, left_view, time_view
 from continuations.present.wait_words import DECISION_WORDS, votes_text
 from continuations.serve.pages.form_view import (
     FieldView,
@@ -138,11 +138,6 @@ class FormView:
     fields: tuple[FieldView, ...]
     errors: tuple[str, ...]
     focus: str
-
-    @property
-    def closed_text(self) -> str:
-        """Why the button cannot be pressed yet, with the time in UTC."""
-        return plain_text(self.closed_until)
 
 
 def decision_view(wait: Wait, decider: Decider, now: datetime) -> dict[str, Any]:
