@@ -143,6 +143,10 @@ if chromium.is_installed():
         tab.get_by_label("Reason for the approval").fill("it is due")
         tab.get_by_role("button", name="Approve €12,400.00").click()
         assert "Your vote is recorded" in tab.locator("h1").inner_text()
+        # Green, with the effect, and a way back.
+        assert "rgb(229, 243, 234)" == style(tab, ".recorded", "backgroundColor")
+        assert "Send €12,400.00 from" in tab.locator(".recorded").inner_text()
+        assert tab.get_by_role("link", name="Back to it").is_visible()
         [wait] = scenes.decider.look("form").waits
         [vote] = scenes.decider.wait(wait.id).votes
         assert "it is due" == vote.reason

@@ -56,3 +56,21 @@ async def test_cookie_of_a_mounted_local_console_stays_below_its_prefix() -> Non
     assert "/agents/" == signed_in.headers["location"]
     assert "Path=/agents" in signed_in.headers["set-cookie"]
     assert 200 == (await client.get("/agents/inbox")).status_code
+
+
+async def test_sign_in_of_a_mounted_console_goes_on_below_its_prefix() -> None:
+    """A page of the site around it is no page of the console."""
+    identity = console.local("kim")
+    site = Starlette()
+    site.mount("/agents", console.app(ConsoleClient().runner, verify=identity))
+    client = ConsoleClient(app=site, person=None, base_url="http://127.0.0.1:8321")
+    await client.get("/agents/runs/r1?version=2")
+    await client.get("/agents/../private")
+    await client.get("/private")
+
+    signed_in = await client.get(f"/agents{identity.sign_in_path}")
+
+    assert "/agents/runs/r1?version=2" == signed_in.headers["location"]
+    other = ConsoleClient(app=site, person=None, base_url="http://localhost:8321")
+    moved = await other.get("/agents/inbox")
+    assert "http://127.0.0.1:8321/agents/inbox" == moved.headers["location"]
