@@ -186,7 +186,7 @@ async def test_unknown_outcome_takes_what_a_person_saw(
         [asked] = seen.interrupts
         assert (asked["reason"], asked["message"]) == (
             "unknown",
-            "Run pay: did it happen?",
+            "Run pay with jane, 500, s3cret: did it happen?",
         )
         assert {"answer", "approve", "deny"} == {
             *asked["responseSchema"]["properties"]["decision"]["enum"]
