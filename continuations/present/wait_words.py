@@ -83,7 +83,9 @@ def _short_values(wait: Wait) -> list[str]:
         and type(value) is not bool
     ]
     return [
-        each for each in texts if each.isprintable() and 0 < len(each) <= _MADE_CHARS
+        each
+        for each in texts
+        if len(each) <= _MADE_CHARS and each.isprintable() and each.strip()
     ]
 
 

@@ -166,6 +166,7 @@ async def wait_page(
         wait=wait_view(wait, agent_state=around.agent_state),
         decision=decision_view(wait, person, page.clock.now()),
         bar=bar,
+        is_refused=status == _CONFLICT,
         crumbs=await here.crumbs(wait.id),
         events=events,
         others=_others(page, wait, person, here.query),

@@ -109,6 +109,7 @@ def wait_page(
         events=None,
         others={},
         links={},
+        is_refused=False,
         run_title="",
         started={},
     )

@@ -246,6 +246,7 @@ def test_erase_needs_the_typed_id() -> None:
     run, client = invoices()
 
     wrong = post(client, f"/runs/{RUN}/erase", typed="invoices")
+    assert 'role="alert" tabindex="-1" autofocus>' in wrong.text
     assert (400, True) == (wrong.status_code, "not the id" in wrong.text)
     assert "suspended" == run.runner.look(RUN).status
 

@@ -200,6 +200,7 @@ def test_post_without_the_digest_of_its_page_decides_nothing(shown: str | None) 
         assert "Nothing is recorded: the call is not the one that you saw." in (
             refused.text
         )
+        assert 'role="status" tabindex="-1" autofocus>' in refused.text
         assert wait.digest == PageForms(refused.text).forms["approve"]["shown"]
     else:
         assert 400 == refused.status_code
