@@ -87,6 +87,11 @@ if chromium.is_installed():
             days = tab.locator(".log .day").all_inner_texts()
             assert 2 == len(days)
             assert day == days[-1]
+            # In UTC, this line would stand below the next day.
+            first_of_day = tab.locator(".log .day").last.evaluate(
+                "e => e.nextElementSibling.querySelector('time').textContent"
+            )
+            assert "20:30:05" == first_of_day
             assert "16:30:05" == times_of(tab, ".log")[-1]
             line = tab.locator("#zone").inner_text()
             assert "Times are in your time zone: EST, UTC-5." == line
