@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -32,6 +33,16 @@ class Browser:
         """Open a page, or send JSON; return the status and the text."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"accept": "text/html"} if body is None else JSON
+        return self._send(url, data, headers)
+
+    def post_form(self, url: str, fields: dict[str, str]) -> tuple[int, str]:
+        """Send the form of a page; return the status and the text."""
+        data = urllib.parse.urlencode(fields).encode()
+        return self._send(url, data, {"accept": "text/html"})
+
+    def _send(
+        self, url: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, str]:
         request = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - http
         try:
             with self._opener.open(request, timeout=30) as response:
@@ -77,6 +88,32 @@ def test_one_command_opens_the_console_of_a_store(
         assert 200 == decided[0]
         assert "local:kim" == json.loads(decided[1])["decision"]["by"]
     assert "suspended" == runner.look("j1").status
+
+
+def test_sign_out_prints_the_next_address(cli: CommandLine, runner: Runner) -> None:
+    """The session is over, and only the terminal shows the way back."""
+    start_waiting(cli, runner)
+    process = cli.start_process("ui", "--port", "0")
+    assert process.stdout is not None
+    try:
+        address = process.stdout.readline().strip()
+        browser, base = Browser(), address.partition("/?token=")[0]
+        _, page = browser.open(address)
+        token = page.partition('name="csrf" value="')[2].partition('"')[0]
+
+        status, page = browser.post_form(f"{base}/sign-out", {"csrf": token})
+
+        following = process.stdout.readline().strip()
+        assert (200, True) == (status, "You are signed out" in page)
+        assert following.startswith(f"{base}/?token=")
+        assert following not in (address, page)
+        assert 401 == browser.open(f"{base}/inbox")[0]
+        assert 401 == browser.open(address)[0]
+        assert 200 == browser.open(following)[0]
+    finally:
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (0, "", "") == (process.returncode, out, err)
 
 
 def test_with_an_application_the_runs_go_on(cli: CommandLine, runner: Runner) -> None:
