@@ -9,7 +9,8 @@ import pytest
 
 from continuations import Approve, Wait, escalate
 from continuations.errors import DecisionRefused
-from tests.engine.test_escalation import DAY, HOUR, PAY, Office, make_pay
+from tests.engine.agent_builders import make_pay
+from tests.engine.test_escalation import DAY, HOUR, PAY, Office
 from tests.engine.test_heartbeats import Job
 
 How = Literal["rewind", "fork", "adopt"]
