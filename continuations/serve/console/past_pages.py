@@ -33,12 +33,8 @@ from continuations.serve.http.run_handlers import fork_by_rights, new_fork_id
 from continuations.serve.pages.call_arguments import CallArguments
 from continuations.serve.pages.difference_view import difference_lines
 from continuations.serve.pages.log_entries import version_lines
-from continuations.serve.pages.run_view import (
-    run_title,
-    status_pill,
-    usage_text,
-    wait_title,
-)
+from continuations.serve.pages.run_states import status_pill
+from continuations.serve.pages.run_view import run_title, usage_text, wait_title
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

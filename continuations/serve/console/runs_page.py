@@ -19,7 +19,7 @@ from continuations.present.times import counted, time_view
 from continuations.serve.console.page import Page, PageRoute, RunAddresses
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import ListPage
-from continuations.serve.pages.run_view import StatePill, status_pill
+from continuations.serve.pages.run_states import StatePill, status_pill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

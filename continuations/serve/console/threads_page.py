@@ -26,7 +26,8 @@ from continuations.serve.console.run_page import (
 from continuations.serve.console.runs_page import list_page
 from continuations.serve.http import problems
 from continuations.serve.pages.run_log import message_text
-from continuations.serve.pages.run_view import run_title, status_pill
+from continuations.serve.pages.run_states import status_pill
+from continuations.serve.pages.run_view import run_title
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

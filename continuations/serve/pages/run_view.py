@@ -23,6 +23,7 @@ from continuations.present.wait_view import FactView, fact_views
 from continuations.present.wait_words import question
 from continuations.serve.pages.model_turns import tokens_text
 from continuations.serve.pages.run_log import arguments_text, is_workflow, message_text
+from continuations.serve.pages.run_states import StatePill, run_state
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -39,15 +40,6 @@ _TITLE_CHARS = 120
 _WAKE_HINT = "The next attempt comes by itself, or with “Ask the model now”."
 MAX_BANNER_WAITS = 20
 _MAX_TURNS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class StatePill:
-    """A state with its icon and the class of its color."""
-
-    icon: str
-    words: str
-    tone: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,24 +109,6 @@ def run_title(state: RunState) -> str:
     return run.id
 
 
-_STATUS_PILLS = {
-    "running": StatePill("ring", "Works"),
-    "suspended": StatePill("clock", "Suspended", "is-wait"),
-    "resting": StatePill("clock", "Rests"),
-    "finished": StatePill("ok", "Finished", "is-ok"),
-    "failed": StatePill("warn", "Failed", "is-danger"),
-    "cancelled": StatePill("warn", "Cancelled", "is-danger"),
-    "unreadable": StatePill("warn", "Unreadable", "is-danger"),
-}
-
-
-def status_pill(status: str, *, is_paused: bool = False) -> StatePill:
-    """Return the status of a run in words."""
-    if is_paused and status == "suspended":
-        return StatePill("clock", "Paused", "is-wait")
-    return _STATUS_PILLS.get(status, StatePill("ring", status))
-
-
 def run_view(
     state: RunState,
     time: WorkingTime,
@@ -167,7 +141,7 @@ def run_view(
         run_id=run.id,
         thread=None if run.thread_key is None else (run.agent, run.thread_key),
         title=run_title(state),
-        state=_state_pill(run, is_paused=paused, works=works),
+        state=run_state(state, now, decided=decided, votes=votes),
         facts=run_facts(run, time, now, first_version),
         banner=None
         if ended
@@ -196,12 +170,6 @@ def can_go_on(state: RunState, decided: Collection[str]) -> bool:
         return False
     is_decided = any(wait_id in state.waits for wait_id in decided)
     return state.run.status == "running" or is_decided or bool(state.runnable)
-
-
-def _state_pill(run: Run, *, is_paused: bool, works: bool) -> StatePill:
-    if run.status == "running" and not works:
-        return StatePill("warn", "Interrupted", "is-odd")
-    return status_pill(run.status, is_paused=is_paused)
 
 
 # The banner --------------------------------------------------------------------

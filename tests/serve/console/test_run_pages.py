@@ -70,7 +70,7 @@ def test_run_page_has_the_order_of_its_parts() -> None:
     [page] = show(client, f"/runs/{RUN}?call=c16")
 
     parts = [
-        f"Runs {RUN} {TITLE} Suspended",
+        f"Runs {RUN} {TITLE} Unknown outcome",
         "asked for by Ines Albrecht, today 09:02",
         "Waits for approval, 1 of 2 votes: Send €12,400.00 to Meridian Freight",
         "Did transfer take effect? Send €3,182.40 to Kettenwerk",

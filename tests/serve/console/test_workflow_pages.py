@@ -40,7 +40,7 @@ def at_its_question() -> ConsoleClient:
 def test_title_is_the_call_of_the_function() -> None:
     [page] = show(at_its_question(), f"/runs/{RUN}")
 
-    assert "buy(cents: 3, item: pen) Suspended" in page
+    assert "buy(cents: 3, item: pen) Waits for an answer" in page
     assert "level 1: buy (cents: 3, item: pen)" in page
     assert "level 2: ask Which color has the pen: 4?" in page
     assert "Arguments of buy : cents: 3, item: pen" in page
