@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks import (
     cold_processes,
     compacted_run,
+    console_lists,
     decide_on_s3,
     decide_over_http,
     depth,
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "wakeups": wakeups.rows,
     "workflows": workflows.rows,
     "tracing": tracing.rows,
+    "console-lists": console_lists.rows,
     "floors": floors.rows,
 }
 

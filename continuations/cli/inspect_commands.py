@@ -32,6 +32,7 @@ from continuations.ledger.index.waits_without_object import find_runs_awaiting_m
 from continuations.ledger.objects import Objects, gather_all
 from continuations.present import wait_view
 from continuations.present.json_forms import listed_wait_json, run_json, wait_json
+from continuations.present.search_words import SearchWords
 from continuations.present.times import counted, plain_text
 from continuations.present.wait_words import agent_state, awaiting_models_line
 from continuations.serve.pages.run_log import message_text
@@ -162,7 +163,7 @@ def inbox(
     person = resolve_actor(by).name if whose == "me" else None
     if person is not None:
         _note_unknown_groups(runner, person)
-    rows, has_more = _find(runner, person, kind, words.split(), limit)
+    rows, has_more = _find(runner, person, kind, SearchWords.of_query(words), limit)
     if has_more:
         output.write_note(
             f"More waits follow. Show them with --limit, up to {MAX_PAGE}."
@@ -179,7 +180,7 @@ def inbox(
         output.write_lines(_plain_lines(rows, person, others))
         return
     now = datetime.now(UTC)
-    views = [wait_view.inbox_row(row, now) for row in rows]
+    views = [_row(row.wait, now) for row in rows]
     print_inbox(_inbox_title(len(rows), person), views, others)
 
 
@@ -194,7 +195,7 @@ def _inbox_title(count: int, person: str | None) -> str:
 
 
 def _find(
-    runner: Runner, person: str | None, kind: str | None, words: list[str], limit: int
+    runner: Runner, person: str | None, kind: str | None, words: SearchWords, limit: int
 ) -> tuple[list[ListedWait], bool]:
     """Return the first rows that a filter leaves, and whether more may follow."""
     rows: list[ListedWait] = []
@@ -206,9 +207,17 @@ def _find(
             kinds=[kind] if kind else None,
             approver=person,
         )
-        rows += [row for row in page.waits if wait_view.matches(row.wait, words)]
+        rows += [row for row in page.waits if words.are_in(_searched_text(row.wait))]
         after = page.next
     return rows[:limit], after is not None or len(rows) > limit
+
+
+def _searched_text(wait: Wait) -> str:
+    return wait_view.searched_text(wait, wait_view.row_texts(wait))
+
+
+def _row(wait: Wait, now: datetime) -> wait_view.InboxRow:
+    return wait_view.inbox_row(wait, wait_view.row_texts(wait), now)
 
 
 def _others(runner: Runner) -> str:
@@ -229,7 +238,7 @@ def _plain_lines(
     """Yield the rows without anything that depends on the clock or the terminal."""
     yield escape_invisible(_inbox_title(len(rows), person))
     for row in rows:
-        view = wait_view.inbox_row(row, row.wait.created_at)
+        view = _row(row.wait, row.wait.created_at)
         yield f"{view.kind.word}: {escape_invisible(view.title)}"
         due = plain_text(view.due)
         if row.wait.deadline is not None:

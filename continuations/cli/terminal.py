@@ -141,6 +141,7 @@ def _branches(console: Console, prefix: str) -> str:
 
 
 _TONES = {"is-wait": "yellow", "is-odd": "bold red"}
+_URGENCIES = {"soon": "bold red", "today": "yellow"}
 _INDENT = "  "
 
 
@@ -157,7 +158,7 @@ def print_inbox(title: str, rows: Iterable[InboxRow], others: Sequence[str]) -> 
         tone = _TONES.get(row.kind.tone, "cyan")
         console.print(_text(row.kind.word, tone))
         _print_indented(console, _escaped(row.title, "bold"))
-        due = _text(plain_text(row.due), "bold red" if row.is_soon else "")
+        due = _text(plain_text(row.due), _URGENCIES.get(row.urgency, ""))
         if row.then:
             due.append(f", {escape_invisible(row.then)}", "dim")
         _print_indented(console, due)

@@ -12,13 +12,15 @@ the same view:
 Secret values are masked. Texts of models, tools and people are as they are: each
 printer escapes them.
 
-The inbox has a row for each wait that people are asked about: `InboxRow`.
+The inbox has a row for each wait that people are asked about: `InboxRow`. Its texts
+are made once (`RowTexts`), and the time that is left whenever it is shown.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
@@ -26,15 +28,15 @@ from continuations.core.rows.waits import Wait, withheld
 from continuations.core.visible_text import escape_invisible
 from continuations.present import wait_words
 from continuations.present.json_forms import indented_json
+from continuations.present.search_words import search_text
 from continuations.present.times import TimeView, left_text, left_view, time_view
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.wait_rules import KindWords
-    from continuations.ledger.decisions.worklist import ListedWait
 
 
 _MISSING = object()
@@ -407,8 +409,24 @@ def _needs_no_quotes(text: str) -> bool:
     return False
 
 
-_SOON = timedelta(hours=6)
+# Red, and amber.
+_NEXT_HOUR, _NEXT_DAY = timedelta(hours=1), timedelta(days=1)
 _MAX_FACT_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTexts:
+    """The texts of a wait in the inbox, which do not depend on the time.
+
+    Attributes:
+        title: The effect, as one sentence.
+        facts: Two or three facts.
+        then: The consequence of the deadline, or an empty text.
+    """
+
+    title: str
+    facts: tuple[str, ...]
+    then: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -421,7 +439,7 @@ class InboxRow:
         title: The effect, as one sentence.
         facts: Two or three facts.
         due: The time that is left, or that there is no deadline.
-        is_soon: Whether little time is left.
+        urgency: `soon` for less than an hour, `today` for less than a day, or "".
         then: The consequence of the deadline.
     """
 
@@ -430,30 +448,85 @@ class InboxRow:
     title: str
     facts: tuple[str, ...]
     due: str | TimeView
-    is_soon: bool
+    urgency: str
     then: str
 
 
-def inbox_row(row: ListedWait, now: datetime) -> InboxRow:
-    """Return the view of a row of the worklist."""
-    wait = row.wait
+def row_texts(wait: Wait) -> RowTexts:
+    """Return the texts of a wait with all its arguments and schemas."""
+    wait = withheld(wait)
+    choices = _count_choices(wait)
+    facts = (f"choose 1 of {choices}", *_facts(wait)) if choices else _facts(wait)
+    return RowTexts(title=wait_words.title(wait), facts=facts, then=_then(wait))
+
+
+def inbox_row(
+    wait: Wait,
+    texts: RowTexts,
+    now: datetime,
+    *,
+    run_title: str | None = None,
+    labels: Iterable[tuple[str, str]] = (),
+) -> InboxRow:
+    """Return the view of a row of the inbox.
+
+    Args:
+        wait: The wait. Its arguments and schemas are not needed.
+        texts: Its texts.
+        now: The time of the report.
+        run_title: The title of its run, a fact that tells like waits apart.
+        labels: The labels of its run. The first ones are facts.
+    """
     left = None if wait.deadline is None else wait.deadline - now
+    shown = [f"{name}={value}" for name, value in islice(labels, _SHOWN_LABELS)]
     return InboxRow(
         wait_id=wait.id,
         kind=wait.rules.words,
-        title=wait_words.title(wait),
-        facts=_facts(wait),
+        title=texts.title,
+        facts=(*filter(None, (run_title,)), *texts.facts, *shown),
         due=left_view(wait.deadline, now) if wait.deadline else left_text(None),
-        is_soon=left is not None and left < _SOON,
-        then=_then(wait),
+        urgency=urgency(left),
+        then=texts.then,
     )
 
 
-def matches(wait: Wait, words: list[str]) -> bool:
-    """Return whether each word is a part of what the row of a wait shows."""
-    texts = (wait_words.title(wait), *wait.path, wait.tool, wait.run_id, *_facts(wait))
-    text = "\n".join(texts).casefold()
-    return all(word.casefold() in text for word in words)
+def damaged_row(wait_id: str, kind: KindWords) -> InboxRow:
+    """Return the row of a wait whose object cannot be read."""
+    return InboxRow(
+        wait_id=wait_id,
+        kind=kind,
+        title="This wait cannot be read",
+        facts=("its page says why", wait_id),
+        due="deadline unknown",
+        urgency="",
+        then="",
+    )
+
+
+_SHOWN_LABELS = 3
+
+
+def urgency(left: timedelta | None) -> str:
+    """Return the class of the time that is left until a deadline."""
+    if left is None or left >= _NEXT_DAY:
+        return ""
+    return "soon" if left < _NEXT_HOUR else "today"
+
+
+def searched_text(wait: Wait, texts: RowTexts) -> str:
+    """Return the text in which a search of the inbox looks for words."""
+    people = (wait.requester or "", *wait.approvers)
+    kind = wait.rules.words.word
+    return search_text(
+        (texts.title, *texts.facts, kind, *wait.path, wait.tool, wait.id, *people)
+    )
+
+
+def _count_choices(wait: Wait) -> int:
+    """Return from how many answers a person chooses; 0 for any answer."""
+    schema = wait.answer_schema if wait.rules.asks_question else None
+    choices = jsontext.as_array((schema or {}).get("enum"))
+    return len(choices or ())
 
 
 def _facts(wait: Wait) -> tuple[str, ...]:
@@ -482,4 +555,4 @@ def _then(wait: Wait) -> str:
     """Return the consequence of the deadline; the page of the wait has it whole."""
     if wait.deadline is None:
         return "the run waits" if wait.rules.may_have_run else ""
-    return _short(f"then: {wait_words.at_deadline(wait)}")
+    return _short(f"then {wait_words.at_deadline_in_short(wait)}")

@@ -171,6 +171,25 @@ def at_deadline(wait: Wait) -> str:
             return wait.rules.expired
 
 
+def at_deadline_in_short(wait: Wait) -> str:
+    """Return the consequence of the deadline in a few words, after the word "then"."""
+    from continuations.core.rows.decisions import Escalate  # noqa: PLC0415 - few waits have an action
+
+    if wait.expiry_stops:
+        return "the run stops"
+    match wait.on_deadline or wait.rules.on_deadline:
+        case Answer(value=value):
+            return f"the answer is {_answer_text(value)}"
+        case Fail(error=error):
+            return f"fails: {error}"
+        case Deny(reason=reason):
+            return f"{wait.rules.denied}: {reason}" if reason else wait.rules.denied
+        case Escalate(to=to):
+            return f"asks {', '.join(name.removeprefix(GROUP_PREFIX) for name in to)}"
+        case None:
+            return "expires"
+
+
 def _answer_text(value: object) -> str:
     """Return an answer as people read it: the fields of an object, without braces."""
     if isinstance(value, str):

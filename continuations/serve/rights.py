@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from continuations.core.identity import Identity
     from continuations.core.rows.waits import Wait
     from continuations.engine.runner.async_runner import AsyncRunner
+    from continuations.ledger.decisions.worklist import Approver
 
 __all__ = ["ACTS", "Act", "Can", "Rights", "may_decide", "name_of"]
 
@@ -126,6 +127,18 @@ async def may_decide(runner: AsyncRunner, identity: str | Identity, wait: Wait) 
     Returns:
         True if a decision of the identity would be accepted.
     """
+    return await approver_of(runner, identity).may_decide(wait)
+
+
+def approver_of(runner: AsyncRunner, identity: str | Identity) -> Approver:
+    """Return an identity as an approver, whose groups the runner may know.
+
+    Its groups are looked up once, for all waits that it is asked about.
+
+    Args:
+        runner: The runner.
+        identity: The person or program.
+    """
     from continuations.authoring import callables  # noqa: PLC0415 - not to decide
     from continuations.ledger.arrivals.wait_slots import checked_groups  # noqa: PLC0415
     from continuations.ledger.decisions.worklist import Approver  # noqa: PLC0415
@@ -137,4 +150,4 @@ async def may_decide(runner: AsyncRunner, identity: str | Identity, wait: Wait) 
             () if groups is None else checked_groups(await callables.call(groups, name))
         )
 
-    return await Approver.from_argument(identity, groups_of).may_decide(wait)
+    return Approver.from_argument(identity, groups_of)

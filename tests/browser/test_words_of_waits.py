@@ -174,7 +174,7 @@ if chromium.is_installed():
         words = "declined: the red one is ordered"
         assert words in tab.locator(".clock").inner_text()
         tab.goto(f"{scenes.base_url}/inbox?for=all")
-        assert f"then: {words}" in tab.locator("main").inner_text()
+        assert f"then {words}" in tab.locator("main").inner_text()
 
     def test_refused_form_goes_to_its_field_and_says_it_once(
         scenes: WaitScenes, tab: Any

@@ -46,12 +46,12 @@ def test_inbox_in_a_pipe_is_plain_and_due_first(cli: CommandLine) -> None:
     assert [
         "2 decisions wait for kim",
         "Question: Which laptop for Jane?",
-        f"  by {readable_time(first.deadline)}, then: declined",
+        f"  by {readable_time(first.deadline)}, then declined",
         "  asked by ines",
         "  payables \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} choose",
         f"  {first.id}",
         "Approval: Send 1240000 cents to Meridian Freight GmbH",
-        f"  by {readable_time(second.deadline)}, then: expired, nothing runs",
+        f"  by {readable_time(second.deadline)}, then expires",
         "  2 votes needed",
         "  asked by ines",
         "  payables \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} transfer",
@@ -121,7 +121,7 @@ def test_inbox_in_a_terminal_folds_texts_and_never_an_id(
     assert ids <= set(lines)
     assert all(len(line) <= columns for line in lines if line not in ids)
     assert "Question" in lines
-    assert "in 1 d 23 h, then: declined" in " ".join(shown.text.split())
+    assert "in 1 d 23 h, then declined" in " ".join(shown.text.split())
     assert f"{ESCAPE}[33mApproval" in shown.raw
 
 

@@ -164,13 +164,19 @@ _REASONS: dict[str, str] = {
         serve/console/console.py Console.error_response
         serve/console/console.py Console._answer_page
         serve/console/runs_page.py _grants
-        serve/console/inbox_page.py inbox_context
-        serve/console/inbox_page.py show_decided
+        serve/console/decided_page.py show
+        serve/console/inbox_page.py _find
+        serve/console/inbox_page.py _others_in_words
+        serve/console/inbox_page.py show_others
+        serve/console/known_runs.py KnownRuns._live_run
+        serve/console/open_waits.py OpenWaits.now_ms
+        serve/console/runs_page.py show
         serve/console/run_page.py show
         serve/console/runs_page.py list_page
         serve/console/threads_page.py show
         serve/console/past_pages.py show_versions
         serve/console/wait_pages.py show_answer
+        serve/console/wait_pages.py show_evidence
         serve/console/wait_approvals.py _review
         serve/console/wait_approvals.py _choices_form
         serve/console/wait_pages.py wait_page
@@ -204,6 +210,12 @@ _REASONS: dict[str, str] = {
         models/chat_errors.py _retry_after
         serve/console/console.py LastViews.keep
         serve/console/console.py LastViews.find
+        serve/console/known_runs.py KnownRuns._list
+        serve/console/known_runs.py KnownRuns._list_ended
+        serve/console/known_runs.py KnownRuns.refresh
+        serve/console/open_waits.py OpenWaits.refresh
+        serve/console/wait_list.py count_for_navigation
+        serve/console/wait_list.py count_waits
         serve/http/links.py Links.read
         serve/http/links.py Links._default_until
         serve/http/callbacks.py receive

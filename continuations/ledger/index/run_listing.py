@@ -196,7 +196,7 @@ async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
     if run_id is None:
         return None  # this library did not write the key
     try:
-        found = await _read_run(objects, run_id)
+        found = await read_run(objects, run_id)
     except errors.RunErased:
         # A process that was frozen created the key. This one may have no right to
         # delete it.
@@ -210,18 +210,38 @@ async def _read_row(objects: Objects, cursor: str) -> RunSummary | None:
     if found is None or not await _is_right(objects, key, *found):
         return None
     header, run = found
-    return RunSummary(
-        run_id=run_id,
+    return summary_of(
+        run,
+        version=header.number,
         status=header.status,
+        at=header.at,
+        messages=header.inbox,
+        cursor=cursor,
+    )
+
+
+def summary_of(
+    run: RunRow,
+    *,
+    version: int,
+    status: RunStatus,
+    at: datetime,
+    messages: int,
+    cursor: str = "",
+) -> RunSummary:
+    """Return the summary of a run, from its row and facts of its newest version."""
+    return RunSummary(
+        run_id=run.id,
+        status=status,
         agent=run.agent,
         title=run.title,
         labels=dict(run.labels),
         requester=run.requester,
         thread=run.thread_key,
-        messages=header.inbox,
+        messages=messages,
         created_at=run.created_at,
-        updated_at=header.at,
-        version=header.number,
+        updated_at=at,
+        version=version,
         cursor=cursor,
     )
 
@@ -243,10 +263,19 @@ async def _is_right(
     )
 
 
-async def _read_run(
+async def read_run(
     objects: Objects, run_id: str
 ) -> tuple[VersionHeader, RunRow] | None:
-    """Return the newest header of a run, and the row of its last full copy."""
+    """Return the newest header of a run, and the row of its last full copy.
+
+    The row has everything that never changes. `None`: the store has no such run.
+
+    Raises:
+        RunErased: The run was erased.
+        RunBusy: A copy of the run into this store is not complete.
+        FormatError: The version cannot be read.
+        StoreError: The store failed.
+    """
     versions = Versions(objects, run_id)
     number = await versions.newest_number()
     if number == 0:

@@ -33,6 +33,7 @@ from continuations.ledger.objects import check_folder_exists
 from continuations.present.problems import find_problem_type
 from continuations.present.times import time_view
 from continuations.serve.console import (
+    decided_page,
     error_pages,
     inbox_page,
     messages_page,
@@ -47,6 +48,7 @@ from continuations.serve.console import (
 from continuations.serve.console.identities import LocalIdentity
 from continuations.serve.console.live_pages import LIVE_MODES, LiveMode, LivePages
 from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.wait_list import count_for_navigation
 from continuations.serve.http import problems
 from continuations.serve.http.api import HttpApi, Verifier, identify
 from continuations.serve.http.request_fields import JSON_TYPE
@@ -347,6 +349,7 @@ def _is_own_origin(request: Request, origin: str, own_origin: str | None) -> boo
 
 PAGES: tuple[PageRoute, ...] = (
     *inbox_page.ROUTES,
+    *decided_page.ROUTES,
     *runs_page.ROUTES,
     *run_page.ROUTES,
     *run_acts_page.ROUTES,
@@ -360,6 +363,8 @@ PAGES: tuple[PageRoute, ...] = (
 
 SCRIPTS, LIVE_SCRIPT = ("times.js", "console.js"), "live.js"
 _LIVE_PAGES = frozenset({"/inbox"})
+# Lists that are loaded again until the process has read what they are made of.
+_READING_PAGES = frozenset({"/runs", "/threads", "/inbox/decided", "/inbox/others"})
 _ASSETS = "/assets/"
 _HTML, _JSON, _EVENTS = "text/html", "application/json", "text/event-stream"
 SIGN_OUT_PATH = "/sign-out"
@@ -490,12 +495,13 @@ class Console:
 
     def _shell_of(self, identity: Identity, request: Request, shell: Shell) -> Shell:
         is_live = request.path in _LIVE_PAGES
+        has_live_script = is_live or request.path in _READING_PAGES
         return replace(
             shell,
             person=identity.name,
             csrf=self.tokens.token_of(identity.name),
             section=_section(request.path),
-            scripts=(*SCRIPTS, LIVE_SCRIPT) if is_live else SCRIPTS,
+            scripts=(*SCRIPTS, LIVE_SCRIPT) if has_live_script else SCRIPTS,
             is_live=is_live,
             poll_seconds=self.live.poll_seconds,
             may_sign_out=isinstance(self.verify, LocalIdentity),
@@ -523,12 +529,14 @@ class Console:
         )
         answer = self._answer_page(page, route)
         if route.path == _ERASE and request.method == "POST":
-            return await self.last_views.answer_erasure(answer)
+            return await self._answer_erasure(answer, params["run"])
         return await answer
 
     async def _answer_page(self, page: Page, route: PageRoute) -> Response:
         try:
             check_folder_exists(self.runner.store)
+            open_waits = await count_for_navigation(page)
+            page = replace(page, shell=replace(page.shell, open_waits=open_waits))
             response = await route.answer(page)
             self.last_views.keep(page, route.path, response)
         except Exception as error:  # noqa: BLE001 - every error is a page
@@ -552,8 +560,17 @@ class Console:
         answer = self.api.handle(request)
         operation = found[0].operations.get(request.method)
         if operation is not None and operation.id == "erase":
-            return await self.last_views.answer_erasure(answer)
+            return await self._answer_erasure(answer, found[1]["run_id"])
         return await answer
+
+    async def _answer_erasure(
+        self, answer: Awaitable[Response], run_id: str
+    ) -> Response:
+        """Answer a request to erase a run, which no list finds any more."""
+        try:
+            return await self.last_views.answer_erasure(answer)
+        finally:
+            self.live.forget(run_id)
 
     @property
     def _door(self) -> Door:
@@ -675,6 +692,7 @@ def make_console(  # noqa: PLR0913 - one parameter for each option
     _check_live(live)
     if secret is not None:
         api.cursor_secret = secret.encode()
+    clock = clock or SystemClock()
     return Console(
         runner=runner,
         api=api,
@@ -683,8 +701,8 @@ def make_console(  # noqa: PLR0913 - one parameter for each option
         tokens=FormTokens.of_secret(secret),
         origin=origin,
         dispatcher=dispatcher,
-        clock=clock or SystemClock(),
-        live=LivePages.of_runner(runner, live),
+        clock=clock,
+        live=LivePages.of_runner(runner, live, clock),
     )
 
 

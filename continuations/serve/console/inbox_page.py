@@ -1,51 +1,50 @@
 """The inbox: what waits for this person, and for everybody.
 
-A page costs one listing of the keys of waits and one page of markers, and a read for
-each row. The counts of the other waits cost a listing each. A filter that leaves most
-waits out reads a few pages at most, and then offers to go on. The number of waits never
-changes the memory of a page.
-
-The page of decisions says by whom, when and how; also by rules and deadlines.
+A page lists the keys of the waits and the markers once. The waits themselves are those
+that the process knows, so a filter searches all of them. Below are the counts of the
+waits that need no person; `/inbox/others` has a row for each of them.
 """
 
 from __future__ import annotations
 
-from asyncio import gather
+from collections import Counter
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
-from continuations.core.rows.wait_rules import COUNTED_KINDS, WAIT_RULES
+from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.rows.waits import Wait
-from continuations.errors import InvalidInput, RunErased, RunNotFound
-from continuations.ledger.decisions.worklist import with_votes
-from continuations.ledger.index.waits import PEOPLES_KINDS
-from continuations.ledger.index.waits_without_object import find_runs_awaiting_models
-from continuations.ledger.objects import Objects
-from continuations.present import wait_view
-from continuations.present.times import PageText, time_view
-from continuations.present.wait_words import DECISION_WORDS, awaiting_models_words
+from continuations.present.times import counted, left_text, left_view, time_view
+from continuations.present.wait_view import InboxRow, damaged_row, inbox_row
 from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
+from continuations.serve.console.open_waits import KnownWait, WaitPlace
 from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.wait_list import (
+    KINDS,
+    MAX_CHECKED,
+    PAGE_ROWS,
+    Filter,
+    WaitList,
+    count_waits,
+    counted_shell,
+    read_lists,
+    shown_range,
+)
 from continuations.serve.http import problems
-from continuations.serve.http.cursors import ListPage
 from continuations.value_class import dataclass, replace
+from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from continuations.core.reading.audit import AuditLine
-    from continuations.ledger.decisions.worklist import ListedWait
+    from continuations.core.rows.wait_rules import WaitKind
+    from continuations.serve.console.known_runs import KnownRun, OtherWait
+    from continuations.serve.console.live_pages import WaitCounts
     from continuations.serve.http.request_response import Response
 
-PAGE_ROWS = 50
-_MAX_PAGES_READ = 4
-_MAX_COUNTED = 100
-_AWAITED: dict[str, str] = {
-    kind: rules.awaited for kind, rules in WAIT_RULES.items() if not rules.asks_person
-}
-_MODEL_ICON = next(rules.words.icon for rules in WAIT_RULES.values() if rules.may_wake)
-_NOT_COMPLETE = "The address of this page is not complete. Open the inbox again."
+# Rows that are loaded again after an event list the runs anew after this time.
+_RUNS_AGE = timedelta(seconds=10)
+NOT_COMPLETE = "The address of this page is not complete. Open the inbox again."
 _KEYS = {
     "j": "next row",
     "k": "row before",
@@ -68,37 +67,6 @@ agent = Agent("clerk", tools=[pay], model="gpt-5-mini")
 Runner(agent, store="sqlite:runs.db").start("Pay Jane 5 euros", run_id="jane-1")"""
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """The choice of waits that a person makes.
-
-    Attributes:
-        whose: `me` for the waits that the person may decide, or `all`.
-        kind: One kind, or an empty text.
-        q: Words that a row must have.
-    """
-
-    whose: str
-    kind: str
-    q: str
-
-    @classmethod
-    def of_query(cls, query: Mapping[str, str]) -> Filter:
-        """Return the filter of a query; an unknown value is refused."""
-        whose, kind = query.get("for", "me"), query.get("kind", "")
-        if whose not in ("me", "all") or kind not in {"", *PEOPLES_KINDS}:
-            kinds = ", ".join(sorted(PEOPLES_KINDS))
-            msg = f'"for" must be "me" or "all", and "kind" one of {kinds}.'
-            raise problems.malformed(msg)
-        return cls(whose, kind, query.get("q", "").strip()[:200])
-
-    def query_text(self, **more: str) -> str:
-        """Return the filter as a query with a question mark; empty for the default."""
-        own = {"for": self.whose, "kind": self.kind, "q": self.q, **more}
-        chosen = {k: v for k, v in own.items() if v and (k, v) != ("for", "me")}
-        return f"?{urlencode(chosen)}" if chosen else ""
-
-
 async def home(page: Page) -> Response:
     """Redirect to the inbox."""
     return page.see_other("/inbox")
@@ -106,16 +74,23 @@ async def home(page: Page) -> Response:
 
 async def show(page: Page) -> Response:
     """Show what waits, and change nothing."""
-    cursor = await page.live.waits_cursor(page.sees)
-    return page.render("inbox.html", **await inbox_context(page, cursor))
+    listed, start = WaitList.of(page), _start(page)
+    cursor = await read_lists(page)
+    context = await inbox_context(listed, start, cursor)
+    return page.render("inbox.html", **context)
 
 
 async def show_rows(page: Page) -> Response:
     """Show the rows alone, for a page that is open; 204 if it has them already."""
-    cursor = await page.live.waits_cursor(page.sees)
+    cursor = page.live.followed_cursor(page.sees)
+    if cursor is None:
+        cursor = await page.live.waits_cursor(page.sees)
     if cursor and page.request.headers.get(AFTER_HEADER) == cursor:
         return page.unchanged()
-    rows = page.render("inbox_rows.html", **await inbox_context(page, cursor))
+    listed, start = WaitList.of(page), _start(page)
+    await read_lists(page, cursor=cursor, max_age=_RUNS_AGE)
+    context = await inbox_context(listed, start, cursor)
+    rows = page.render("inbox_rows.html", **context)
     return replace(rows, headers={**rows.headers, CURSOR_HEADER: cursor})
 
 
@@ -124,30 +99,33 @@ async def show_keys(page: Page) -> Response:
     return page.render("keys.html", keys=_KEYS)
 
 
-async def inbox_context(page: Page, cursor: str) -> dict[str, Any]:
+async def inbox_context(
+    listed: WaitList, start: WaitPlace | None, cursor: str
+) -> dict[str, Any]:
     """Return everything that the templates of the inbox name, after a cursor."""
-    chosen = Filter.of_query(page.query)
+    page, chosen = listed.page, listed.chosen
     after = page.query.get("after", "")
-    found = await find_waits(page, chosen, after)
-    rest = await _count_others(page)
-    more = None if found.next is None else chosen.query_text(after=found.next)
-    title = _title(chosen, len(found.rows), is_all=not after and more is None)
-    is_empty = not found.rows and more is None and not after
+    found = await _find(listed, start)
+    rest = await _others_in_words(page)
+    counts = await count_waits(page)
     is_unfiltered = not (chosen.kind or chosen.q)
+    is_empty = not found.rows and not found.more and not after
     first_use = ""
-    if is_empty and is_unfiltered and not rest and await _is_new(page):
-        first_use = _FIRST_USE
-    now = page.clock.now()
-    kinds = sorted(PEOPLES_KINDS)
-    waits = await _with_votes(page, found.rows, chosen)
+    if is_empty and is_unfiltered and not rest["rest"] and not found.note:
+        first_use = _FIRST_USE if await _is_new(page) else ""
+    for_person = None if counts is None else counts.for_person
     return {
-        "title": title,
-        "tabs": tabs(chosen.whose),
-        "rows": [wait_view.inbox_row(row, now) for row in waits],
-        "empty": _empty(chosen, bool(rest)) if is_empty else "No more waits.",
+        "shell": replace(page.shell, open_waits=for_person),
+        "title": _title(chosen, found),
+        "tabs": tabs(chosen.whose, counts),
+        "rows": found.rows,
+        "note": found.note,
+        "range": found.range,
+        "empty": _empty(chosen, bool(rest["rest"])) if is_empty else "No more waits.",
         "first_use": first_use,
-        "more": None if more is None else f"/inbox{more}",
-        "rest": rest,
+        "first": f"/inbox{chosen.query_text()}" if after else "",
+        "more": found.more,
+        **rest,
         "filter": chosen.query_text(),
         "here": chosen.query_text(**({"after": after} if after else {})),
         "stream": page.url(page.live.stream(cursor)),
@@ -155,76 +133,140 @@ async def inbox_context(page: Page, cursor: str) -> dict[str, Any]:
         "whose": chosen.whose,
         "kind": chosen.kind,
         "q": chosen.q,
-        "kinds": {kind: WAIT_RULES[kind].words.word for kind in kinds},
+        "kinds": {"": "All kinds", **KINDS},
     }
 
 
-async def find_waits(
-    page: Page, chosen: Filter, after: str, *, max_pages: int | None = None
-) -> ListPage[ListedWait]:
-    """Return the next rows that a filter leaves, from a few pages at most."""
-    words = chosen.q.split()
-    rows: list[ListedWait] = []
-    cursor: str | None = page.cursors().open(after)
-    for _ in range(max_pages or _MAX_PAGES_READ):
-        try:
-            listed = await page.runner.worklist(
-                after=cursor or "",
-                limit=PAGE_ROWS,
-                kinds=[chosen.kind] if chosen.kind else None,
-                approver=page.identity if chosen.whose == "me" else None,
-            )
-        except InvalidInput as error:
-            if after and cursor == page.cursors().open(after):
-                raise problems.malformed(_NOT_COMPLETE) from error
-            raise
-        rows += [
-            row
-            for row in listed.waits
-            if wait_view.matches(row.wait, words)
-            and await page.may("view", row.wait.run_id)
-        ]
-        cursor = listed.next
-        if cursor is None or len(rows) >= PAGE_ROWS:
-            break
-    last_shown = rows[-1].wait.id if rows else None
-    following = page.cursors().following(cursor, last_shown)
-    return ListPage(rows=tuple(rows), next=following)
+def _start(page: Page) -> WaitPlace | None:
+    after = page.query.get("after", "")
+    if not after:
+        return None
+    place = WaitPlace.of_cursor(page.cursors().open(after))
+    if place is None:
+        raise problems.malformed(NOT_COMPLETE)
+    return place
 
 
-async def _with_votes(
-    page: Page, rows: tuple[ListedWait, ...], chosen: Filter
-) -> list[ListedWait]:
-    """Return the rows with their votes, which the list of one person has already."""
-    if chosen.whose == "me":
-        return list(rows)
-    objects = Objects(page.runner.store)
-    found = await gather(*(with_votes(objects, row.wait) for row in rows))
-    return [
-        replace(row, wait=wait)
-        for row, wait in zip(rows, found, strict=True)
-        if isinstance(wait, Wait)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The rows of one page.
+
+    Attributes:
+        rows: The rows.
+        count: How many waits the filter leaves; `None` if it is not known.
+        is_whole: Whether the page has all of them.
+        range: The places of the rows, such as `51 to 100 of 120`; "" on a single page.
+        more: The path of the next page, or "".
+        note: How much is not read yet, or "".
+    """
+
+    rows: Sequence[InboxRow]
+    count: int | None
+    is_whole: bool
+    range: str
+    more: str
+    note: str
+
+
+async def _find(listed: WaitList, start: WaitPlace | None) -> _Found:
+    page, known = listed.page, listed.page.live.waits.known
+    found = await listed.find()
+    count = len(found.places) if found.is_complete else None
+    skipped = 0
+    if count is None and start is not None:
+        found = await listed.find(start, PAGE_ROWS)
+    elif start is not None:
+        skipped = sum(1 for place in found.places if place <= start)
+    places = found.places[skipped : skipped + PAGE_ROWS]
+    last: WaitPlace | None = found.last
+    if skipped + len(places) < len(found.places):
+        last = places[-1]
+    shown_last = places[-1].wait_id if places else None
+    more = page.cursors().following(None if last is None else last.cursor, shown_last)
+    waits = await known.read_rows([place.wait_id for place in places])
+    current = {each.stored.id: each for each in waits}
+    now = page.clock.now()
+    rows = [
+        row
+        for place in places
+        # The right is asked again for what is shown: an old page needs it too.
+        if await page.may("view", place.run_id)
+        and (row := _row(page, place, current.get(place.wait_id), now)) is not None
     ]
+    is_whole = start is None and more is None
+    return _Found(
+        rows=rows,
+        count=count,
+        is_whole=is_whole,
+        range="" if is_whole else shown_range(skipped, len(places), count, "wait"),
+        more="" if more is None else f"/inbox{listed.chosen.query_text(after=more)}",
+        note=_reading_note(page, listed.chosen),
+    )
 
 
-def tabs(current: str) -> list[tuple[str, str, bool]]:
+def _row(
+    page: Page, place: WaitPlace, wait: KnownWait | None, now: datetime
+) -> InboxRow | None:
+    """Return the row of a wait; `None` if it was decided meanwhile."""
+    if place.wait_id in page.live.waits.known.damaged:
+        kind, _, _ = place.wait_id.partition("-")
+        words = next(r.words for each, r in WAIT_RULES.items() if each == kind)
+        return damaged_row(place.wait_id, words)
+    if wait is None or not isinstance(wait.current, Wait):
+        return None
+    run = page.live.known_runs.get(place.run_id)
+    if run is None:
+        return inbox_row(wait.current, wait.texts, now)
+    title, labels = run.summary.title, run.summary.labels.items()
+    return inbox_row(wait.current, wait.texts, now, run_title=title, labels=labels)
+
+
+def _reading_note(page: Page, chosen: Filter) -> str:
+    """Return how much is not read yet, if the filter needs it."""
+    known = page.live.waits.known
+    missing, total = known.missing, len(known.ids)
+    if chosen.q and not missing:
+        return _live_note(page)
+    if not missing or not (chosen.whose == "me" or chosen.q):
+        return ""
+    if page.sees is not None:
+        return "Still reading the waits."
+    return f"Reading the waits: {total - missing:,} of {total:,}."
+
+
+def _live_note(page: Page) -> str:
+    """Return how many of the live runs are not read yet."""
+    runs = page.live.known_runs
+    missing, total = runs.missing_live, len(runs.live_ids)
+    if not missing:
+        return ""
+    if page.sees is not None:
+        return "Still reading the runs."
+    return f"Reading the runs: {total - missing:,} of {total:,}."
+
+
+def tabs(current: str, counts: WaitCounts | None) -> list[tuple[str, str, bool]]:
     """Return the tabs of the inbox: words, path, and whether it is the current one."""
+    mine = "" if counts is None else f" {counts.for_person}"
+    every = "" if counts is None else f" {counts.all}"
     return [
-        ("For you", "/inbox", current == "me"),
-        ("Everybody", "/inbox?for=all", current == "all"),
+        (f"For you{mine}", "/inbox", current == "me"),
+        (f"Everybody{every}", "/inbox?for=all", current == "all"),
         ("Decided", "/inbox/decided", current == "decided"),
     ]
 
 
-def _title(chosen: Filter, count: int, *, is_all: bool) -> str:
+def _title(chosen: Filter, found: _Found) -> str:
     person = "you" if chosen.whose == "me" else "people"
-    if not is_all:
+    if found.count is None or found.note:
         return f"Decisions that wait for {person}"
-    if not count:
+    if chosen.kind or chosen.q:
+        fit = "fits" if found.count == 1 else "fit"
+        return f"{counted(found.count, 'wait')} {fit} this filter"
+    if not found.count:
         return "Nothing waits for you" if chosen.whose == "me" else "Nothing waits"
-    if count == 1:
-        return f"1 decision waits for {person}"
-    return f"{count:,} decisions wait for {person}"
+    verb = "waits" if found.count == 1 else "wait"
+    return f"{counted(found.count, 'decision')} {verb} for {person}"
 
 
 def _empty(chosen: Filter, has_others: bool) -> str:
@@ -243,127 +285,120 @@ async def _is_new(page: Page) -> bool:
     return True
 
 
-async def _count_others(page: Page) -> list[tuple[str, str, str]]:
-    """Return how many waits need no person, from keys; timers are not counted.
+# Waits that need no person ---------------------------------------------------------
 
-    Each has an icon, words, and a path or "".
-    """
-    rest: list[tuple[str, str, str]] = []
-    for kind, noun in COUNTED_KINDS.items():
-        count = 0
-        async for summary in page.runner.waiting(kinds=[kind]):
-            count += await page.may("view", summary.run_id)
-            if count == _MAX_COUNTED:
-                break
-        if count:
-            shown = f"{count}+" if count == _MAX_COUNTED else str(count)
-            nouns = noun if count == 1 else f"{noun}s"
-            rest.append((WAIT_RULES[kind].words.icon, f"{shown} {nouns}", ""))
-    found = await find_runs_awaiting_models(Objects(page.runner.store))
-    run_ids = tuple([each for each in found.run_ids if await page.may("view", each)])
-    words = awaiting_models_words(replace(found, run_ids=run_ids))
-    if words:
-        path = f"/runs/{run_ids[0]}" if len(run_ids) == 1 else "/inbox/others"
-        rest.append((_MODEL_ICON, words, path))
-    return rest
+# A workflow sleeps in an alarm, and a tool in a timer: people see timers.
+_MODEL = "wait for a model"
+_NOUNS: dict[WaitKind, str] = {
+    kind: _MODEL if rules.may_wake else rules.words.word.lower()
+    for kind, rules in WAIT_RULES.items()
+    if not (rules.asks_person or rules.ended_by_unpause)
+}
+_PLURALS = {_MODEL: "waits for models"}
+_NO_DEADLINE = 10**15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Other:
+    """A wait that needs no person, and its run."""
+
+    run: KnownRun
+    wait: OtherWait
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Its place: the next one first."""
+        deadline = self.wait.deadline
+        due_ms = _NO_DEADLINE if deadline is None else to_milliseconds(deadline)
+        return due_ms, self.wait.wait_id
+
+
+async def _others(page: Page) -> tuple[list[_Other], bool]:
+    """Return the waits that need no person, and whether there may be more."""
+    runs = [run for run in page.live.known_runs.live_runs() if run.others]
+    sees, is_cut = page.sees, False
+    if sees is not None:
+        is_cut = len(runs) > MAX_CHECKED
+        runs = [run for run in runs[:MAX_CHECKED] if await sees(run.run_id)]
+    found = [_Other(run=run, wait=wait) for run in runs for wait in run.others]
+    found.sort(key=lambda each: each.place)
+    return found, is_cut
+
+
+async def _others_in_words(page: Page) -> dict[str, Any]:
+    """Return the counts of the waits that need no person, and the next one."""
+    found, is_cut = await _others(page)
+    counts = Counter(_NOUNS[each.wait.kind] for each in found)
+    icons = {noun: WAIT_RULES[kind].words.icon for kind, noun in _NOUNS.items()}
+    more = "+" if is_cut else ""
+    following = [each for each in found[:1] if each.wait.deadline is not None]
+    for each in following:
+        await page.may("view", each.run.run_id)  # an old page needs the right too
+    next_other = _other_rows(following, page.clock.now())
+    return {
+        "rest": [
+            (icons[noun], f"{count:,}{more} {_noun(noun, count)}")
+            for noun, count in counts.items()
+        ],
+        "rest_count": f"{len(found):,}{more}",
+        "next_other": next_other[0] if next_other else None,
+    }
+
+
+def _noun(noun: str, count: int) -> str:
+    return noun if count == 1 else _PLURALS.get(noun, f"{noun}s")
 
 
 async def show_others(page: Page) -> Response:
-    """List the waits that need no person; timers are read from their runs."""
-    rows: dict[str, str] = {}
-    more = ""
-    async for summary in page.runner.waiting(kinds=list(_AWAITED)):
-        if not await page.may("view", summary.run_id):
-            continue
-        if len(rows) == _MAX_COUNTED:
-            more = "There are more of them. The pages of their runs show each."
-            break
-        awaited = _AWAITED[summary.kind]
-        path = page.url(f"/runs/{summary.run_id}")
-        rows[path] = f"{summary.run_id} waits for {awaited}"
-    text = more or ("" if rows else "There are none.")
-    return page.message("Waits that need no person", text, rows)
-
-
-# What was decided ----------------------------------------------------------------
-
-# Decisions lie with their runs, so a page reads the records of a few runs: the live
-# ones first, then those that ended, by their days. It reads at most so many runs, also
-# if it shows few of them.
-_RUNS_SHOWN, _MAX_RUNS_READ = 20, 500
-_VERDICT_ICONS = {
-    "approve": ("ok", "is-ok"),
-    "deny": ("warn", "is-danger"),
-    "fail": ("warn", "is-danger"),
-    "expire": ("clock", ""),
-    "cancel": ("warn", ""),
-}
-_OTHER_WORDS = {
-    "vote approve": "Vote to approve",
-    "vote answer": "Vote to answer",
-    "revoke": "Grant revoked",
-    "drop": "Signals dropped",
-    "pause": "Paused",
-    "unpause": "Pause ended",
-    "escalate": "Escalated",
-}
-
-
-async def show_decided(page: Page) -> Response:
-    """Show the decisions of some runs, the newest first."""
-    after = page.cursors().open(page.query.get("after", ""))
-    try:
-        runs = await page.read_list(
-            page.runner.runs(after=after),
-            limit=_RUNS_SHOWN,
-            max_read=_MAX_RUNS_READ,
-            cursor_of=lambda each: each.cursor,
-        )
-    except InvalidInput as error:
-        raise problems.malformed(_NOT_COMPLETE) from error
-    audits = await gather(*(_audit(page, each.run_id) for each in runs.rows))
-    lines = [line for audit in audits for line in audit if line.verdict in _SHOWN]
-    lines.sort(key=lambda line: line.at, reverse=True)
+    """List the waits that need no person, those with the next time first."""
+    if not page.query.keys() <= {"after"}:
+        raise problems.malformed(NOT_COMPLETE)
+    await read_lists(page)
+    found, is_cut = await _others(page)
+    count = len(found)
+    after = page.query.get("after", "")
+    if after:
+        start = _other_place(after)
+        found = [each for each in found if each.place > start]
+    shown, now = found[:PAGE_ROWS], page.clock.now()
+    more = len(found) > len(shown)
+    for run_id in {each.run.run_id for each in shown}:
+        await page.may("view", run_id)
+    following = "/".join(map(str, shown[-1].place)) if more else None
+    range_text = shown_range(count - len(found), len(shown), count, "wait")
     return page.render(
-        "decided.html",
-        tabs=tabs("decided"),
-        lines=[_decided_line(line, page.clock.now()) for line in lines],
-        next=page.next_page("/inbox/decided", runs.next),
+        "others.html",
+        shell=await counted_shell(page),
+        rows=_other_rows(shown, now),
+        note=_live_note(page),
+        range="" if is_cut else range_text,
+        is_cut=is_cut,
+        is_first=not after,
+        next=page.next_page("/inbox/others", following),
     )
 
 
-_WORDS_OF_KINDS: dict[str, str] = {
-    kind: rules.words.word for kind, rules in WAIT_RULES.items()
-}
-_SHOWN = DECISION_WORDS.keys() | _OTHER_WORDS.keys()
+def _other_place(after: str) -> tuple[int, str]:
+    due, _, wait_id = after.partition("/")
+    if not (due.isascii() and due.isdecimal() and len(due) <= 16):  # noqa: PLR2004 - digits
+        raise problems.malformed(NOT_COMPLETE)
+    return int(due), wait_id
 
 
-async def _audit(page: Page, run_id: str) -> list[AuditLine]:
-    try:
-        return await page.runner.audit(run_id, past=False)
-    except (RunErased, RunNotFound):
-        return []  # erased since it was listed
-
-
-def _decided_line(line: AuditLine, now: datetime) -> dict[str, PageText]:
-    """Return one line of the table, in words."""
-    icon, tone = _VERDICT_ICONS.get(line.verdict, ("ring", ""))
-    # The door, and how it knew the person.
-    how = line.door or "not recorded"
-    if line.authentication:
-        how = f"{how}, by {line.authentication}"
-    word = _WORDS_OF_KINDS.get(line.kind) or line.kind.capitalize()
-    return {
-        "at": time_view(line.at, now),
-        "icon": icon,
-        "tone": tone,
-        "verdict": DECISION_WORDS.get(line.verdict) or _OTHER_WORDS[line.verdict],
-        "what": f"{word} of {line.run}",
-        "path": f"/runs/{line.run}" if line.wait is None else f"/waits/{line.wait}",
-        "who": line.by or line.rule or "no person",
-        "how": f"{how}; {line.rule}" if line.by and line.rule else how,
-        "reason": line.reason or "",
-    }
+def _other_rows(found: Iterable[_Other], now: datetime) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for each in found:
+        deadline = each.wait.deadline
+        rows.append(
+            {
+                "run": each.run,
+                "kind": WAIT_RULES[each.wait.kind].words,
+                "title": each.wait.title,
+                "since": time_view(each.wait.opened_at, now),
+                "due": left_view(deadline, now) if deadline else left_text(None),
+            }
+        )
+    return rows
 
 
 ROUTES = (
@@ -372,5 +407,4 @@ ROUTES = (
     PageRoute("/inbox/rows", show_rows),
     PageRoute("/keys", show_keys),
     PageRoute("/inbox/others", show_others),
-    PageRoute("/inbox/decided", show_decided),
 )

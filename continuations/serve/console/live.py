@@ -1,7 +1,8 @@
 """Tell the viewers of open pages about changes: one lister for all of a process.
 
 While there is a viewer, the lister reads the keys of the open waits, page by page. It
-tells each viewer when the keys are others than before. No viewer, no request.
+tells each viewer when the keys are others than before. No viewer, no request. A page
+that lists the waits itself tells the viewers too.
 
 A cursor is a hash of the keys, so it is the same in each process. A viewer that comes
 back with the cursor of its page learns at once whether it missed something.
@@ -17,20 +18,26 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import count
 from typing import TYPE_CHECKING, TypeAlias
 
+from continuations.engine.ports import SystemClock
 from continuations.errors import ContinuationsError
+from continuations.serve.console.open_waits import OpenWaits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from continuations.engine.runner.async_runner import AsyncRunner
+    from continuations.ledger.claims import Clock
 
 _log = logging.getLogger("continuations")
 INTERVAL_SECONDS = 2.0
 # The pause after an unexpected error.
 PAUSE_SECONDS = 30.0
 _CURSOR_DIGITS = 16
+# A new wait has its deadline in its object too, so markers are listed less often.
+_MARKERS_EVERY = 5
 
 Sees: TypeAlias = "Callable[[str], Awaitable[bool]]"
 """Returns whether a viewer may see a run."""
@@ -50,12 +57,18 @@ class LiveWaits:
     Args:
         runner: The runner whose waits are listed.
         interval: Seconds between two listings while there is a viewer.
+        clock: The clock for deadlines; the system clock by default.
     """
 
     def __init__(
-        self, runner: AsyncRunner, *, interval: float = INTERVAL_SECONDS
+        self,
+        runner: AsyncRunner,
+        *,
+        interval: float = INTERVAL_SECONDS,
+        clock: Clock | None = None,
     ) -> None:
-        self._runner = runner
+        # The open waits, as far as this process knows them.
+        self.known = OpenWaits(runner.store, clock or SystemClock())
         self._interval = interval
         self._viewers: set[asyncio.Event] = set()
         self._limited: set[_LimitedViewer] = set()
@@ -142,14 +155,15 @@ class LiveWaits:
     def close(self) -> None:
         """End the streams of all viewers, because the server stops."""
         self._is_closed = True
+        self.known.close()
         self._tell_viewers()
 
     async def _list_waits(self) -> None:
-        while True:
+        for number in count():
             seconds = self._interval
             # A viewer keeps the rows that it has while the store is away.
             try:
-                await self._list_once()
+                await self.look(with_markers=number % _MARKERS_EVERY == 0)
             except ContinuationsError:
                 pass
             except Exception:  # noqa: BLE001 - the viewers of all pages depend on it
@@ -158,10 +172,25 @@ class LiveWaits:
                 seconds = max(PAUSE_SECONDS, seconds)
             await asyncio.sleep(seconds)
 
-    async def _list_once(self) -> None:
+    async def look(self, sees: Sees | None = None, *, with_markers: bool = True) -> str:
+        """List the open waits, tell the viewers of changes, and return the cursor.
+
+        Args:
+            sees: Whether the viewer may see a run; `None`: each of them.
+            with_markers: Whether the markers with the deadlines are listed too.
+        """
+        await self.known.refresh(with_markers=with_markers)
+        rows = list(self.known.rows())
+        cursor = _cursor_of(rows)
+        if self._viewers:
+            self._apply(cursor, rows)
+        if sees is None:
+            return cursor
+        return _cursor_of([row for row in rows if await sees(_run_of(row))])
+
+    def _apply(self, cursor: str, rows: list[str]) -> None:
         before = self._listed
-        listed: set[tuple[str, str]] | None = set() if self._limited else None
-        cursor = await self.read_cursor(listed=listed)
+        listed = {(row, _run_of(row)) for row in rows} if self._limited else None
         self._listed = None if listed is None else frozenset(listed)
         is_first = before is None and listed is not None
         if cursor == self._cursor and not is_first:
@@ -173,25 +202,6 @@ class LiveWaits:
                 viewer.runs |= runs
         self._tell_viewers()
 
-    async def read_cursor(
-        self, sees: Sees | None = None, *, listed: set[tuple[str, str]] | None = None
-    ) -> str:
-        """List the open waits, and return their cursor.
-
-        Args:
-            sees: Whether the viewer may see a run; `None`: each of them.
-            listed: Gets each wait and its run.
-        """
-        digest = sha256()
-        async for summary in self._runner.waiting():
-            if sees is not None and not await sees(summary.run_id):
-                continue
-            row = f"{summary.id} {summary.expired}"
-            digest.update(f"{row}\n".encode())
-            if listed is not None:
-                listed.add((row, summary.run_id))
-        return digest.hexdigest()[:_CURSOR_DIGITS]
-
     def _tell_viewers(self) -> None:
         for changed in self._viewers:
             changed.set()
@@ -202,3 +212,12 @@ async def _sees_any(sees: Sees, run_ids: set[str]) -> bool:
         if await sees(run_id):
             return True
     return False
+
+
+def _run_of(row: str) -> str:
+    return row.partition(" ")[0].partition("@")[2]
+
+
+def _cursor_of(rows: list[str]) -> str:
+    text = "".join(f"{row}\n" for row in rows)
+    return sha256(text.encode()).hexdigest()[:_CURSOR_DIGITS]

@@ -8,19 +8,26 @@ has changed.
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from urllib.parse import urlencode
 
 from continuations.ledger.objects import Objects
 from continuations.serve.console import live_runs
+from continuations.serve.console.kept import Kept
+from continuations.serve.console.known_runs import KnownRuns
 from continuations.serve.console.live import LiveWaits, Sees
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
+    from continuations.core.identity import Identity
+    from continuations.core.reading.audit import AuditLine
     from continuations.engine.runner.async_runner import AsyncRunner
+    from continuations.ledger.claims import Clock
     from continuations.serve.console.run_snapshot import RunSnapshot
 
 LiveMode: TypeAlias = Literal["events", "poll"]
@@ -33,6 +40,31 @@ AT_HEADER, AFTER_HEADER, CURSOR_HEADER = "x-live-at", "x-live-after", "x-live-cu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitCounts:
+    """How many waits there are, in words such as `4` or `1,000+`.
+
+    Attributes:
+        revision: The revision of the known waits that were counted.
+        at: When they were counted.
+        for_person: Those that the person may decide.
+        all: Those that the person may see.
+    """
+
+    revision: int
+    at: datetime
+    for_person: str
+    all: str
+
+
+KeptAudit: TypeAlias = "tuple[int, list[AuditLine]]"
+_MAX_AUDITS, _MAX_TITLES = 5_000, 10_000
+
+
+def _no_counts() -> dict[Identity, WaitCounts]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LivePages:
     """Tells the open pages of one process about changes.
 
@@ -41,21 +73,32 @@ class LivePages:
         runner: The runner whose runs are shown.
         waits: The lister of open waits.
         runs: The followers of runs.
+        known_runs: The runs of the store, for lists.
+        counts: The last counts of waits of some persons.
+        audits: The decisions of some runs, and the time of their last act.
+        titles: The titles of some decided waits.
     """
 
     mode: LiveMode
     runner: AsyncRunner
     waits: LiveWaits
     runs: live_runs.LiveRuns
+    known_runs: KnownRuns
+    counts: dict[Identity, WaitCounts] = field(default_factory=_no_counts)
+    audits: Kept[KeptAudit] = field(default_factory=lambda: Kept(_MAX_AUDITS))
+    titles: Kept[str] = field(default_factory=lambda: Kept(_MAX_TITLES))
 
     @classmethod
-    def of_runner(cls, runner: AsyncRunner, mode: LiveMode) -> Self:
+    def of_runner(cls, runner: AsyncRunner, mode: LiveMode, clock: Clock) -> Self:
         """Return the live pages of a runner; with events, they observe its work."""
-        waits = LiveWaits(runner)
+        waits = LiveWaits(runner, clock=clock)
         runs = live_runs.LiveRuns(runner, waits, interval=live_runs.INTERVAL_SECONDS)
         if mode == "events":
             runner.observers.append(runs)
-        return cls(mode=mode, runner=runner, waits=waits, runs=runs)
+        known_runs = KnownRuns(runner.store, clock, waits.known)
+        return cls(
+            mode=mode, runner=runner, waits=waits, runs=runs, known_runs=known_runs
+        )
 
     @property
     def poll_seconds(self) -> int:
@@ -68,13 +111,20 @@ class LivePages:
         return f"{EVENTS_PATH}?{urlencode({**fields, 'after': cursor})}"
 
     async def waits_cursor(self, sees: Sees | None) -> str:
-        """Return the cursor of the open waits, before a page reads them.
+        """List the open waits, and return their cursor.
 
         Args:
             sees: Whether the viewer may see a run; `None`: each of them.
         """
         if self.mode == "poll":
-            return await self.waits.read_cursor(sees)
+            return await self.waits.look(sees)
+        cursor = await self.waits.look()
+        return cursor if sees is None else ""
+
+    def followed_cursor(self, sees: Sees | None) -> str | None:
+        """Return the cursor of the lister, if it follows the waits now."""
+        if self.mode == "poll" or not self.waits.cursor:
+            return None
         return self.waits.cursor if sees is None else ""
 
     async def run_snapshot(
@@ -98,7 +148,16 @@ class LivePages:
             return None
         return await read_snapshot(self.runner, place)
 
+    def forget(self, run_id: str) -> None:
+        """Keep nothing of a run that may be erased; a list reads it again."""
+        self.known_runs.forget(run_id)
+        self.audits.pop(run_id, None)
+        for titles in (self.titles, self.waits.known.titles):
+            for wait_id in [each for each in titles if each.endswith(f"@{run_id}")]:
+                del titles[wait_id]
+
     def close(self) -> None:
         """End the streams of all viewers, because the server stops."""
         self.waits.close()
         self.runs.close()
+        self.known_runs.close()

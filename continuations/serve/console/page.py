@@ -185,7 +185,12 @@ class Page(Caller):
         """
         if not after:
             return ""
-        return self.url(f"{path}?{urlencode({**filters, 'after': after})}")
+        return self.list_address(path, **filters, after=after)
+
+    def list_address(self, path: str, **fields: str) -> str:
+        """Return the address of a list with the fields of a query."""
+        query = f"?{urlencode(fields)}" if fields else ""
+        return self.url(f"{path}{query}")
 
     def see_other(self, path: str) -> Response:
         """Return the redirect after a successful POST (status 303)."""

@@ -7,22 +7,33 @@ the effect of the code of this console on the waiting runs.
 from __future__ import annotations
 
 from asyncio import gather
+from bisect import bisect_right
 from collections import Counter
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.rows.run import ENDED_STATUSES, is_label
 from continuations.core.visible_text import shorten
 from continuations.engine.past.drift import allowed_changes
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.layout import is_thread_id
+from continuations.present.search_words import SearchWords
 from continuations.present.times import counted, time_view
+from continuations.serve.console.known_runs import (
+    MAX_ENDED_RUNS,
+    KnownRun,
+    RunQuery,
+)
 from continuations.serve.console.page import Page, PageRoute, RunAddresses
+from continuations.serve.console.wait_list import counted_shell, read_lists, shown_range
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import ListPage
-from continuations.serve.pages.run_states import StatePill, status_pill
+from continuations.serve.pages.run_states import STATE_MENU, StatePill, status_pill
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import datetime
 
     from continuations.core.rows.grants import KeptGrant
@@ -32,95 +43,215 @@ if TYPE_CHECKING:
 
 
 ROWS_PER_PAGE = 25
-# A page reads at most so many runs, also if it shows few of them.
+# A page asks for the rights of at most so many runs, also if it shows few of them.
 _MAX_READ = 500
-_FILTERS = ("agent", "status", "label")
+_FILTERS = ("q", "status", "agent", "label", "time", "order")
+# Words that links of other pages and of other releases have.
+_STATUSES = {
+    "": "Every state",
+    "live": "Live",
+    **STATE_MENU,
+    "ended": "Ended",
+}
+_HIDDEN_STATUSES = {"suspended": "Suspended"}
+_SPANS = {
+    "1h": ("hour", timedelta(hours=1)),
+    "1d": ("day", timedelta(days=1)),
+    "7d": ("7 days", timedelta(days=7)),
+    "30d": ("30 days", timedelta(days=30)),
+}
+_TIMES = {
+    "": "Any time",
+    **{
+        f"started-{name}": f"Started in the last {words}"
+        for name, (words, _) in _SPANS.items()
+    },
+    **{
+        f"ended-{name}": f"Ended in the last {words}"
+        for name, (words, _) in _SPANS.items()
+    },
+}
+_ORDERS = {"": "Last change first", "started": "Last start first"}
 
 
 async def show(page: Page) -> Response:
     """Show a page of runs."""
     query = page.query
     if not query.keys() <= {*_FILTERS, "after"}:
-        raise problems.malformed("The query may have agent, status, label, after.")
+        msg = f"The query may have {', '.join(_FILTERS)}, after."
+        raise problems.malformed(msg)
     chosen = {name: query[name] for name in _FILTERS if query.get(name)}
-    rows, after = await list_page(page, chosen, query.get("after", ""))
+    wanted = run_query(chosen, page.clock.now())
+    found = await list_page(page, wanted, query.get("after", ""))
+    is_filtered = bool(chosen.keys() - {"order"})
+    status = chosen.get("status", "")
     return page.render(
         "runs.html",
-        rows=rows,
+        shell=await counted_shell(page),
+        rows=found.rows,
+        note=found.note,
+        range=found.range,
         filter={name: chosen.get(name, "") for name in _FILTERS},
-        statuses=STATUS_CHOICES,
-        is_filtered=bool(chosen),
+        statuses=_STATUSES | {k: v for k, v in _HIDDEN_STATUSES.items() if k == status},
+        # The names of agents of runs that a person may not see are not listed.
+        agents=_agents(page, chosen) if page.sees is None else None,
+        times=_TIMES,
+        orders=_ORDERS,
+        is_filtered=is_filtered,
         is_first="after" not in query,
-        next=page.next_page("/runs", after, **chosen),
+        first=page.list_address("/runs", **chosen),
+        next=page.next_page("/runs", found.next, **chosen),
     )
 
 
-async def list_page(
-    page: Page, chosen: dict[str, str], after: str, *, threads: bool = False
-) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of one page that the person may see, and the next cursor.
+def _agents(page: Page, chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the menu of the agents that exist."""
+    names = {*page.live.known_runs.agents, *filter(None, (chosen.get("agent"),))}
+    return {"": "Every agent", **{name: name for name in sorted(names)}}
 
-    Only the runs of the page are read, and for each that waits its newest version.
+
+def run_query(chosen: Mapping[str, str], now: datetime) -> RunQuery:
+    """Return which runs a query asks for; an unknown value is refused."""
+    status, time = chosen.get("status", ""), chosen.get("time", "")
+    order, label = chosen.get("order", ""), chosen.get("label", "")
+    known = {
+        "status": {**_STATUSES, **_HIDDEN_STATUSES},
+        "time": _TIMES,
+        "order": _ORDERS,
+    }
+    for name, values in known.items():
+        if chosen.get(name, "") not in values:
+            words = ", ".join(filter(None, values))
+            msg = f'"{name}" must be one of {words}, got {chosen[name]!r:.60}.'
+            raise problems.malformed(msg)
+    if label and not is_label(*label.partition("=")[::2]):
+        raise problems.malformed('"label" must be NAME=VALUE, such as team=finance.')
+    event, _, span = time.partition("-")
+    since = now - _SPANS[span][1] if span else None
+    return RunQuery(
+        words=SearchWords.of_query(chosen.get("q", "")),
+        status=status,
+        agent=chosen.get("agent", ""),
+        label=label,
+        started_since=since if event == "started" else None,
+        ended_since=since if event == "ended" else None,
+        order=order or "changed",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRuns:
+    """One page of a list of runs.
+
+    Attributes:
+        rows: The rows, for the template.
+        next: The cursor of the next page, or "".
+        range: The places of the rows, such as `26 to 50 of 120 runs`; "" if the
+            person may not know how many there are.
+        note: How much is not read yet, or "".
     """
+
+    rows: list[dict[str, Any]]
+    next: str
+    range: str
+    note: str
+
+
+async def list_page(page: Page, wanted: RunQuery, after: str) -> FoundRuns:
+    """Return one page of runs that the person may see.
+
+    The list comes from memory. The rows that are shown are read again.
+    """
+    known = page.live.known_runs
+    with_ended = wanted.status not in ("live", *_LIVE_STATES)
+    await read_lists(page, with_ended=with_ended)
+    matching = known.find(wanted)
+    skipped = _skipped(page, matching, wanted.order, after)
     found = await page.read_list(
-        page.runner.runs(**chosen, after=page.cursors().open(after)),
+        _each(matching[skipped:]),
         limit=ROWS_PER_PAGE,
         max_read=_MAX_READ,
-        cursor_of=lambda each: each.cursor,
-        is_wanted=lambda each: each.thread is not None or not threads,
+        cursor_of=lambda run: _cursor(run, wanted.order),
     )
     now = page.clock.now()
-    awaited = await gather(*(_awaited(page, each) for each in found.rows))
-    rows = zip(found.rows, awaited, strict=True)
-    return [list_row(each, words, now) for each, words in rows], found.next or ""
+    rows = await known.read_rows([run.run_id for run in found.rows])
+    count = len(matching) if page.sees is None else None
+    return FoundRuns(
+        rows=[list_row(run, now) for run in wanted.of(rows)],
+        next=found.next or "",
+        range=shown_range(
+            skipped, len(found.rows), count, "thread" if wanted.is_thread else "run"
+        ),
+        note=list_note(page, with_ended=with_ended),
+    )
 
 
-async def _awaited(page: Page, summary: RunSummary) -> tuple[str, ...]:
-    """Return what a suspended run waits for, in words."""
-    if summary.status != "suspended":
-        return ()
-    try:
-        run = await page.runner.look(summary.run_id)
-    except ContinuationsError:
-        return ()  # erased or damaged meanwhile
-    return tuple(wait.title or wait.rules.awaited for wait in run.waits)
+_LIVE_STATES = tuple(name for name in STATE_MENU if name not in ENDED_STATUSES)
 
 
-_SHOWN_WAITS = 2
+async def _each(runs: Sequence[KnownRun]) -> AsyncIterator[KnownRun]:
+    for run in runs:
+        yield run
+
+
+def _cursor(run: KnownRun, order: str) -> str:
+    ms, run_id = run.place(order)
+    return f"{-ms}/{run_id}"
+
+
+def _skipped(page: Page, runs: Sequence[KnownRun], order: str, after: str) -> int:
+    """Return how many runs earlier pages have shown."""
+    if not after:
+        return 0
+    ms, _, run_id = page.cursors().open(after).partition("/")
+    if not (ms.isascii() and ms.isdecimal() and len(ms) <= 16 and run_id):  # noqa: PLR2004 - digits
+        raise problems.malformed("The address of this page is not complete.")
+    start = (-int(ms), run_id)
+    # A run whose id is the whole search is the first one.
+    is_exact = len(runs) > 1 and runs[0].place(order) > runs[1].place(order)
+    if is_exact and runs[0].place(order) == start:
+        return 1
+    return bisect_right(runs, start, lo=int(is_exact), key=lambda run: run.place(order))
+
+
+def list_note(page: Page, *, with_ended: bool) -> str:
+    """Return how much of the list is not read yet."""
+    known = page.live.known_runs
+    missing = known.missing if with_ended else known.missing_live
+    if with_ended and not known.has_ended_runs:
+        return "Reading the runs that ended."
+    if missing and page.sees is not None:
+        return "Still reading the runs."
+    if missing:
+        read = known.total - missing
+        return f"Reading the runs: {read:,} of {known.total:,}."
+    if with_ended and known.is_cut:
+        return f"The list has the {MAX_ENDED_RUNS:,} runs that ended last."
+    return ""
+
+
 _TITLE_CHARS = 120
-STATUS_CHOICES = (
-    ("", "All"),
-    ("live", "Live"),
-    ("suspended", "Suspended"),
-    ("running", "Works"),
-    ("ended", "Ended"),
-    ("failed", "Failed"),
-)
 
 
-def list_row(
-    summary: RunSummary, awaits: Sequence[str], now: datetime
-) -> dict[str, Any]:
-    """Return the row of a run: its summary, and the words that the page shows.
-
-    Args:
-        summary: The run.
-        awaits: All its waits, in words. The row has the first ones.
-        now: The time of the report.
-    """
+def list_row(run: KnownRun, now: datetime) -> dict[str, Any]:
+    """Return the row of a run, and the words that the page shows."""
+    summary = run.summary
     started, changed = summary.created_at, summary.updated_at
-    title = summary.title or summary.thread or summary.run_id
     messages = ""
     if summary.thread is not None:
         messages = counted(summary.messages, "message")
     return {
         "run": summary,
-        "title": shorten(title, _TITLE_CHARS),
-        "state": status_pill(summary.status),
-        "started": None if started is None else time_view(started, now),
-        "changed": None if changed is None else time_view(changed, now),
-        "awaits": awaits[:_SHOWN_WAITS],
-        "more_waits": max(len(awaits) - _SHOWN_WAITS, 0),
+        "title": shorten(run.title, _TITLE_CHARS),
+        "has_id": run.title != run.run_id,
+        "state": run.state,
+        "started": "" if started is None else time_view(started, now),
+        "changed": "" if changed is None else time_view(changed, now),
+        "awaits": run.awaits,
+        "facts": (
+            *filter(None, (summary.agent, summary.requester)),
+            *(f"{name}={value}" for name, value in summary.labels.items()),
+        ),
         "messages": messages,
     }
 

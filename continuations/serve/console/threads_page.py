@@ -11,6 +11,7 @@ from continuations.errors import InvalidInput
 from continuations.ledger.arrivals import thread_keys
 from continuations.ledger.objects import Objects
 from continuations.present.times import time_view
+from continuations.serve.console.known_runs import RunQuery
 from continuations.serve.console.live_runs import replaces_words
 from continuations.serve.console.messages_page import (
     attachment_views,
@@ -24,6 +25,7 @@ from continuations.serve.console.run_page import (
     snapshot_of,
 )
 from continuations.serve.console.runs_page import list_page
+from continuations.serve.console.wait_list import counted_shell
 from continuations.serve.http import problems
 from continuations.serve.pages.run_log import message_text
 from continuations.serve.pages.run_states import status_pill
@@ -39,14 +41,21 @@ if TYPE_CHECKING:
     from continuations.wire.arrivals import InboxMessage
 
 
+_LIVE_THREADS = RunQuery(status="live", is_thread=True)
+
+
 async def list_threads(page: Page) -> Response:
-    """Show a page of live threads."""
+    """Show a page of live threads, the last change first."""
     after = page.query.get("after", "")
-    rows, following = await list_page(page, {"status": "live"}, after, threads=True)
+    found = await list_page(page, _LIVE_THREADS, after)
     return page.render(
         "threads.html",
-        rows=rows,
-        next=page.next_page("/threads", following),
+        shell=await counted_shell(page),
+        rows=found.rows,
+        note=found.note,
+        range=found.range,
+        first=page.url("/threads"),
+        next=page.next_page("/threads", found.next),
         is_first=not after,
     )
 

@@ -29,9 +29,9 @@ from continuations.ledger.objects import Objects
 from continuations.present.times import PageText, time_view
 from continuations.present.wait_view import wait_view
 from continuations.present.wait_words import DECISION_WORDS, agent_state
-from continuations.serve.console.inbox_page import Filter, find_waits
 from continuations.serve.console.page import Page, PageRoute, run_of_wait
 from continuations.serve.console.run_page import snapshot_of
+from continuations.serve.console.wait_list import WaitList
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.answer_forms import field_errors
 from continuations.serve.http.link_pages import decision_facts, decision_values
@@ -426,61 +426,3 @@ async def closing_facts(runner: AsyncRunner, wait_id: str) -> dict[str, PageText
             "Reason": closed.reason,
         }
     return {label: fact for label, fact in facts.items() if fact}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitList:
-    """The waits of one filter, in the order of the inbox.
-
-    Attributes:
-        page: The request, whose query has the filter.
-        chosen: The filter.
-    """
-
-    page: Page
-    chosen: Filter
-
-    @classmethod
-    def of(cls, page: Page) -> WaitList:
-        """Return the list of a request."""
-        return cls(page=page, chosen=Filter.of_query(page.query))
-
-    @property
-    def query(self) -> str:
-        """The filter as a query with a question mark; empty for the default."""
-        return self.chosen.query_text()
-
-    async def crumbs(self, wait_id: str) -> dict[str, str]:
-        """Return the way back to the list, and the neighbours on its first page.
-
-        `place`, `previous` and `next` are empty texts without such a place.
-        """
-        ids = await self._ids(max_pages=1)
-        place = ids.index(wait_id) if wait_id in ids else None
-        before = "" if not place else ids[place - 1]
-        after = "" if place is None else next(iter(ids[place + 1 :]), "")
-        return {
-            "list": self.page.url(f"/inbox{self.query}"),
-            "name": "Inbox",
-            "place": "" if place is None else f"{place + 1} of {len(ids)}",
-            "previous": before and self._address(before),
-            "next": after and self._address(after),
-        }
-
-    async def following(self, wait_id: str) -> str:
-        """Return the address of the next wait, or an empty text.
-
-        Call it before the wait is decided: afterwards the wait has no place any more.
-        """
-        ids = await self._ids()
-        if wait_id not in ids:
-            return ""
-        after = ids[ids.index(wait_id) + 1 :]
-        return self._address(after[0]) if after else ""
-
-    async def _ids(self, *, max_pages: int | None = None) -> list[str]:
-        found = await find_waits(self.page, self.chosen, "", max_pages=max_pages)
-        return [row.wait.id for row in found.rows if not row.expired]
-
-    def _address(self, wait_id: str) -> str:
-        return self.page.url(f"/waits/{wait_id}{self.query}")

@@ -93,7 +93,7 @@ class Shell:
     person: str
     csrf: str
     section: str = ""
-    open_waits: int | None = None
+    open_waits: str | None = None
     is_live: bool = False
     poll_seconds: int = 0
     scripts: tuple[str, ...] = ()

@@ -13,7 +13,14 @@ from continuations.core.changes.operator_changes import operator_waits
 from continuations.core.rows.quorum import GROUP_PREFIX
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.visible_text import shorten
-from continuations.present.times import counted
+from continuations.present.times import (
+    PageText,
+    TimeView,
+    clock_view,
+    counted,
+    plain_text,
+    time_view,
+)
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -52,16 +59,12 @@ class StatePill:
         words: The state in words.
         tone: The class of the color, or an empty text.
         name: The name by which lists filter; empty for something else than a run.
-        at: The time that follows the words, or `None`.
-        more: The words after the time.
     """
 
     icon: str
-    words: str
+    words: PageText
     tone: str = ""
     name: StateName = ""
-    at: datetime | None = None
-    more: str = ""
 
 
 # The words of a state stand in menus too.
@@ -85,13 +88,18 @@ _STATES: Mapping[StateName, StatePill] = {
         StatePill("warn", "Cancelled", "", "cancelled"),
     )
 }
+_INTERRUPTED = StatePill("warn", "Interrupted", "is-odd", "look")
 STATE_MENU: Mapping[str, str] = {
-    name: pill.words for name, pill in _STATES.items() if name != "suspended"
+    name: plain_text(pill.words)
+    for name, pill in _STATES.items()
+    if name != "suspended"
 }
 """The states by which a list of runs is filtered, with their words."""
 
 # A run that can go on is taken by a worker within seconds, or by the next sweep.
 _STALLED = timedelta(minutes=5)
+# The time of day is enough for a moment so soon.
+_CLEAR = timedelta(hours=12)
 _SHOWN_NAMES = 2
 _MAX_NOTE_CHARS = 60
 _FAILED_ATTEMPT = " failed: "
@@ -114,22 +122,27 @@ def run_state(
     decided: Collection[str] = (),
     votes: Mapping[str, str] | None = None,
     changed_at: datetime | None = None,
+    is_old: bool = False,
 ) -> StatePill:
     """Return the state of a run in words.
 
     Args:
-        state: The run, whose waits may have their votes.
+        state: The run.
         now: The time of the report.
         decided: Ids of waits whose decision is recorded, but not yet applied.
-        votes: The votes of waits in words, such as `1 of 2 votes`, by wait id.
+        votes: The votes of waits in words, such as `1 of 2 votes`, by wait id, as far
+            as they are known. `None`: the waits have their votes.
         changed_at: The time of the version. A run that can go on, and that no worker
             took for five minutes since, needs a look.
+        is_old: Whether it is an older version: its claim ended long ago, and that
+            tells nothing.
     """
     run = state.run
     if run.status in ENDED_STATUSES:
         return status_pill(run.status)
     if run.claim is not None:
-        return _claimed(run.claim.until, now)
+        is_gone = not is_old and now >= run.claim.until
+        return _INTERRUPTED if is_gone else _STATES["running"]
     waits = sorted(
         (wait for wait in state.waits.values() if wait.id not in decided),
         key=lambda wait: (wait.deadline is None, wait.deadline or now, wait.id),
@@ -142,33 +155,37 @@ def run_state(
         is_stalled = changed_at is not None and now - changed_at > _STALLED
         has_error = any(frame.model_error for frame in state.frames.values())
         return _STATES["look" if is_stalled or has_error else "ready"]
-    return _waiting(waits, votes or {}) or status_pill(run.status)
+    return _waiting(waits, votes, now) or status_pill(run.status)
 
 
-def _claimed(until: datetime, now: datetime) -> StatePill:
-    if now < until:
-        return _STATES["running"]
-    return StatePill("warn", "Interrupted", "is-odd", "look")
-
-
-def _waiting(waits: Sequence[Wait], votes: Mapping[str, str]) -> StatePill | None:
+def _waiting(
+    waits: Sequence[Wait], votes: Mapping[str, str] | None, now: datetime
+) -> StatePill | None:
     """Return the state of the most urgent kind of wait, the next deadline first."""
     people = [wait for wait in waits if wait.rules.asks_person]
     if people:
         return _awaited_people(people, votes)
-    for name in ("model", "event", "external", "timer", "alarm"):
-        found = [wait for wait in waits if wait.kind == name]
-        if found:
-            return _awaited_other(found[0])
-    return None
+    others = [wait for wait in waits if not wait.rules.asks_person]
+    return _awaited_other(min(others, key=_rank), now) if others else None
 
 
-def _awaited_people(waits: Sequence[Wait], votes: Mapping[str, str]) -> StatePill:
+def _rank(wait: Wait) -> int:
+    """Return the place of a wait that needs no person: models, events, jobs, times."""
+    rules = wait.rules
+    kinds = (rules.may_wake, rules.takes_events, rules.has_known_id, True)
+    return kinds.index(True)
+
+
+def _awaited_people(
+    waits: Sequence[Wait], votes: Mapping[str, str] | None
+) -> StatePill:
     wait = waits[0]
     words = f"Waits for {awaited_people(wait)}"
-    vote = votes.get(wait.id) or votes_text(wait)
-    if vote:
-        words += f" ({vote.removesuffix(' votes')})"
+    if wait.votes_needed > 1 and votes is None:
+        voted = len({vote.by for vote in wait.votes if vote.kind != "deny"})
+        votes = {wait.id: f"{voted} of {wait.votes_needed}"}
+    if wait.votes_needed > 1 and votes and wait.id in votes:
+        words += f" ({votes[wait.id].removesuffix(' votes')})"
     if len(waits) > 1:
         words += f", {len(waits) - 1} more"
     icon = wait.rules.words.icon
@@ -185,26 +202,28 @@ def awaited_people(wait: Wait) -> str:
     return f"{shown}, or {counted(rest, 'other')}" if rest > 0 else shown
 
 
-def votes_text(wait: Wait) -> str:
-    """Return how many votes a wait has, if it needs more than one: `1 of 2 votes`."""
-    if wait.votes_needed == 1:
-        return ""
-    voted = len({vote.by for vote in wait.votes if vote.kind != "deny"})
-    return f"{voted} of {wait.votes_needed} votes"
-
-
-def _awaited_other(wait: Wait) -> StatePill:
+def _awaited_other(wait: Wait, now: datetime) -> StatePill:
     """Return the state of a run that waits for something else than people."""
-    if wait.kind == "model":
+    if wait.rules.may_wake:
         note = (wait.note or "").rpartition(_FAILED_ATTEMPT)[2].rstrip(".")
-        more = f": {shorten(note, _MAX_NOTE_CHARS)}" if note else ""
-        words = "Asks its model again at"
-        return replace(_STATES["model"], words=words, at=wait.deadline, more=more)
-    if wait.kind == "event":
+        more = (f": {shorten(note, _MAX_NOTE_CHARS)}",) if note else ()
+        words = ("Asks its model again", *_when("at", wait.deadline, now), *more)
+        return replace(_STATES["model"], words=words)
+    if wait.rules.takes_events:
         return replace(_STATES["event"], words=f"Waits for event {wait.event}")
-    if wait.kind == "external":
+    if wait.rules.has_known_id:
         job = shorten(wait.question or wait.tool, _MAX_NOTE_CHARS)
         return replace(_STATES["external"], words=f"Waits for {job}")
-    if wait.deadline is None:
-        return _STATES["timer"]
-    return replace(_STATES["timer"], words="Sleeps until", at=wait.deadline)
+    words = ("Sleeps", *_when("until", wait.deadline, now))
+    return replace(_STATES["timer"], words=words)
+
+
+def _when(
+    word: str, moment: datetime | None, now: datetime
+) -> tuple[str | TimeView, ...]:
+    """Return a word and a time, with its day unless it is clear."""
+    if moment is None:
+        return ()
+    if now <= moment < now + _CLEAR:
+        return f" {word} ", clock_view(moment)
+    return f" {word} ", time_view(moment, now)

@@ -141,7 +141,9 @@ def run_view(
         run_id=run.id,
         thread=None if run.thread_key is None else (run.agent, run.thread_key),
         title=run_title(state),
-        state=run_state(state, now, decided=decided, votes=votes),
+        state=run_state(
+            state, now, decided=decided, votes=votes or {}, is_old=version < newest
+        ),
         facts=run_facts(run, time, now, first_version),
         banner=None
         if ended

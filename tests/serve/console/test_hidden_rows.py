@@ -11,7 +11,12 @@ import pytest
 
 from continuations import Agent, AsyncRunner, Deny, Identity, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.console import inbox_page, runs_page
+from continuations.serve.console import (
+    decided_page,
+    inbox_page,
+    runs_page,
+    wait_list,
+)
 from continuations_storage import MemoryStore
 from tests.serve.console.console_client import ConsoleClient
 
@@ -34,9 +39,10 @@ def client(monkeypatch: pytest.MonkeyPatch) -> ConsoleClient:
     """Return a console of small pages, whose store has runs that wait."""
     for module, name, size in (
         (inbox_page, "PAGE_ROWS", 3),
-        (inbox_page, "_MAX_PAGES_READ", 1),
-        (inbox_page, "_RUNS_SHOWN", 3),
-        (inbox_page, "_MAX_RUNS_READ", 3),
+        (wait_list, "MAX_CHECKED", 3),
+        (decided_page, "PAGE_LINES", 2),
+        (decided_page, "_MAX_RUNS_READ", 3),
+        (decided_page, "_PARALLEL_READS", 1),
         (runs_page, "_RUNS_PER_PAGE", 3),
         (runs_page, "ROWS_PER_PAGE", 3),
         (runs_page, "_MAX_READ", 3),

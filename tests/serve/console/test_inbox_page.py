@@ -18,7 +18,8 @@ from continuations.ledger.index import waits
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel
 from continuations.present.times import left_text
-from continuations.serve.console.inbox_page import PAGE_ROWS
+from continuations.serve.console.decided_page import PAGE_LINES
+from continuations.serve.console.wait_list import PAGE_ROWS
 from continuations.value_class import replace
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
@@ -61,26 +62,26 @@ def page_of(client: ConsoleClient, path: str = "/inbox") -> str:
     return response.text
 
 
-def test_inbox_shows_effects_due_first_then_oldest() -> None:
+def test_inbox_shows_what_is_due_today_then_unknown_outcomes_then_the_others() -> None:
     html = page_of(client_of(make_scenes()))
 
     assert [
         "Run delete_account: bob",
+        "Run charge with 4200: did it happen?",
         "Send €12,400.00 to Meridian Freight GmbH",
         "Which laptop does Jane get?",
         "What is the name of the cat?",
-        "Run charge with 4200: did it happen?",
     ] == titles(html)
     assert '<h1 id="inbox-title">5 decisions wait for you</h1>' in html
     for fact in (
         "in 23 h",
-        "then: expired, nothing runs",
+        "then expires",
         "2 votes needed",
         "asked by ines",
     ):
         assert fact in html
     for fact in (
-        "then: nothing runs, and other people are asked: cfo",
+        "then asks cfo",
         "no deadline",
         "the run waits",
     ):
@@ -115,6 +116,7 @@ def test_inbox_for_me_leaves_out_what_the_person_may_not_decide() -> None:
     html = page_of(client_of(scenes))
     assert transfer in titles(html)
     assert "1 of 2 votes" in html
+    assert "1 of 2 votes" in page_of(client_of(scenes), "/inbox?for=all")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +164,7 @@ def test_empty_inbox_says_what_to_do() -> None:
     assert "Start a first run" not in html
 
 
-def test_inbox_links_to_the_runs_that_wait_for_their_models() -> None:
+def test_inbox_counts_and_lists_the_waits_for_models() -> None:
     scenes = LinkScenes("http://agents.example")
     limited = ModelError("status 429", retryable=True)
     agent = Agent("boss", model=ScriptedModel([limited]))
@@ -172,25 +174,29 @@ def test_inbox_links_to_the_runs_that_wait_for_their_models() -> None:
     html = page_of(client_of(scenes))
     assert "Nothing waits for you" in html
     assert "Some waits need no person" in html
-    assert re.search(r'href="[^"]*/runs/m1">.*1 run waits for its model', html)
+    assert "1 wait for a model" in html
 
     runner.start("go", run_id="m2")
     html = page_of(client_of(scenes))
-    assert re.search(r'href="[^"]*/inbox/others">.*2 runs wait for their models', html)
+    assert "2 waits for models" in html
     others = page_of(client_of(scenes), "/inbox/others")
-    assert "m2 waits for its model" in others
+    assert "Attempt 1 failed: status 429." in others
+    assert 2 == len(re.findall(r'<h3><a href="/runs/m[12]">', others))
 
     def can(_: object, act: str, run: str | None) -> bool:
         return act == "view" and run == "m2"
 
     html = page_of(client_of(scenes, can=can))
-    assert re.search(r'href="[^"]*/runs/m2">.*1 run waits for its model', html)
+    assert "1 wait for a model" in html
+    others = page_of(client_of(scenes, can=can), "/inbox/others")
+    assert ["m2"] == titles(others)
 
 
 def test_waits_that_need_no_person_are_listed_on_demand() -> None:
     html = page_of(client_of(make_scenes()), "/inbox/others")
-    assert "receipt waits for an event" in html
-    assert "render waits for the result of another system" in html
+    assert ["receipt", "render"] == sorted(titles(html))
+    for words in ("Event", "Outside job", "2 waits"):
+        assert words in html
     assert "delete" not in html
 
 
@@ -216,45 +222,57 @@ def fill(count: int) -> MemoryStore:
     return store
 
 
-def test_ten_thousand_waits_cost_one_listing_and_the_rows_of_the_page() -> None:
-    """The page of a short list reads as many waits, and lists fewer keys."""
-    requests: dict[int, dict[str, int]] = {}
-    for count in (100, 10_000):
+def requests_of(watched: FaultyStore) -> dict[str, int]:
+    """Return how many requests a store got, by verb, and forget them."""
+    verbs = [operation.verb for operation in watched.operations]
+    watched.operations.clear()
+    return {verb: verbs.count(verb) for verb in set(verbs)}
+
+
+def test_each_wait_is_read_once_in_a_process() -> None:
+    """Later pages list keys alone: one page of keys for each 1,000 waits."""
+    listings: dict[int, int] = {}
+    for count in (100, 3_000):
         watched = FaultyStore(fill(count))
         client = ConsoleClient(AsyncRunner([], store=watched))
-        html = page_of(client)
-        assert PAGE_ROWS == len(titles(html))
-        verbs = [operation.verb for operation in watched.operations]
-        requests[count] = {verb: verbs.count(verb) for verb in set(verbs)}
+        assert PAGE_ROWS == len(titles(page_of(client)))
+        assert count == requests_of(watched)["read"]
 
-    # Each 1,000 keys are one page of the listing.
-    assert requests[10_000]["keys"] <= requests[100]["keys"] + 10
-    assert PAGE_ROWS == requests[10_000]["read"] == requests[100]["read"]
-    assert {"keys", "read"} == requests[10_000].keys()
+        assert PAGE_ROWS == len(titles(page_of(client)))
+        # Also r770 to r779.
+        found = titles(page_of(client, "/inbox?for=all&q=r77"))
+        assert (1 if count == 100 else 11) == len(found)
+        requests = requests_of(watched)
+        assert {"keys"} == requests.keys()
+        listings[count] = requests["keys"]
+    assert listings[3_000] <= listings[100] + 2 * 3
 
 
-def test_page_of_a_wait_reads_one_page_of_the_inbox_for_its_neighbours() -> None:
+def test_page_of_a_wait_reads_no_other_wait_for_its_neighbours() -> None:
     """Also if its filter leaves nearly every wait out."""
     watched = FaultyStore(fill(200))
     client = ConsoleClient(AsyncRunner([], store=watched))
+    page_of(client)
+    requests_of(watched)
     wait_id = f"approval-{make_ulid(7)}@r7"
-    page = asyncio.run(client.get(f"/waits/{wait_id}?for=all&q=r7"))
-    assert 200 == page.status_code
-    verbs = [operation.verb for operation in watched.operations]
-    assert PAGE_ROWS <= verbs.count("read") <= PAGE_ROWS + 10
+    page = page_of(client, f"/waits/{wait_id}?for=all&q=r7")
+    assert requests_of(watched)["read"] <= 10
+    # A word of two characters is a whole word: r70 is left out.
+    assert "1 of 1" in page
 
 
 def test_pages_follow_each_other_and_have_each_wait_once() -> None:
     client = ConsoleClient(AsyncRunner([], store=fill(120)))
     found: list[str] = []
-    path: str | None = "/inbox?for=all"
-    while path is not None:
+    html, path = "", "/inbox?for=all"
+    while path:
         html = page_of(client, path)
         found += re.findall(r'data-wait="([^"]*)"', html)
-        more = re.search(r'<a class="btn" href="([^"]*)">Next waits', html)
-        path = None if more is None else unescape(more[1])
+        more = re.search(r'<a href="([^"]*)" rel="next">', html)
+        path = "" if more is None else unescape(more[1])
 
     assert [f"approval-{make_ulid(n)}@r{n}" for n in range(1, 121)] == sorted(found)
+    assert "101 to 120 of 120 waits" in html
 
 
 def test_decided_page_tells_who_decided_what_and_how() -> None:
@@ -267,27 +285,60 @@ def test_decided_page_tells_who_decided_what_and_how() -> None:
 
     html = page_of(client_of(scenes), "/inbox/decided")
 
-    for text in ("Denied", "lee", "Bob is on holiday.", "python", "Vote to approve"):
+    texts = ("Denied", "lee", "Bob is on holiday.", "Voted to approve", "Cancelled")
+    for text in (*texts, "ruth", "by the application"):
         assert text in html
+    for effect in (
+        "Run delete_account: bob",
+        "Send €12,400.00 to Meridian Freight GmbH",
+    ):
+        assert f">{effect}</a>" in html
+    assert "python" not in html
     assert f'href="/waits/{by_run["delete"].id}"' in html
-    assert "Cancelled" in html
-    assert "ruth" in html
 
 
-def test_decided_page_is_read_a_few_runs_at_a_time() -> None:
+def test_decided_page_has_the_newest_first_and_turns_pages() -> None:
     scenes = LinkScenes("http://agents.example")
-    for number in range(23):
+    for number in range(PAGE_LINES + 3):
         wait = scenes.calling(f"r{number:02}", "ask_name", of="x")
         runner = Runner([], store=scenes.store, clock=scenes.clock)
-        runner.decide(wait.id, Deny(by=f"person-{number}"))
-    client, found, path = client_of(scenes), set[str](), "/inbox/decided"
-    for expected in (20, 3):
+        scenes.clock.offset_seconds += 60
+        runner.decide(wait.id, Deny(by=f"person-{number:02}"))
+    client, found, path = client_of(scenes), list[str](), "/inbox/decided"
+    for expected in (PAGE_LINES, 3):
         html = page_of(client, path)
-        found |= set(re.findall(r"person-\d+", html))
-        assert expected == len(re.findall(r"<tr><td>", html))
-        more = re.search(r'<a class="btn" href="([^"]*)">More runs', html)
+        shown = re.findall(r"<td>(person-\d+)", html)
+        assert expected == len(shown)
+        found += shown
+        more = re.search(r'<a href="([^"]*)" rel="next">', html)
         path = unescape(more[1]) if more else ""
-    assert (23, "") == (len(found), path)
+    assert path == ""
+    assert found == [f"person-{n:02}" for n in reversed(range(PAGE_LINES + 3))]
+
+
+def test_decided_page_filters_by_person_and_by_day() -> None:
+    scenes = LinkScenes("http://agents.example")
+    runner = Runner([], store=scenes.store, clock=scenes.clock)
+    for name in ("kim", "lee", "kim"):
+        wait = scenes.calling(f"r-{scenes.clock.offset_seconds}", "ask_name", of="x")
+        runner.decide(wait.id, Deny(by=name))
+        scenes.clock.offset_seconds += 86_400
+    client = client_of(scenes)
+    second = (scenes.clock.now() - timedelta(days=2)).date().isoformat()
+
+    for query, names in {
+        "by=kim": ["kim", "kim"],
+        "by=KI": ["kim", "kim"],
+        f"day={second}": ["lee"],
+        f"day={second}&by=kim": [],
+        "day=2001-01-01": [],
+    }.items():
+        html = page_of(client, f"/inbox/decided?{query}")
+        assert names == re.findall(r"<td>(kim|lee)", html), query
+        assert ("No decision fits the filter." in html) == (not names)
+    for query in ("day=yesterday", "day=2026-13-01", "after=x", "verdict=deny"):
+        response = asyncio.run(client.get(f"/inbox/decided?{query}"))
+        assert 400 == response.status_code
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -115,7 +116,7 @@ async def test_lister_goes_on_after_an_unexpected_error(
 ) -> None:
     store = FaultyStore(MemoryStore())
     live = LiveWaits(AsyncRunner([], store=store), interval=0)
-    read, calls = live.read_cursor, 0
+    look, calls = live.look, 0
 
     async def fails_once(**options: Any) -> str:
         nonlocal calls
@@ -123,9 +124,9 @@ async def test_lister_goes_on_after_an_unexpected_error(
         if calls == 1:
             msg = "a fault of a store"
             raise ZeroDivisionError(msg)
-        return await read(**options)
+        return await look(**options)
 
-    monkeypatch.setattr(live, "read_cursor", fails_once)
+    monkeypatch.setattr(live, "look", fails_once)
     monkeypatch.setattr(live_module, "PAUSE_SECONDS", 0)
     changes = live.changes("")
     assert await following(changes)
@@ -226,7 +227,7 @@ def test_stream_needs_an_identity() -> None:
 async def test_inbox_names_its_stream_and_its_rows() -> None:
     client = ConsoleClient()
     page = await client.get("/inbox?for=all&q=x")
-    assert 'data-events="/events?after="' in page.text
+    assert re.search('data-events="/events[?]after=[0-9a-f]{16}"', page.text)
     assert 'data-rows="/inbox/rows?for=all&amp;q=x"' in page.text
     rows = await client.get("/inbox/rows?for=all&q=x")
     assert (200, False) == (rows.status_code, "<html" in rows.text)

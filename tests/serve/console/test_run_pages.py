@@ -149,9 +149,11 @@ def test_pages_about_a_run_show_its_messages_and_versions() -> None:
 
 
 def test_listing_filters_and_turns_pages() -> None:
-    store = MemoryStore()
-    runner = Runner(Agent("boss", model=ScriptedModel(["ok"])), store=store)
+    store, clock = MemoryStore(), ManualClock()
+    agent = Agent("boss", model=ScriptedModel(["ok"]))
+    runner = Runner(agent, store=store, clock=clock)
     for number in range(30):
+        clock.seconds += 1
         team = "a" if number % 2 else "b"
         runner.start("go", run_id=f"r{number:02}", labels={"team": team})
     client = ConsoleClient(AsyncRunner([], store=store))
@@ -160,16 +162,20 @@ def test_listing_filters_and_turns_pages() -> None:
         client, "/runs", "/runs?label=team%3Da", "/runs?agent=nobody"
     )
 
-    assert 25 == first.count("agent boss")
+    assert 25 == first.count(" boss team=")
+    assert "1 to 25 of 30 runs" in first
+    # The newest first.
+    assert first.index("r29") < first.index("r28") < first.index("r05")
     assert "Next page" in first
-    assert 15 == labelled.count("agent boss")
+    assert 15 == labelled.count(" boss team=")
     assert "Next page" not in labelled
     assert "No run fits the filters." in none
     page = asyncio.run(client.get("/runs"))
     found = re.search(r'href="(/runs\?[^"]*)" rel="next"', page.text)
     assert found is not None
     [second] = show(client, unescape(found[1]))
-    assert 5 == second.count("agent boss")
+    assert 5 == second.count(" boss team=")
+    assert "26 to 30 of 30 runs" in second
     assert "Next page" not in second
 
 
@@ -437,7 +443,12 @@ def test_grant_is_listed_and_revoked() -> None:
         (f"/runs/{RUN}?version=first", "must be a number"),
         (f"/runs/{RUN}/messages?frame=f99", "no open agent with this id"),
         (f"/runs/{RUN}/cancel?call=c99", "no open call with this id"),
-        ("/runs?order=newest", "may have agent, status, label, after"),
+        ("/runs?sort=newest", "may have q, status, agent, label, time, order, after"),
+        ("/runs?order=newest", "must be one of started"),
+        ("/runs?time=soon", "must be one of started-1h"),
+        ("/runs?status=tired", "must be one of live"),
+        ("/runs?label=red", "must be NAME=VALUE"),
+        ("/runs?after=9", "is not complete"),
     ],
 )
 def test_forged_address_is_refused_with_its_reason(path: str, words: str) -> None:

@@ -8,7 +8,9 @@ import pytest
 
 from continuations.ledger.index.run_listing import RunSummary
 from continuations.prices import Usage
+from continuations.serve.console.known_runs import KnownRun
 from continuations.serve.console.runs_page import list_row
+from continuations.serve.pages.run_states import status_pill
 from continuations.serve.pages.run_view import usage_text
 from tests.clocks import ManualClock
 
@@ -33,4 +35,11 @@ def test_row_of_a_thread_counts_messages_in_words(count: int, expected: str) -> 
     summary = RunSummary(
         run_id="r1", status="running", thread="k", messages=count, cursor="c"
     )
-    assert expected == list_row(summary, (), ManualClock().now())["messages"]
+    run = KnownRun(
+        summary=summary,
+        state=status_pill("running"),
+        changed=(0, "r1"),
+        acted_ms=0,
+        search_text="",
+    )
+    assert expected == list_row(run, ManualClock().now())["messages"]

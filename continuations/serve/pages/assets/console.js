@@ -5,7 +5,7 @@
   const all = selector => [...document.querySelectorAll(selector)];
   const stored = "keys-off";
   const go = path => { location.href = (one(".brand")?.pathname ?? "/inbox").replace(/\/inbox$/, path); };
-  const rows = () => all(".waits h3 a");
+  const rows = () => all(".waits h3 a, .lines h2 a");
   const focus = element => element?.focus();
   const move = step => {
     const links = rows(), at = links.indexOf(document.activeElement);
@@ -57,6 +57,16 @@
     each.addEventListener("click", async () => {
       await navigator.clipboard.writeText(one(`#${each.dataset.copy}`).textContent);
       each.textContent = "Copied";
+    });
+  }
+  // A menu of a filter sends its form by itself.
+  document.addEventListener("change", event => event.target.matches("[data-submits]") && event.target.form.requestSubmit());
+  // A day of a filter is one of the reader's zone.
+  for (const own of all("[data-offset-of]")) {
+    all("[data-utc]").forEach(each => each.remove());
+    own.form.addEventListener("submit", () => {
+      const day = one(`#${own.dataset.offsetOf}`).value;
+      own.value = day ? -new Date(`${day}T12:00`).getTimezoneOffset() : "";
     });
   }
   const toggle = one("#keys-off");

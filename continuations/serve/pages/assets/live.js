@@ -44,6 +44,12 @@
   // `times.js` writes the times of a new page, or of a part of one.
   const tell = detail => document.dispatchEvent(new CustomEvent("fresh", {detail}));
 
+  const parse = async reply => {
+    const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
+    tell(fresh);
+    return fresh;
+  };
+
   // The inbox ---------------------------------------------------------------------
   const rows = one("#live[data-events]");
   if (rows) {
@@ -55,14 +61,31 @@
       const text = await reply.text();
       if (isFocused(rows)) { rows.dataset.stale = "1"; return; }
       rows.innerHTML = text;
+      again();
       rows.dataset.cursor = reply.headers.get("x-live-cursor") ?? "";
       delete rows.dataset.stale;
       one("#live-news").textContent = `${count(all(".waits li").length, "wait")} shown`;
       tell(rows);
     });
+    // The server still reads what the list is made of.
+    const again = () => one("[data-reading]", rows) && setTimeout(() => {
+      rows.dataset.cursor = "";
+      refresh();
+    }, 2000);
+    again();
     rows.addEventListener("focusout", () => setTimeout(() => rows.dataset.stale && refresh(), 0));
     listen(rows.dataset.events, {waits: refresh}, refresh);
   }
+
+  // A list of runs that is not complete yet --------------------------------------------
+  const list = one("[data-reads]");
+  const readAgain = () => setTimeout(async () => {
+    const reply = await fetch(location.href, {headers: {accept: "text/html"}}).catch(() => ({}));
+    const fresh = reply.ok && one("[data-reads]", await parse(reply));
+    if (fresh && !isFocused(list)) list.replaceChildren(...fresh.childNodes);
+    if (one("[data-reading]", list)) readAgain();
+  }, 2000);
+  if (list && one("[data-reading]", list)) readAgain();
 
   // A run or a thread -------------------------------------------------------------
   const place = one("[data-follow]");
@@ -135,11 +158,6 @@
     if (added) place.textContent = count(added, "new message");
     else if (changes) place.textContent = `${count(changes, "part")} of this page changed`;
     follow(now?.dataset.follow ?? "");
-  };
-  const parse = async reply => {
-    const fresh = new DOMParser().parseFromString(await reply.text(), "text/html");
-    tell(fresh);
-    return fresh;
   };
   const renew = oneAtATime(async () => {
     const known = pollSeconds ? {"x-live-after": isStale ? "" : place.dataset.cursor} : {"x-live-at": told};
