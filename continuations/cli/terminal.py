@@ -268,7 +268,7 @@ def _facts(label: str, facts: Sequence[FactView]) -> Iterator[Line]:
 def _deadline(view: WaitView, left: str) -> Iterator[Line]:
     if view.deadline is None:
         yield from _heading("No deadline")
-        yield from _texts("The run waits until a decision ends this wait.")
+        yield from _texts("The run waits until someone decides.")
     else:
         yield from _heading(f"{view.deadline_label} {view.deadline.text}")
         due = f"in {left}" if left else "the time is over"

@@ -30,7 +30,7 @@ DECISION_WORDS: Mapping[str, str] = {
     "expire": "Expired",
     "cancel": "Cancelled",
 }
-REPEATS = "If the first call did take effect, this repeats the effect."
+REPEATS = "If the first call did take effect, its effect then happens twice."
 MASK_NOTE = "secret, not shown"
 EVERYBODY = "all who can open this page"
 
@@ -157,7 +157,9 @@ def at_deadline(wait: Wait) -> str:
         return "expired, nothing runs, and the run stops"
     match wait.on_deadline or wait.rules.on_deadline:
         case Answer(value=value):
-            quoted = f'"{value}"' if isinstance(value, str) else _answer_text(value)
+            quoted = f'"{value}"'
+            if not isinstance(value, str):
+                quoted = _answer_text(value, wait.answer_schema)
             return f"the answer is {quoted}"
         case Fail(error=error):
             return f"the call fails: {error}"
@@ -190,14 +192,20 @@ def at_deadline_in_short(wait: Wait) -> str:
             return "expires"
 
 
-def _answer_text(value: object) -> str:
-    """Return an answer as people read it: the fields of an object, without braces."""
+def _answer_text(value: object, schema: Mapping[str, Any] | None = None) -> str:
+    """Return an answer as people read it: the required fields of its schema first."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, str):
         return value
     fields = jsontext.as_object(value)
     if fields is None:
         return jsontext.dump(value)
-    return ", ".join(f"{name}: {_answer_text(each)}" for name, each in fields.items())
+    required = jsontext.as_array((schema or {}).get("required")) or ()
+    names = dict.fromkeys(name for name in (*required, *fields) if name in fields)
+    return ", ".join(
+        f"{name.replace('_', ' ')}: {_answer_text(fields[name])}" for name in names
+    )
 
 
 def rule_text(wait: Wait, everybody: str = EVERYBODY) -> str:
@@ -267,7 +275,16 @@ def wait_facts(wait: Wait) -> dict[str, str]:
 # Facts that a page shows in other places than its list of facts.
 _SHOWN_ELSEWHERE = frozenset(
     {"Question", "Tool", "Agent", "Path", "Wait", "Opened"}
-    | {"Decide by", "At the latest", "Until", "Next attempt", "Votes", "Answer", "Form"}
+    | {
+        "Decide by",
+        "Answer by",
+        "At the latest",
+        "Until",
+        "Next attempt",
+        "Votes",
+        "Answer",
+        "Form",
+    }
     | {"If denied", "Then", "Approvers", "May not decide", "Approve after"}
 )
 

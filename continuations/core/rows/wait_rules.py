@@ -241,6 +241,7 @@ WAIT_RULES: dict[WaitKind, WaitRules] = {
         question="Answer a question of {tool}",
         explanation="A tool asks a person and waits for the answer.",
         awaited="an answer",
+        deadline_label="Answer by",
         asks_question=True,
         truth="A tool asks a person and waits for the answer. The first answer ends "
         "the question.",

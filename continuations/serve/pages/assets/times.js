@@ -64,7 +64,8 @@
   const now = new Date(), names = [...new Set([zone(now), offset(now)])].join(", ");
   const zoneLine = document.querySelector("#zone");
   if (zoneLine) {
-    zoneLine.textContent = `Times are in your time zone: ${names}.`;
+    const isUtc = names.startsWith("UTC, ");
+    zoneLine.textContent = isUtc ? "Times are in UTC." : `Times are in your time zone: ${names}.`;
     zoneLine.hidden = !document.querySelector("[data-time]");
   }
 })();
