@@ -33,7 +33,8 @@ def escape_invisible(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_escape_char, text))
+    # A long text has few different characters.
+    return text.translate({ord(char): _escape_char(char) for char in {*text}})
 
 
 def escape_beginning(text: str, max_chars: int) -> str:

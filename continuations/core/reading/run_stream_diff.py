@@ -105,7 +105,8 @@ class _VersionDiff:
         gone = self._old_frames.keys() - self._after.frames.keys()
         for row in reversed(by_depth(self._old_frames[each] for each in gone)):
             self._add_gone_frame(row)
-        for row in by_depth(self._after.frames.values()):
+        changed = (row for row in self._after.frames.values() if not self._is_same(row))
+        for row in by_depth(changed):
             self._add_frame(row)
         for wait in sorted(
             self._after.waits.values(), key=lambda wait: wait.sort_key()
@@ -251,6 +252,15 @@ class _VersionDiff:
         """Return whether a workflow has begun anew; its calls have ended then."""
         old = self._before.logs.get(frame_id) if self._before else None
         return old is not None and old.id != self._after.logs[frame_id].id
+
+    def _is_same(self, row: FrameRow) -> bool:
+        """Return whether a frame has the objects of the version before: no event."""
+        if self._before is None or self._old_frames.get(row.id) is not row:
+            return False
+        return self._before.logs.get(row.id) is self._after.logs[row.id] and all(
+            self._old_calls.get(call.id) is call
+            for call in self._calls_of.get(row.id, [])
+        )
 
     def _add_frame(self, row: FrameRow) -> None:  # noqa: C901 - one branch for each event
         added = self._added_messages(row.id)
@@ -483,10 +493,15 @@ def sub_agent_name(state: RunState, row: CallRow) -> str | None:
     frame = state.frames.get(row.frame_id)
     if frame is None:
         return None
-    agents = jsontext.as_array(jsontext.parse(state.manifest)["agents"]) or []
-    for agent in agents:
-        tool = agent["tools"].get(row.tool) if agent["name"] == frame.agent else None
-        if tool is not None and "agent" in tool and "handoff" not in tool:
-            name: str = agents[tool["agent"]]["name"]
-            return name
-    return None
+    return sub_agents(state.manifest).get((frame.agent, row.tool))
+
+
+def sub_agents(manifest: str) -> Mapping[tuple[str, str], str]:
+    """Return the names of the sub-agents of a manifest, by agents and their tools."""
+    agents = jsontext.as_array(jsontext.parse(manifest)["agents"]) or []
+    return {
+        (agent["name"], name): agents[tool["agent"]]["name"]
+        for agent in agents
+        for name, tool in agent["tools"].items()
+        if "agent" in tool and "handoff" not in tool
+    }

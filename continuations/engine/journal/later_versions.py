@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.reading.run_past import BegunCall
-from continuations.core.reading.run_stream_diff import sub_agent_name
+from continuations.core.reading.run_stream_diff import sub_agents
 from continuations.core.rows.calls import CallRow, Nested, Started
 from continuations.core.rows.state import RunState, frame_path, shown_arguments
 from continuations.ledger.version_walk import VersionWalk
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from continuations.ledger.objects import Objects
 
@@ -64,19 +64,25 @@ async def read_later_calls(
     await walk.go_to(first)
     begun, tools, wait_ids = dict[str, BegunCall](), set[str](), {*state.waits}
     answered = set[str]()
+    # All versions of a run have the same manifest, except after a deployment.
+    agents: dict[str, Mapping[tuple[str, str], str]] = {}
     while walk.number < last:
         step = await walk.next_step(exists=True)
         if step is None:
             break
-        wait_ids.update(step.after.waits)
-        for row in _changed(state, step.after):
-            if sub_agent_name(step.after, row) is not None:
+        after = step.after
+        wait_ids.update(after.waits)
+        if after.manifest not in agents:
+            agents[after.manifest] = sub_agents(after.manifest)
+        for row in _changed(state, after):
+            frame = after.frames.get(row.frame_id)
+            if frame and (frame.agent, row.tool) in agents[after.manifest]:
                 continue
             old = state.calls.get(row.id)
             if old is not None and row.stage > old.stage:
                 answered.add(row.id)
             if _has_begun(row, old):
-                found = _begun_call(step.after, row, step.number)
+                found = _begun_call(after, row, step.number)
                 begun.setdefault(row.id, found)
             if _has_begun(row, old) or _is_approved(row, old):
                 tools.add(row.tool)
