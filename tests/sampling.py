@@ -90,7 +90,9 @@ LONG_TESTS = (
 # matrix: `make test` runs every n-th one. The name is that of a file or of a test.
 SAMPLED_TESTS = {
     "tests/browser/test_agui_app.py": 2,
+    "tests/browser/test_big_content.py": 2,
     "tests/browser/test_chat_app.py": 3,
+    "tests/browser/test_chat_page.py": 2,
     "tests/browser/test_console_pages.py": 5,
     "tests/browser/test_link_pages.py": 5,
     "tests/browser/test_live_chat.py": 5,

@@ -55,6 +55,6 @@ if chromium.is_installed():
 
             wait_page.locator("#wait-state", has_text="ruth decided first").wait_for()
             inbox.locator(".waits li").wait_for(state="detached")
-            card.get_by_role("link", name="Decided").wait_for()
+            tab.locator("#chat .wait", has_text="denied by ruth").wait_for()
             assert not [url for url, _ in asked if "/events" in url]
             assert 204 in {status for _, status in asked}

@@ -166,14 +166,14 @@ if chromium.is_installed():
         card = tab.locator("#chat .wait", has_text="Pay rent")
         card.wait_for()
         tab.locator("#hint", has_text="after its present reply").wait_for()
-        card.get_by_role("link", name="Open").click()
+        card.get_by_role("link", name="Decide").click()
         tab.wait_for_url("**/waits/*")
         tab.get_by_role("button", name="Approve").wait_for()
 
     def test_box_says_that_the_agent_is_at_work(chat: ConsoleChat, tab: Any) -> None:
         chat.hold()
         tab.goto(chat.chat)
-        tab.locator("#hint", has_text="read at once").wait_for()
+        tab.locator("#hint", has_text="The agent rests").wait_for()
         say(tab, "say one")
         tab.locator("#hint", has_text="The agent is at work").wait_for()
         say(tab, "say two")

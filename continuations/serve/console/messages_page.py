@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -22,7 +23,7 @@ from continuations.serve.pages.run_log import (
     result_text,
 )
 from continuations.serve.pages.run_view import run_title
-from continuations.value_class import replace
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,8 +54,10 @@ async def show(page: Page) -> Response:
         and await page.may("message", run_id)
     )
     here = page.addresses(version)
+    shell = replace(page.shell, scripts=(*page.shell.scripts, CHAT_SCRIPT))
     return page.render(
         "messages.html",
+        shell=shell,
         here=here,
         title=run_title(state),
         version=run.version,
@@ -93,9 +96,12 @@ ROUTES = (
 )
 
 
+CHAT_SCRIPT = "chat.js"
 MESSAGES_PER_PAGE = 50
+# A page has about so many calls at most.
+MAX_CALLS = 1000
 _MAX_CALLERS = 30
-_ARGUMENT_CHARS = 2000
+_ARGUMENT_CHARS = 160
 _ROLES = {
     "system": "Instructions",
     "developer": "Instructions",
@@ -119,9 +125,9 @@ def transcript_view(
     """
     messages = state.logs[frame_id].messages
     end = len(messages) if before is None else min(max(before - 1, 0), len(messages))
-    begin = max(end - MESSAGES_PER_PAGE, 0)
+    begin = _first_of_page(messages, end)
     names = _tool_names(messages)
-    shown = _shown_arguments(state, frame_id)
+    shown = _shown_arguments(state, frame_id, here)
     row = state.frames[frame_id]
     by_message = _speakers(messages[:end], row)
     above = _above(state, frame_id)
@@ -147,6 +153,16 @@ def transcript_view(
     }
 
 
+def _first_of_page(messages: Sequence[Message], end: int) -> int:
+    """Return where a page begins that ends at a place; one has at most some calls."""
+    begin, calls = end, 0
+    while begin and end - begin < MESSAGES_PER_PAGE and calls < MAX_CALLS:
+        begin -= 1
+        if messages[begin].role == "assistant":
+            calls += len(messages[begin].tool_call_ids)
+    return begin
+
+
 def _speakers(messages: Sequence[Message], frame: FrameRow) -> list[str]:
     """Return the agent that had the conversation at each message."""
     agent, speakers = frame.began_as or frame.agent, list[str]()
@@ -162,7 +178,7 @@ def _message(
     frame: FrameRow,
     here: RunAddresses,
     names: dict[str, str],
-    shown: dict[str, str],
+    shown: dict[str, tuple[str, str]],
 ) -> dict[str, Any]:
     """Return one message: its speaker and its texts in words.
 
@@ -185,10 +201,7 @@ def _message(
         "speaker": speaker,
         "text": text,
         "files": attachment_views(role, content, here),
-        "calls": [
-            (each.tool.removeprefix("."), shown.get(each.tool_call_id, ""))
-            for each in calls
-        ],
+        "calls": [_call(each.tool, shown.get(each.tool_call_id)) for each in calls],
     }
 
 
@@ -197,7 +210,7 @@ def _workflow_text(message: Message, text: str) -> str:
     facts = message.metadata or {}
     match message.role:
         case "user":
-            return arguments_text(text, _ARGUMENT_CHARS)
+            return arguments_text(text, sys.maxsize)
         case "tool" if facts.get("json") is True:
             return result_text(text)
         case "developer" if "patched" in facts:
@@ -218,13 +231,50 @@ def _tool_names(messages: tuple[Message, ...]) -> dict[str, str]:
     }
 
 
-def _shown_arguments(state: RunState, frame_id: str) -> dict[str, str]:
-    """Return the arguments of the open calls, with secret values masked."""
+def _shown_arguments(
+    state: RunState, frame_id: str, here: RunAddresses
+) -> dict[str, tuple[str, str]]:
+    """Return the arguments of the open calls, and the addresses of the whole calls.
+
+    Secret values are masked.
+    """
     rows = (state.calls[each] for each in state.frames[frame_id].open_call_ids)
     return {
-        row.tool_call_id: arguments_text(shown_arguments(row) or "", _ARGUMENT_CHARS)
+        row.tool_call_id: (call_words(shown_arguments(row)), here.call(row.id))
         for row in rows
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatCall:
+    """A call of an agent, in one small line.
+
+    Attributes:
+        tool: Name of the tool or sub-agent.
+        arguments: The beginning of its arguments, in words.
+        address: The page with the whole call, or "".
+        state: Its end in words, or "".
+        is_bad: Whether it did not do what the agent wanted.
+        is_agent: Whether it is a sub-agent.
+    """
+
+    tool: str
+    arguments: str = ""
+    address: str = ""
+    state: str = ""
+    is_bad: bool = False
+    is_agent: bool = False
+
+
+def call_words(arguments_json: str | None) -> str:
+    """Return the beginning of the arguments of a call, on one line."""
+    return arguments_text(arguments_json or "", _ARGUMENT_CHARS).replace("\n", " ")
+
+
+def _call(tool: str, shown: tuple[str, str] | None) -> ChatCall:
+    arguments, address = shown or ("", "")
+    name = tool.removeprefix(".")
+    return ChatCall(tool=name, arguments=arguments, address=address)
 
 
 def _above(state: RunState, frame_id: str) -> list[FrameRow]:

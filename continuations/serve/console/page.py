@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 
 from continuations.ledger import layout
 from continuations.serve.http import request_fields
+from continuations.serve.http.html_pages import html_response, page_query
 from continuations.serve.http.request_context import Caller
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.value_class import dataclass
@@ -124,19 +125,29 @@ class Page(Caller):
         return self.shell.root + path
 
     def render(
-        self, template: str, *, status: int = 200, **context: object
+        self,
+        template: str,
+        *,
+        status: int = 200,
+        has_address: bool = True,
+        **context: object,
     ) -> Response:
         """Return a page; its template gets `shell` and the context.
+
+        A request that names one of its long texts gets a part of that text instead.
 
         Args:
             template: The name of a template of `serve.pages`.
             status: The status code.
+            has_address: Whether a GET of the same address makes the same page.
             **context: The views that the template names.
 
         Returns:
             The response.
         """
-        return html_page(template, {"shell": self.shell, **context}, status=status)
+        shown: dict[str, object] = {"shell": self.shell, **context}
+        query = page_query(self.request) if has_address else None
+        return html_page(template, shown, status=status, query=query)
 
     def unchanged(self) -> Response:
         """Return the response to a page that has the newest parts (status 204)."""
@@ -236,13 +247,28 @@ def html_page(
     *,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
+    query: Mapping[str, str] | None = None,
 ) -> Response:
-    """Return an HTML page; the context has everything that its template names."""
-    from continuations.serve.pages.environment import render  # noqa: PLC0415 - HTML only
+    """Return an HTML page, or a part of a long text on it that its query names.
 
+    Args:
+        template: The name of the template.
+        context: Everything that the template names.
+        status: The status code.
+        headers: Further headers.
+        query: The query of the page; `None` if it has no address.
+
+    Returns:
+        The response.
+    """
     own = {"content-type": "text/html; charset=utf-8", **(headers or {})}
-    text = render(template, **context)
-    return Response(status=status, headers={**NO_STORE_HEADERS, **own}, body=text)
+    return html_response(
+        template,
+        context,
+        status=status,
+        headers={**NO_STORE_HEADERS, **own},
+        query=query,
+    )
 
 
 def run_of_wait(wait_id: str) -> str:
@@ -337,6 +363,13 @@ class RunAddresses:
     def thread(self) -> str:
         """The conversation, if the run is a thread."""
         return f"{self.root}/threads/{quote(self.run_id, safe='')}"
+
+    def chat_before(self, key: str, version: int | None) -> str:
+        """Return the conversation before a line, or up to a version."""
+        fields = {"before": key} if key else {}
+        if version is not None:
+            fields["version"] = str(version)
+        return f"{self.thread}?{urlencode(fields)}"
 
     def _query(self, **fields: str) -> str:
         known = {name: text for name, text in fields.items() if text}

@@ -50,6 +50,8 @@ VERSIONS_PER_PAGE = 25
 _SHOWN_LINES = 6
 _TEXT_CHARS = 300
 _CONFLICT = 409
+# The page of a fork offers to decide so many waits; the others stay open.
+_MAX_WAITS = 50
 
 
 def _needed_version(text: str | None) -> int:
@@ -123,7 +125,8 @@ async def ask_fork(page: Page) -> Response:
     run_id = page.run_id
     version = number_of(page.query.get("version"), "version")
     run = await page.runner.look(run_id, version=version)
-    waits = run.waits if await page.may("decide", run_id) else ()
+    may_decide = await page.may("decide", run_id)
+    waits = [each for each in run.waits if may_decide and each.rules.asks_person]
     return page.render(
         "fork.html",
         here=page.addresses(),
@@ -131,10 +134,9 @@ async def ask_fork(page: Page) -> Response:
         version=run.version,
         fork_id=new_fork_id(run_id),
         waits=[
-            fork_wait(wait, number)
-            for number, wait in enumerate(waits, 1)
-            if wait.rules.asks_person
+            fork_wait(wait, number) for number, wait in enumerate(waits[:_MAX_WAITS], 1)
         ],
+        more=max(len(waits) - _MAX_WAITS, 0),
     )
 
 

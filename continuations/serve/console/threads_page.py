@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from continuations.core.reading import run_stream
-from continuations.core.rows.run import ENDED_STATUSES, RunRow
 from continuations.errors import InvalidInput
+from continuations.ledger import missing_code
 from continuations.ledger.arrivals import thread_keys
 from continuations.ledger.objects import Objects
-from continuations.present.times import time_view
+from continuations.serve.console.chat_view import chat_view
 from continuations.serve.console.known_runs import RunQuery
-from continuations.serve.console.live_runs import replaces_words
-from continuations.serve.console.messages_page import (
-    attachment_views,
-    without_attachments,
-)
-from continuations.serve.console.page import Page, PageRoute, RunAddresses
+from continuations.serve.console.messages_page import CHAT_SCRIPT
+from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_page import (
     following,
     live_shell,
@@ -27,18 +22,11 @@ from continuations.serve.console.run_page import (
 from continuations.serve.console.runs_page import list_page
 from continuations.serve.console.wait_list import counted_shell
 from continuations.serve.http import problems
-from continuations.serve.pages.run_log import message_text
-from continuations.serve.pages.run_states import status_pill
-from continuations.serve.pages.run_view import run_title
+from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from datetime import datetime
-
-    from continuations.core.reading.run_past import VersionEvents, VersionWindow
-    from continuations.core.rows.state import RunState
     from continuations.serve.http.request_response import Response
-    from continuations.wire.arrivals import InboxMessage
+    from continuations.serve.pages.environment import Shell
 
 
 _LIVE_THREADS = RunQuery(status="live", is_thread=True)
@@ -71,19 +59,42 @@ async def show(page: Page) -> Response:
     window = snapshot.window
     if window.state.run.thread_key is None:
         return page.see_other(f"/runs/{run_id}")
-    may_send = version is None and await page.may("message", run_id)
-    follow = following(page, snapshot) if version is None else None
-    now = page.clock.now()
+    before = page.query.get("before", "")
+    is_newest = version is None and not before
+    follow = following(page, snapshot) if is_newest else None
     here = page.addresses(version)
+    chat = chat_view(
+        window,
+        page.clock.now(),
+        here,
+        before=before,
+        decided=snapshot.decided,
+        unread=snapshot.unread,
+    )
+    lacked = await _lacked(page, window.last_number) if chat["absent"] else ""
     return page.render(
         "thread.html",
-        shell=live_shell(page, follow),
+        shell=_shell(page, follow),
         follow=follow,
         here=here,
-        chat=chat_view(window, now, here, snapshot.decided, snapshot.unread),
-        may_send=may_send,
+        chat=chat,
+        lacked=lacked,
+        is_newest=is_newest,
+        may_send=is_newest and await page.may("message", run_id),
         message_id=secrets.token_hex(8),
     )
+
+
+def _shell(page: Page, follow: dict[str, str] | None) -> Shell:
+    shell = live_shell(page, follow)
+    return replace(shell, scripts=(*shell.scripts, CHAT_SCRIPT))
+
+
+async def _lacked(page: Page, number: int) -> str:
+    """Return what a worker lacked that left the thread to others, or ""."""
+    objects = Objects(page.runner.store)
+    lacked = await missing_code.read(objects, page.run_id, number)
+    return "" if lacked is None else lacked.text
 
 
 async def send(page: Page) -> Response:
@@ -121,118 +132,3 @@ ROUTES = (
     PageRoute("/threads/{thread}", show, rights=("view",)),
     PageRoute("/threads/{thread}", send, ("POST",), ("message",)),
 )
-
-
-# The chat -------------------------------------------------------------------------
-
-
-def chat_view(
-    window: VersionWindow,
-    now: datetime,
-    here: RunAddresses,
-    decided: Collection[str] = (),
-    unread: Iterable[InboxMessage] = (),
-) -> dict[str, object]:
-    """Return a thread as a chat, for the template.
-
-    Args:
-        window: Its last versions.
-        now: The time of the report.
-        here: The addresses of the run.
-        decided: Ids of waits whose decision is recorded, but not yet applied.
-        unread: Messages that the agent has not read yet.
-    """
-    state = window.state
-    lines: list[dict[str, Any]] = []
-    floor = 0
-    for version in window.versions:
-        for event in version.events:
-            if isinstance(event, run_stream.RunRepaired | run_stream.RunRewound):
-                lines.clear()  # the events after it describe the state anew
-            if len(event.path) <= 1 and replaces_words(event):
-                floor = version.number
-            line = _line(event, version, state, now, here, decided)
-            if line is not None:
-                lines.append(line)
-    run = state.run
-    return {
-        "title": run_title(state),
-        "agent": run.agent,
-        "key": run.thread_key or "",
-        "state": status_pill(run.status),
-        # The oldest one first.
-        "lines": lines,
-        "unread": [_unread_line(each, now) for each in unread if not each.closes],
-        "hint": _hint(run, now),
-        # Number of the last version that is left out, or 0.
-        "earlier": window.first_number - 1,
-        # The last stored reply replaces the words of every lower fence.
-        "floor": floor,
-    }
-
-
-def _unread_line(message: InboxMessage, now: datetime) -> dict[str, Any]:
-    return {
-        "key": f"unread.{message.number}",
-        "who": message.by or "user",
-        "at": time_view(message.at, now),
-        "text": message_text(message.message.data.get("content")),
-    }
-
-
-def _line(
-    event: run_stream.StreamEvent,
-    version: VersionEvents,
-    state: RunState,
-    now: datetime,
-    here: RunAddresses,
-    decided: Collection[str],
-) -> dict[str, Any] | None:
-    """Return one message or card; `None` for an event that is neither.
-
-    `kind` is `user`, `assistant`, `wait`, or `note` for a failed reply.
-    """
-    files: list[dict[str, str]] = []
-    who, text, wait_id, is_open, kind = "", "", "", False, "note"
-    match event:
-        case run_stream.MessageAdded() if len(event.path) == 1:
-            message = event.message
-            role, content = message.get("role"), message.get("content")
-            text = message_text(without_attachments(role, content))
-            files = attachment_views(role, content, here)
-            if role not in ("user", "assistant") or not (text or files):
-                return None
-            kind = "user" if role == "user" else "assistant"
-            who = event.path[0] if role == "assistant" else version.run.asker or "user"
-        case run_stream.WaitOpened() if event.wait.rules.asks_person:
-            wait = event.wait
-            kind, who, wait_id = "wait", wait.tool, wait.id
-            text = wait.title or wait.question or wait.rules.question
-            text = text.replace("{tool}", wait.tool)
-            is_open = wait.id in state.waits and wait.id not in decided
-        case run_stream.ReplyGiven() if event.failure is not None:
-            who = "This message has no reply"
-            text = event.failure.message
-        case _:
-            return None
-    return {
-        # The key names the line: the cursor of its event.
-        "key": event.cursor,
-        "kind": kind,
-        "who": who,
-        "at": time_view(version.at, now),
-        "text": text,
-        "files": files,
-        "wait_id": wait_id,
-        "is_open": is_open,
-    }
-
-
-def _hint(run: RunRow, now: datetime) -> str:
-    if run.status in ENDED_STATUSES:
-        return ""
-    if run.claim is not None and now < run.claim.until:
-        return "The agent is at work: your message is read next."
-    if run.status == "suspended":
-        return "The agent waits: your message is read after its present reply."
-    return "The agent rests: your message is read at once."

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from continuations.serve.http.decision_bodies import PostedDecision
 
 _LABEL = "Arguments"
+# A browser cannot draw a longer field in time, and a form of it may not be posted.
+MAX_FIELD_CHARS = 20_000
 
 
 async def show(page: Page) -> Response:
@@ -101,7 +103,7 @@ async def _form(
     form = FormFields(
         schema=schema, texts=texts or {}, errors=errors or {}, max_chars=0
     )
-    fields = form.fields(_LABEL, value)
+    fields = form.fields(_LABEL, value) if names else ()
     return wait_pages.side_page(
         page,
         "wait_edit.html",
@@ -109,6 +111,7 @@ async def _form(
         is_refused=bool(errors),
         fields=fields,
         refused=RefusedForm.of(fields, errors or {}) if errors else None,
+        kept=_too_long(wait),
     )
 
 
@@ -133,6 +136,7 @@ async def _review(
         wait,
         is_refused=bool(error),
         back_to="/edit",
+        has_address=False,
         title=title or f"Run {wait.tool} with other arguments",
         arguments=argument_views(edited, before=wait.arguments),
         form=labelled(form, approval_label(edited, "as changed")),
@@ -189,9 +193,19 @@ def _properties(wait: Wait) -> Mapping[str, Any]:
     return jsontext.as_object(wait.schema.get("properties")) or {}
 
 
+def _too_long(wait: Wait) -> dict[str, int]:
+    """Return the lengths of the arguments that are too long for a field, by names."""
+    texts = {
+        name: value if isinstance(value, str) else jsontext.dump(value)
+        for name, value in wait.arguments.items()
+    }
+    return {k: len(text) for k, text in texts.items() if len(text) > MAX_FIELD_CHARS}
+
+
 def _editable_schema(wait: Wait) -> dict[str, Any]:
     """Return the schema of the arguments that the person may change."""
-    properties = _properties(wait)
+    kept = _too_long(wait)
+    properties = {k: v for k, v in _properties(wait).items() if k not in kept}
     if wait.editable is not None:
         properties = {k: v for k, v in properties.items() if k in wait.editable}
     required = [n for n in wait.schema.get("required") or () if n in properties]

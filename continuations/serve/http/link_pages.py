@@ -16,7 +16,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from continuations.core.rows import decisions
-from continuations.core.visible_text import escape_invisible
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -30,9 +29,11 @@ from continuations.present.json_forms import indented_json
 from continuations.present.times import TimeView, time_view
 from continuations.present.wait_words import DECISION_WORDS, votes_text
 from continuations.serve.http import decision_bodies, problems, request_fields
+from continuations.serve.http.html_pages import html_response, page_query, text_response
 from continuations.serve.http.links import LinkInvalid, LinkPayload
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.environment import style_text
+from continuations.serve.pages.long_texts import LongTexts, html_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +63,7 @@ async def show(context: RequestContext) -> Response:
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=200)
     if isinstance(subject, decisions.Decision):
-        return already_decided(subject)
+        return already_decided(subject, query=context.request.query)
     if subject.deadline is not None and context.clock.now() > subject.deadline:
         return _titled_page(200, *_EXPIRED_TEXT)
     return _open_page(context, subject, link)
@@ -87,33 +88,39 @@ def _open_page(
     if errors:
         fields = request_fields.form_fields(context.request)
         decider = decider.with_errors(fields, errors)
-    return wait_page(wait, decider, context.clock.now(), status=status)
+    query = page_query(context.request)
+    return wait_page(wait, decider, context.clock.now(), status=status, query=query)
 
 
 def wait_page(
-    wait: Wait, decider: Decider, now: datetime, *, status: int = 200
+    wait: Wait,
+    decider: Decider,
+    now: datetime,
+    *,
+    status: int = 200,
+    query: Mapping[str, str] | None = None,
 ) -> Response:
     """Return the page of a wait. After a vote it has a bar that says so."""
     # Not to decide: these load Jinja2.
     from continuations.present.wait_view import wait_view  # noqa: PLC0415
     from continuations.serve.pages.decision_view import decision_view  # noqa: PLC0415
-    from continuations.serve.pages.environment import render  # noqa: PLC0415
 
-    html = render(
-        "wait.html",
-        shell=None,
-        wait=wait_view(wait),
-        decision=decision_view(wait, decider, now),
-        bar=_bar(decider),
-        crumbs=None,
-        events=None,
-        others={},
-        links={},
-        is_refused=False,
-        run_title="",
-        started={},
+    shown = {
+        "shell": None,
+        "wait": wait_view(wait),
+        "decision": decision_view(wait, decider, now),
+        "bar": _bar(decider),
+        "crumbs": None,
+        "events": None,
+        "others": {},
+        "links": {},
+        "is_refused": False,
+        "run_title": "",
+        "started": {},
+    }
+    return html_response(
+        "wait.html", shown, status=status, headers=page_headers(), query=query
     )
-    return Response(status=status, headers=page_headers(), body=html)
 
 
 def _bar(decider: Decider) -> tuple[str, ...]:
@@ -152,7 +159,8 @@ async def decide(context: RequestContext) -> Response:
     except DecisionRefused as error:
         return await _form_again(context, link, error, status=422)
     except AlreadyDecided as error:
-        return already_decided(error.decision, status=409)
+        query = page_query(context.request)
+        return already_decided(error.decision, status=409, query=query)
     except (WaitExpired, Cancelled) as error:
         return _ended_page(error, status=410)
     if not isinstance(result, decisions.Decision):
@@ -226,11 +234,6 @@ def _ended_page(error: WaitExpired | Cancelled, *, status: int) -> Response:
 
 # Short pages --------------------------------------------------------------------
 
-# As `html.escape`: the import of `html` takes 2 % of a cold decision.
-_HTML_ESCAPES = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
-)
-
 
 def decision_recorded(decision: decisions.Decision, *, woken: bool) -> Response:
     """Return the page after a decision, also after the same decision again."""
@@ -254,13 +257,22 @@ def vote_sentence(vote: Vote) -> str:
     )
 
 
-def already_decided(decision: decisions.Decision, *, status: int = 200) -> Response:
+def already_decided(
+    decision: decisions.Decision,
+    *,
+    status: int = 200,
+    query: Mapping[str, str] | None = None,
+) -> Response:
     """Return the page that shows an earlier decision."""
     text = (
         "This call was decided before. The decision below is recorded and cannot be "
         "changed."
     )
-    return _titled_page(status, "Already decided", text, _decision_html(decision))
+    texts = LongTexts(query)
+    html = _decision_html(decision, texts)
+    if texts.wanted is not None:
+        return text_response(texts, None, page_headers())
+    return _titled_page(status, "Already decided", text, html)
 
 
 _UNCHANGED = "Nothing was changed."
@@ -274,7 +286,7 @@ def problem_page(problem: problems.Problem) -> Response:
     if problem.type.slug in _TECHNICAL:
         html = (
             '<section class="card"><details open><summary>Technical details</summary>\n'
-            f'<p class="pad">{_html_text(text)}</p>\n</details></section>\n'
+            f'<p class="pad">{html_line(text)}</p>\n</details></section>\n'
         )
         title, text = "This was not accepted", _UNCHANGED
     page = _titled_page(problem.type.status, title, text, html)
@@ -324,29 +336,26 @@ def decision_values(decision: decisions.Decision | Vote) -> dict[str, str]:
     return {k: indented_json(text) for k, text in values.items() if text is not None}
 
 
-def _decision_html(decision: decisions.Decision | Vote) -> str:
+def _decision_html(
+    decision: decisions.Decision | Vote, texts: LongTexts | None = None
+) -> str:
+    texts = texts or LongTexts()
     rows = "".join(
-        f"<dt>{label}</dt><dd>{_html_fact(fact)}</dd>\n"
+        f"<dt>{label}</dt><dd>{_html_fact(fact, texts)}</dd>\n"
         for label, fact in decision_facts(decision).items()
     )
     values = "".join(
         f'<section class="card"><header><h2>{label}</h2></header>'
-        f"<pre>{_lines(text)}</pre></section>\n"
+        f"<pre>{texts.html(text, keeps_lines=True)}</pre></section>\n"
         for label, text in decision_values(decision).items()
     )
     return f'<section class="card"><dl class="facts">\n{rows}</dl></section>\n{values}'
 
 
-def _html_fact(fact: str | TimeView) -> str:
-    return fact.html if isinstance(fact, TimeView) else _html_text(fact)
-
-
-def _lines(text: str) -> str:
-    return "\n".join(map(_html_text, text.split("\n")))
-
-
-def _html_text(text: str) -> str:
-    return escape_invisible(text).translate(_HTML_ESCAPES)
+def _html_fact(fact: str | TimeView, texts: LongTexts) -> str:
+    if isinstance(fact, TimeView):
+        return fact.html
+    return texts.html(fact, keeps_lines=False)
 
 
 def _titled_page(
@@ -358,12 +367,12 @@ def _titled_page(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{_html_text(title)} · continuations</title>\n"
+        f"<title>{html_line(title)} · continuations</title>\n"
         f"<style>{style_text()}</style>\n</head>\n<body>\n"
         '<a class="skip" href="#main">Skip to content</a>\n'
         '<header class="top"><div>\n<span class="brand"><span>continuations</span>'
         '</span>\n</div></header>\n<main id="main">\n'
-        f"<{lead}><h1>{_html_text(title)}</h1><p>{_html_text(text)}</p>"
+        f"<{lead}><h1>{html_line(title)}</h1><p>{html_line(text)}</p>"
         f"</{lead.partition(' ')[0]}>\n{body}</main>\n</body>\n</html>\n"
     )
     return Response(status=status, headers=page_headers(), body=html)

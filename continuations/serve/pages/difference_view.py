@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.reading.run_past import Change
 
 _TEXT_CHARS = 300
+_PATH_ENDS = 4
 _ARROW = "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
 # The words for each state of a call, by its stored name.
 _STATE_WORDS = {
@@ -45,7 +46,7 @@ class DifferenceLine:
 
     Attributes:
         change: `added`, `changed` or `removed`.
-        path: Names from the root agent down.
+        path: Names from the root agent down; those in the middle may be left out.
         line: The difference in a sentence.
     """
 
@@ -74,6 +75,11 @@ def difference_lines(found: run_past.RunDifference) -> Iterator[DifferenceLine]:
 
 
 def _line(change: Change, path: tuple[str, ...], line: LogLine) -> DifferenceLine:
+    left_out = len(path) - 2 * _PATH_ENDS
+    if left_out > 1:
+        # A run of many levels has many lines with long paths.
+        middle = f"… {left_out:,} levels …"
+        path = (*path[:_PATH_ENDS], middle, *path[-_PATH_ENDS:])
     return DifferenceLine(change, f" {_ARROW} ".join(path), line)
 
 

@@ -11,6 +11,11 @@ Every printed text has its invisible characters shown as escapes, and is HTML-es
 after that, so a call cannot forge the page that shows it. A line end is invisible too:
 print a text of several lines with the filter `lines`, in an element that keeps them.
 
+A long text is printed as its beginning, with a link to the rest (`long_texts`). The
+value of an attribute is printed whole, though. Two filters print without a link:
+`whole`, for a `textarea`, and `short`, for titles and the words of links, whose pages
+have the whole text.
+
 Times are `TimeView`s, alone or in a tuple with texts: print one like a text, and it
 becomes a `<time>` element. In a text of SVG, print it with the filter `svg`.
 """
@@ -18,15 +23,20 @@ becomes a `<time>` element. In a text of SVG, print it with the filter `svg`.
 from __future__ import annotations
 
 import os
-from functools import cache
+import re
+from contextvars import ContextVar
+from functools import cache, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
-from continuations.core.visible_text import escape_invisible
+from continuations.core.visible_text import escape_invisible, shorten
 from continuations.present.times import TimeView
+from continuations.serve.pages.long_texts import LongTexts, is_long
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jinja2 import Environment
 
 # The loader reads from a wheel too. `pkgutil` would load three more modules.
@@ -107,17 +117,75 @@ class Shell:
 _PACKAGE = "continuations.serve.pages"
 
 
-def render(template: str, **context: object) -> str:
+# The long texts of the page that is being made.
+_LONG_TEXTS: ContextVar[LongTexts | None] = ContextVar("long_texts", default=None)
+_LINK_CHARS = 200
+# The value of an attribute of a template, and the expressions in it.
+_PRINT = r"\{\{ (?:[^}]|\}(?!\}))*? \}\}"
+_ATTRIBUTE = re.compile(rf'="(?:[^"{{]|{_PRINT}|\{{%.*?%\}})*"')
+
+
+def render(
+    template: str, /, long_texts: LongTexts | None = None, **context: object
+) -> str:
     """Return a page, or a fragment of a page, as HTML.
 
     Args:
         template: The name of the template, such as `wait.html`.
+        long_texts: Prints the texts. Without it, each text is printed whole.
         **context: The names of the template, with their values.
 
     Returns:
         The HTML text.
     """
-    return environment().get_template(template).render(**context)
+    token = _LONG_TEXTS.set(long_texts)
+    try:
+        return environment().get_template(template).render(**context)
+    finally:
+        _LONG_TEXTS.reset(token)
+
+
+def _text_filters() -> dict[str, Callable[[str], str]]:
+    """Return the filters that print texts."""
+    from markupsafe import Markup, escape  # noqa: PLC0415 - HTML only
+
+    def folded(text: str, *, keeps_lines: bool) -> Markup:
+        texts = _LONG_TEXTS.get() or LongTexts()
+        html = texts.html(text, keeps_lines=keeps_lines)
+        return Markup(html)  # noqa: S704 - it is escaped
+
+    def line(text: str) -> str:
+        """Return a text on one line, with its invisible characters escaped."""
+        if is_long(text):
+            return folded(text, keeps_lines=False)
+        return escape_invisible(text)
+
+    def lines(text: str) -> Markup:
+        """Return a text with its line ends, and other invisible characters escaped."""
+        return folded(text, keeps_lines=True) if is_long(text) else whole(text)
+
+    def whole(text: str) -> Markup:
+        """Return the value of a field with its line ends, however long it is."""
+        return Markup("\n").join(map(escape_invisible, text.split("\n")))
+
+    def attribute(value: Any) -> Any:
+        """Return the value of an attribute: a text of it is whole."""
+        return escape(escape_invisible(value)) if type(value) is str else value
+
+    short = partial(shorten, max_chars=_LINK_CHARS)
+    return {
+        "attribute": attribute,
+        "line": line,
+        "lines": lines,
+        "whole": whole,
+        "short": short,
+    }
+
+
+def _whole_attribute(found: re.Match[str]) -> str:
+    return re.sub(
+        _PRINT, lambda each: f"{{{{ ({each[0][3:-3]})|attribute }}}}", found[0]
+    )
 
 
 @cache
@@ -126,12 +194,14 @@ def environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - HTML only
     from markupsafe import Markup, escape  # noqa: PLC0415 - a part of Jinja2
 
+    texts = _text_filters()
+
     def printable(value: object) -> Any:
         """Return what is printed for the value of an expression."""
         if isinstance(value, (Markup, StrictUndefined)):
             return value
         if isinstance(value, str):
-            return escape_invisible(value)
+            return texts["line"](value)
         if type(value) is int:
             return str(value)
         if isinstance(value, TimeView):
@@ -141,10 +211,6 @@ def environment() -> Environment:
             return Markup().join(escape(printable(part)) for part in parts)
         msg = f"a template printed a {type(value).__name__}; print a text"
         raise TypeError(msg)
-
-    def lines(text: str) -> Markup:
-        """Return a text with its line ends, and other invisible characters escaped."""
-        return Markup("\n").join(map(escape_invisible, text.split("\n")))
 
     def svg(text: tuple[object, ...]) -> Markup:
         """Return a text with times, for an element of SVG."""
@@ -159,7 +225,17 @@ def environment() -> Environment:
         """Return the text of a file of this package, for a page that contains it."""
         return Markup(read_asset(name).decode())  # noqa: S704 - nobody else wrote it
 
-    made = Environment(
+    class Templates(Environment):
+        """Templates whose attributes have no long text folded."""
+
+        def preprocess(
+            self, source: str, name: str | None = None, filename: str | None = None
+        ) -> str:
+            """Print each expression in an attribute with the filter `attribute`."""
+            plain = super().preprocess(source, name, filename)
+            return _ATTRIBUTE.sub(_whole_attribute, plain)
+
+    made = Templates(
         loader=PackageLoader(_PACKAGE, "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -168,7 +244,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters["lines"] = lines
+    made.filters.update(texts)
     made.filters["svg"] = svg
     made.filters["asset_text"] = asset_text
     return made

@@ -382,10 +382,10 @@ def test_thread_is_a_chat_with_its_waits_as_cards() -> None:
 
     assert "customer 42" in listed
     parts = [
-        "customer-42 Thu 1 Jan 2026, 00:00 UTC Where is my parcel?",
-        "support Thu 1 Jan 2026, 00:00 UTC You wrote: Where is my parcel?",
+        "customer-42 (person) wrote Thu 1 Jan 2026, 00:00 UTC Where is my parcel?",
+        "support (agent) wrote Thu 1 Jan 2026, 00:00 UTC You wrote: Where is",
         "I want a refund",
-        "transfer Thu 1 Jan 2026, 00:00 UTC Send €9.00 to customer 42 Open",
+        "Send €9.00 to customer 42 Decide : Send €9.00 to customer 42",
         "The agent waits: your message is read after its present reply.",
     ]
     places = [page.find(part) for part in parts]
@@ -409,7 +409,7 @@ def test_message_form_of_a_thread_posts_once() -> None:
 
     [page] = show(client, path)
     assert 1 == page.count("You wrote: second")
-    assert "kim Thu 1 Jan 2026" in page
+    assert "kim (person) wrote Thu 1 Jan 2026" in page
 
 
 def test_grant_is_listed_and_revoked() -> None:

@@ -39,7 +39,8 @@ def shown_json(body: str, label: str = "All arguments as JSON") -> Any:
     """Return the JSON that a page shows below a heading."""
     block = f"<h[23]>{label}</h[23]>.*?<pre[^>]*>(.*?)</pre>"
     [text] = re.findall(block, body, re.DOTALL)
-    return json.loads(unescape(text))
+    # A long text of a page without an address stands in chunks.
+    return json.loads(unescape(re.sub("</?span[^>]*>", "", text)))
 
 
 def fields_html(schema: Mapping[str, Any], label: str, **given: Any) -> str:

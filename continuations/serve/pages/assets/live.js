@@ -98,10 +98,14 @@
     const element = one("#writing");
     // Words of a version that the page does not show yet wait: its messages come first.
     if (!element || written.fence > parseInt(place.dataset.cursor, 10)) return;
-    if (element.hidden && written.text) place.textContent = "1 reply is being written";
-    keepBoxInSight(() => {
-      element.hidden = !written.text;
-      one(".value", element).textContent = written.text;
+    if (!one(".value", element).textContent && written.text) place.textContent = "1 reply is being written";
+    keepAtEnd(() => {
+      element.hidden = !written.text && element.dataset.atWork !== "1";
+      // A long reply is folded once it is stored. Until then, its end is shown.
+      const {length} = written.text, isLong = length > 20000;
+      one(".value", element).textContent = isLong ? `… ${written.text.slice(-20000)}` : written.text;
+      const words = isLong ? `is writing, ${length.toLocaleString("en")} characters` : "is writing";
+      one(".muted", element).textContent = length ? words : "is at work";
     });
   };
   // A higher fence or attempt begins anew. A stored reply replaces every lower fence.
@@ -113,33 +117,54 @@
     written = {...words, text: words.from ? written.text + words.text : words.text};
     draw();
   };
-  const keepBoxInSight = act => {
-    const box = form?.getBoundingClientRect();
-    const isSeen = box && box.top < innerHeight && box.bottom > 0;
+  // A reader at the end of a conversation stays there.
+  const toEnd = () => scrollTo(0, document.documentElement.scrollHeight);
+  const keepAtEnd = act => {
+    const isAtEnd = document.documentElement.scrollHeight - innerHeight - scrollY < 100;
     act();
-    if (isSeen) form.scrollIntoView({block: "nearest"});
+    if (form && isAtEnd) toEnd();
+  };
+  // The lines as they came: a reader may have unfolded a part of one.
+  const sources = new WeakMap();
+  all("[data-live=list] > *").forEach(each => sources.set(each, each.outerHTML));
+  const importLine = each => {
+    const made = document.importNode(each, true);
+    sources.set(made, each.outerHTML);
+    return made;
   };
   const patchList = (old, fresh) => {
     let added = 0, next = null;
+    // Older lines that the reader has loaded stay above the first line of the new page.
+    const first = fresh.firstElementChild && document.getElementById(fresh.firstElementChild.id);
+    const earlier = one("#earlier");
+    if (!first && earlier) earlier.innerHTML = fresh.ownerDocument.getElementById("earlier").innerHTML;
+    const isOlder = each => first && each.compareDocumentPosition(first) & Node.DOCUMENT_POSITION_FOLLOWING;
     for (const each of [...old.children]) {
-      if (fresh.ownerDocument.getElementById(each.id)) continue;
+      if (isOlder(each) || fresh.ownerDocument.getElementById(each.id)) continue;
       isFocused(each) ? isStale = true : each.remove();
     }
     for (const each of [...fresh.children].reverse()) {
       let own = document.getElementById(each.id);
-      if (own && own.id !== "writing" && own.outerHTML !== each.outerHTML) {
+      if (own && own.id !== "writing" && sources.get(own) !== each.outerHTML) {
         if (isFocused(own)) isStale = true;
-        else { const made = document.importNode(each, true); own.replaceWith(made); own = made; }
+        else { const made = importLine(each); own.replaceWith(made); own = made; }
       }
-      if (!own) { own = document.importNode(each, true); old.insertBefore(own, next); added += 1; }
+      if (!own) { own = importLine(each); old.insertBefore(own, next); added += 1; }
       next = own;
     }
     return added;
   };
+  // Some things change by time alone, such as the absence of a worker.
+  let again = 0;
+  const askAgain = page => {
+    clearTimeout(again);
+    const seconds = Number(one("[data-again]", page)?.dataset.again ?? 0);
+    if (seconds) again = setTimeout(() => { isStale = true; renew(); }, seconds * 1000);
+  };
   const apply = fresh => {
     let changes = 0, added = 0;
     isStale = false;
-    keepBoxInSight(() => {
+    keepAtEnd(() => {
       for (const old of all("[data-live]")) {
         const now = fresh.getElementById(old.id);
         if (!now || now.innerHTML === old.innerHTML) continue;
@@ -151,7 +176,10 @@
       }
       floor = Number(one("[data-floor]", fresh)?.dataset.floor ?? 0);
       if (written.fence < floor) written = {...written, to: 0, text: ""};
+      const writing = one("#writing");
+      if (writing) writing.dataset.atWork = one("#writing", fresh)?.dataset.atWork ?? "0";
     });
+    askAgain(fresh);
     const now = one("[data-follow]", fresh);
     place.dataset.cursor = now?.dataset.cursor ?? "";
     draw();
@@ -160,7 +188,7 @@
     follow(now?.dataset.follow ?? "");
   };
   const renew = oneAtATime(async () => {
-    const known = pollSeconds ? {"x-live-after": isStale ? "" : place.dataset.cursor} : {"x-live-at": told};
+    const known = pollSeconds ? {"x-live-after": isStale ? "" : place.dataset.cursor} : {"x-live-at": told || place.dataset.cursor};
     const reply = await fetch(location.href, {headers: {accept: "text/html", ...known}});
     if (reply.status === 200) apply(await parse(reply));
     if ([401, 403, 404, 410].includes(reply.status)) follow("");
@@ -178,6 +206,7 @@
   document.addEventListener("focusout", () => setTimeout(() => isStale && renew(), 0));
   floor = Number(one("[data-floor]")?.dataset.floor ?? 0);
   follow(place.dataset.follow);
+  askAgain(document);
 
   // The box of a thread -------------------------------------------------------------
   if (!form) return;
@@ -195,6 +224,7 @@
     own.value = one("#send [name=id]", fresh)?.value ?? own.value;
     failed = "";
     apply(fresh);
+    toEnd();
   };
   form.addEventListener("submit", async event => {
     event.preventDefault();
