@@ -303,21 +303,16 @@ class _Lines:
         event: run_stream.CallProposed | run_stream.CallStarted | run_stream.CallEnded,
         at: TimeView,
     ) -> None:
-        ids = (
-            {event.call}
-            if isinstance(event, run_stream.CallStarted)
-            else {
-                event.call,
-                event.tool_call_id,
-            }
-        )
-        known = next((each for each in ids if each and each in self._calls), None)
-        if known is None:
-            known = next(filter(None, ids))
+        ids = [event.call] if event.call else []
+        if not isinstance(event, run_stream.CallStarted):
+            # A provider may use an id again in a later turn.
+            ids.append(f"provider {event.tool_call_id}")
+        is_known = any(each in self._calls for each in ids)
+        if isinstance(event, run_stream.CallProposed) or not is_known:
+            self._calls.update(dict.fromkeys(ids, len(self._lines)))
             call = ChatCall(tool=event.tool.removeprefix("."))
             self._append(event.cursor, "calls", at, calls=(call,))
-        place = self._calls.get(known, len(self._lines) - 1)
-        self._calls.update({each: place for each in ids if each})
+        known = next(each for each in ids if each in self._calls)
         match event:
             case run_stream.CallProposed(arguments_json=arguments):
                 address = self._here.call(event.call) if event.call else ""

@@ -78,6 +78,17 @@ def test_result_of_a_tool_is_no_message() -> None:
     assert "find B-7 · done" in page
 
 
+def test_id_of_a_provider_that_is_used_again_is_another_call() -> None:
+    first, second = (
+        ToolCall("find", {"order": order}, id="call_1") for order in ("B-7", "B-8")
+    )
+    thread = Thread([first], "found", [second], "found too")
+    thread.say("Where is one?")
+    page = thread.page(thread.say("Where is the other one?"))
+    assert page.index("find B-7 · done") < page.index("Where is the other one?")
+    assert page.index("Where is the other one?") < page.index("find B-8 · done")
+
+
 def test_person_without_the_right_to_read_sees_no_text() -> None:
     def can(_: object, act: str, __: str | None) -> bool:
         return act != "read"
