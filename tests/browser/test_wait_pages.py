@@ -148,12 +148,12 @@ if chromium.is_installed():
         assert not bar.is_visible()
 
     def test_inbox_folds_the_answer_of_a_deadline(scenes: WaitScenes, tab: Any) -> None:
-        """The JSON of an answer has no space at which a line could end."""
+        """The answer is a long line beside the title."""
         scenes.open("laptop", "folded")
         for size in (chromium.DESKTOP, chromium.PHONE, chromium.NARROWEST):
             tab.set_viewport_size(size)
             tab.goto(f"{scenes.base_url}/inbox?for=all")
-            assert "extended_warranty" in tab.locator("main").text_content()
+            assert "extended warranty" in tab.locator("main").text_content()
             width = tab.evaluate("document.documentElement.scrollWidth")
             assert size["width"] >= width
 
