@@ -29,7 +29,7 @@ PLACES = (
     r"docs/images/.+\.(png|svg|txt)",
     r"docs/(schemas/.+\.json|stylesheets/.+\.css)",
     r"examples/.+\.(md|html|txt|yaml|json|mjs)",
-    r"tests/.+\.(md|json|txt|toml|ini|yaml|yml|pem|html|js|mjs)",
+    r"tests/.+\.(md|json|txt|toml|ini|yaml|yml|pem|html|css|js|mjs)",
     r"tests/wire/golden/.+",
 )
 
