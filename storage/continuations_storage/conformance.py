@@ -355,6 +355,16 @@ class StoreContract:
 
         assert b"first" == _committed(store, scenario, b"first")
 
+    def test_commit_keeps_its_first_body_if_it_names_the_key_again(self) -> None:
+        """The first key is made first."""
+        store = self.make()
+
+        async def scenario(commit: Commit) -> bytes:
+            await commit(Changes(key="k", body=b"first", also={"k": b"second"}))
+            return await store.read("k")
+
+        assert b"first" == _committed(store, scenario, b"first")
+
     def test_commit_refuses_invalid_keys_and_writes_nothing(self) -> None:
         """Each key of its creates is checked."""
         store = self.make()

@@ -76,8 +76,10 @@ class MemoryStore:
         with self._lock:
             made: list[str] = []
             try:
-                for key, body in {changes.key: changes.body, **changes.also}.items():
-                    if key == changes.key or key not in self._bodies:
+                self._create(changes.key, changes.body)
+                made.append(changes.key)
+                for key, body in changes.also.items():
+                    if key not in self._bodies:
                         self._create(key, body)
                         made.append(key)
             except StorageError:

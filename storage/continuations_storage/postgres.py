@@ -25,11 +25,10 @@ from psycopg.rows import tuple_row
 
 from continuations_storage import retries
 from continuations_storage.contract import Committed
-from continuations_storage.errors import Unavailable
 from continuations_storage.keys import check_key, check_prefix
 from continuations_storage.postgres_connections import Connections
 from continuations_storage.postgres_sql import ObjectTable, TableVerbs, failure_of
-from continuations_storage.retries import AttemptFailed, ErrorRule, located_errors
+from continuations_storage.retries import AttemptFailed, located_errors
 from continuations_storage.retry_policy import RetryPolicy
 from continuations_storage.thread_pool import DaemonThreadPool
 
@@ -50,6 +49,7 @@ T = TypeVar("T")
 
 # The most connections of a process: a server allows 100 by default.
 _MAX_CONNECTIONS = 10
+_MAX_BODIES_IN_TEXT = 1 << 18
 _threads = DaemonThreadPool(_MAX_CONNECTIONS, "continuations-postgres")
 
 
@@ -150,12 +150,17 @@ class PostgresStore(TableVerbs):
         page: Page | None = None
         is_cleaned = False
 
+        describe = self._table.describe(changes.key)
+        send = partial(_rows_together, create, steps, describe)
+        if sum(map(len, (changes.body, *changes.also.values()))) > _MAX_BODIES_IN_TEXT:
+            send = partial(_rows_one_by_one, create, steps)
+
         async def put() -> StoredObjectInfo:
             nonlocal page, is_cleaned
-            send = partial(_rows_together, create, steps)
             created, *rows = await self._in_thread(send)
             time = create.parse(created)
-            for step, found in zip(steps, rows, strict=True):
+            # If the steps failed, they have no rows.
+            for step, found in zip(steps, rows, strict=False):
                 result = step.parse(found)
                 if isinstance(result, bool):
                     is_cleaned = result
@@ -171,7 +176,7 @@ class PostgresStore(TableVerbs):
                 changes.key,
                 maker_id,
                 put=put,
-                head=lambda: self._send(self._table.describe(changes.key)),
+                head=lambda: self._send(describe),
             )
         return Committed(
             store_time=created.store_time, page=page, is_cleaned=is_cleaned
@@ -331,30 +336,67 @@ class PostgresStore(TableVerbs):
             raise failure_of(error, is_sent=is_sent) from error
 
 
-_NOT_CLEANED = ErrorRule(Unavailable, may_be_stored=True)
-
-
 def _rows_together(
-    first: Statement[Any],
-    others: Sequence[Statement[Any]],
+    create: Statement[datetime],
+    steps: Sequence[Statement[Any]],
+    describe: Statement[StoredObjectInfo],
     connection: psycopg.Connection[Any],
 ) -> list[Rows]:
-    """Send one statement as a transaction, and others as the next one.
+    """Send a create as one transaction, and the steps after it as the next one.
 
     They are sent at once, as one text: a pipeline of psycopg would wait between them.
+    If only the steps fail, the rows of the create are returned alone.
 
     Raises:
-        AttemptFailed: The first transaction is committed; the second one failed.
+        AttemptFailed: The connection ended, perhaps after the commit.
     """
-    text = ";\n".join(("BEGIN", first.sql, "COMMIT", *(each.sql for each in others)))
-    values = [*first.values, *chain.from_iterable(each.values for each in others)]
+    try:
+        return _rows_of_text(("BEGIN", create, "COMMIT", *steps), connection)
+    except psycopg.Error as error:
+        status = connection.info.transaction_status
+        if status == TransactionStatus.INERROR:
+            raise  # in the first transaction
+        if status != TransactionStatus.IDLE:
+            failure = failure_of(error, is_sent=True)
+            raise AttemptFailed(
+                failure.rule, failure.detail, may_be_stored=True
+            ) from error
+        # Either the commit failed, or a step after it: who made the key tells.
+        [(_, made_by, microseconds)] = _rows(describe, connection)
+        if made_by != create.values[1]:
+            raise
+        return [[(microseconds,)]]
+
+
+def _rows_one_by_one(
+    create: Statement[datetime],
+    steps: Sequence[Statement[Any]],
+    connection: psycopg.Connection[Any],
+) -> list[Rows]:
+    """Send a create of large bodies, and then the steps after it.
+
+    In a text, a body has twice its size, and psycopg holds the interpreter meanwhile.
+    """
+    created = _rows(create, connection)
+    if not created or not steps:
+        return [created]
+    try:
+        return [created, *_rows_of_text(steps, connection)]
+    except psycopg.Error:
+        if connection.info.transaction_status != TransactionStatus.IDLE:
+            connection.close()  # the pool drops it
+        return [created]
+
+
+def _rows_of_text(
+    parts: Sequence[Statement[Any] | str], connection: psycopg.Connection[Any]
+) -> list[Rows]:
+    """Send statements as one text; return the rows of each that has a result."""
+    statements = [part for part in parts if not isinstance(part, str)]
+    text = ";\n".join(part if isinstance(part, str) else part.sql for part in parts)
+    values = [*chain.from_iterable(each.values for each in statements)]
     with psycopg.ClientCursor(connection, row_factory=tuple_row) as cursor:
-        try:
-            cursor.execute(text.encode(), values)
-        except psycopg.Error as error:
-            if connection.info.transaction_status != TransactionStatus.IDLE:
-                raise
-            raise AttemptFailed(_NOT_CLEANED, str(error)) from error
+        cursor.execute(text.encode(), values)
         rows = [cursor.fetchall()] if cursor.description else []
         while cursor.nextset():
             rows += [cursor.fetchall()] if cursor.description else []

@@ -16,6 +16,7 @@ import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from continuations_storage.contract import PAGE_SIZE, Listing, Page
@@ -158,16 +159,29 @@ RETURNING {_MICROSECONDS.format("created_at")},
     RETURNING maker, created_at,
         CASE current_setting('synchronous_commit')
         WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END
-), others AS (
+){self._with_others(len(also))}
+SELECT {_MICROSECONDS.format("created_at")}{_NOTIFY * len(channels)} FROM first"""  # noqa: S608
+        pairs = chain.from_iterable(also.items())
+        values = (changes.key, maker, changes.body, *pairs, *channels)
+        return Statement(sql, values, _created)
+
+    def _with_others(self, count: int) -> str:
+        """Return the part of a statement that puts further bodies after the first.
+
+        A key that exists is left out at once. Otherwise the statement would wait for
+        an open transaction that deletes it. Each body is a value of its own: in a text,
+        psycopg escapes an array of bodies only for `standard_conforming_strings`.
+        """
+        if not count:
+            return ""
+        rows = ", ".join(["(%s::text, %s::bytea)"] * count)
+        return f""", others AS (
     INSERT INTO {self._name} (key, maker, created_at, body)
     SELECT other.key, maker, created_at, other.body
-    FROM first, unnest(%s::text[], %s::bytea[]) AS other (key, body)
+    FROM first, (VALUES {rows}) AS other (key, body)
+    WHERE NOT EXISTS (SELECT FROM {self._name} AS old WHERE old.key = other.key)
     ON CONFLICT (key) DO NOTHING
-)
-SELECT {_MICROSECONDS.format("created_at")}{_NOTIFY * len(channels)} FROM first"""  # noqa: S608
-        first = (changes.key, maker, changes.body)
-        values = (*first, list(also), list(also.values()), *channels)
-        return Statement(sql, values, _created)
+)"""  # noqa: S608
 
     def steps_after(
         self, changes: Changes, maker: str

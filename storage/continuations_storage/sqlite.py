@@ -383,6 +383,7 @@ class _Commit(_Write):
 
     def apply(self, connection: sqlite3.Connection) -> None:
         """Make the changes in an open transaction."""
+        self.page, self.is_cleaned = None, False  # of a transaction that failed
         super().apply(connection)
         made: list[_Write] = [self]
         for each in self._also if self.error is None else ():

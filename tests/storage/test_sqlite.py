@@ -39,7 +39,13 @@ from continuations_storage import (
     open_store,
     sqlite_file,
 )
-from continuations_storage.contract import Page, created_at, missing_folder, read_many
+from continuations_storage.contract import (
+    Changes,
+    Page,
+    created_at,
+    missing_folder,
+    read_many,
+)
 from continuations_storage.forwarding import ForwardingStore
 
 if TYPE_CHECKING:
@@ -489,6 +495,69 @@ async def test_create_without_a_confirmed_flush_is_inconclusive(
                 await failing.create(f"b/{number}", b"")
 
     assert ["runs/a/1"] == await store.keys("")
+
+
+class FullOnce(sqlite3.Connection):
+    """A connection with one full disk; then another process creates a key."""
+
+    path: Path
+    has_failed = False
+
+    def __del__(self) -> None:
+        self.close()
+
+    def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+        if sql == "COMMIT" and not FullOnce.has_failed:
+            FullOnce.has_failed = True
+            error = sqlite3.OperationalError("full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+        if sql == "BEGIN IMMEDIATE" and FullOnce.has_failed:
+            with closing(sqlite3.connect(self.path)) as other, other:
+                other.execute("INSERT OR IGNORE INTO objects VALUES ('v/1', 0, x'')")
+        return super().execute(sql, *args)
+
+
+async def test_commit_that_is_made_again_says_nothing_of_the_first_time(
+    store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first transaction would have deleted the key; the second one may not."""
+    await store.create("m", b"")
+    monkeypatch.setattr(FullOnce, "path", path, raising=False)
+    monkeypatch.setattr(FullOnce, "has_failed", False)
+    set_connections(monkeypatch, FullOnce)
+    again = SQLiteStore(path)
+    changes = Changes(key="v/5", body=b"", deletes=["m"], only_if_first="v/")
+
+    committed, _ = await asyncio.gather(again.commit(changes), again.create("b", b""))
+
+    assert FullOnce.has_failed
+    assert not committed.is_cleaned
+    assert ["b", "m", "runs/a/1", "v/1", "v/5"] == rows(path)
+
+
+async def test_commit_harms_no_other_change_of_its_transaction(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not if it is refused, and not if one of its bodies is too large for the disk."""
+    set_connections(monkeypatch, SmallDisk)
+    store = SQLiteStore(path)
+    await store.create("taken", b"")
+    large = Changes(key="a", body=b"", also={"b": bytes(200 * KIB)}, deletes=["taken"])
+    folder = Changes(key="c", body=b"", also={"d": b"", "d/e": b""}, deletes=["taken"])
+    late = Changes(key="taken", body=b"", also={"f": b""}, deletes=["taken"])
+
+    outcomes = await asyncio.gather(
+        store.create("d", b"first"),
+        *map(store.commit, (large, folder, late)),
+        store.create("z", b"last"),
+        return_exceptions=True,
+    )
+
+    kinds = [datetime, Unavailable, InvalidKey, AlreadyExists, datetime]
+    assert kinds == list(map(type, outcomes))
+    assert ["d", "taken", "z"] == rows(path)
+    assert b"first" == await store.read("d")
 
 
 def test_log_that_may_not_grow_is_inconclusive_and_harms_nothing(
