@@ -229,10 +229,22 @@ class StoreClient:
                 return_later((value, error))
             else:
                 loop.call_later(steps.delay, go_on, value, error, context=NO_PROCESS)
+            if kind == "lost_reply":
+                finish_alone()
 
         def go_on(value: Any, error: Exception | None) -> None:
             assert steps is not None
             return_later((steps.finish(value), error))
+
+        def finish_alone() -> None:
+            """Make the steps of a create whose reply no one gets."""
+            if steps is not None:
+                now = wall_time(self._environment.next_timestamp)
+                loop.call_later(steps.delay, steps.finish, now, context=NO_PROCESS)
+
+        def arrive_alone() -> None:
+            self._apply_or_error(verb, key, apply)
+            finish_alone()
 
         def return_later(outcome: tuple[Any, Exception | None]) -> None:
             if plan.reply_delay:
@@ -247,14 +259,10 @@ class StoreClient:
         loop.call_later(plan.request_delay, arrive, context=NO_PROCESS)
         if kind == "late_request":
             later = plan.request_delay + plan.freeze_seconds / 4
-            loop.call_later(
-                later, self._apply_or_error, verb, key, apply, context=NO_PROCESS
-            )
+            loop.call_later(later, arrive_alone, context=NO_PROCESS)
         if kind == "sent_twice":
             again = plan.request_delay + plan.reply_delay / 2
-            loop.call_later(
-                again, self._apply_or_error, verb, key, apply, context=NO_PROCESS
-            )
+            loop.call_later(again, arrive_alone, context=NO_PROCESS)
 
     def _reply_for(
         self, verb: str, key: str, apply: Callable[[], Any], kind: str | None
