@@ -28,6 +28,7 @@ from continuations.ledger.repair.erasing import ErasedRun
 from continuations.tools import ToolWait
 from continuations.wire.versions import TOMBSTONE
 from continuations_storage import Denied, MemoryStore, Store, faults
+from continuations_storage.contract import Changes, Committed, committer
 from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
@@ -39,6 +40,7 @@ SCRIPT: Script = {
     "hello": ["hi"],
     "wait": [[("receipt", {"person": "jane"})], "end"],
     "vote": [[("elect", {"what": "jane"})], "end"],
+    "late": [[("lend", {"what": "jane"})], "end"],
 }
 LABELS = {"team": "finance", "for": "jane@example.com"}
 DAY = 86_400
@@ -62,9 +64,15 @@ def elect(what: str) -> str:
     return f"elected {what}"
 
 
+@tool(approval=ApprovalPolicy(expires_after=timedelta(days=30), remind_after=DAY * 20))
+def lend(what: str) -> str:
+    """Lend."""
+    return f"lent {what}"
+
+
 def make_runner(store: Store, clock: ManualClock, **options: Any) -> Runner:
-    """Return a runner of `boss`, who may pay, elect and wait for a receipt."""
-    agent = make_boss(SCRIPT, pay, elect, receipt)
+    """Return a runner of `boss`, who may pay, elect, lend and wait for a receipt."""
+    agent = make_boss(SCRIPT, pay, elect, lend, receipt)
     return Runner(agent, store=store, clock=clock, **options)
 
 
@@ -312,14 +320,29 @@ def test_tombstone_has_no_digest_of_an_event(
 
 
 class FreezingStore(ForwardingStore):
-    """A store whose process freezes before one operation, while others act."""
+    """A store whose process freezes before one operation, while others act.
+
+    With `commits`, it makes several changes in one operation.
+    """
 
     def __init__(
-        self, store: Store, number: int, while_frozen: Callable[[], Awaitable[object]]
+        self,
+        store: Store,
+        number: int,
+        while_frozen: Callable[[], Awaitable[object]],
+        *,
+        commits: bool = False,
     ) -> None:
         super().__init__(store)
         self._number, self._while_frozen = number, while_frozen
         self.sent = 0
+        self.commit = self._commit if commits else None
+
+    async def _commit(self, changes: Changes) -> Committed:
+        await self._freeze_once()
+        commit = committer(self.inner)
+        assert commit is not None
+        return await commit(changes)
 
     async def _freeze_once(self) -> None:
         self.sent += 1
@@ -348,12 +371,20 @@ def frozen_operations() -> range:
     return range(1, 40)
 
 
-async def erase_later(store: Store, clock: ManualClock) -> None:
-    """Erase the run after the claim of the frozen process; start it if need be."""
+async def erase_later(
+    store: Store, clock: ManualClock, *, after_takeover: bool = False
+) -> None:
+    """Erase the run after the claim of the frozen process; start it if need be.
+
+    After a takeover, the frozen process creates a version that the erasure deleted.
+    """
     clock.seconds += 31
-    agent = make_boss(SCRIPT, pay, elect, receipt)
+    agent = make_boss(SCRIPT, pay, elect, lend, receipt)
     runner = AsyncRunner(agent, store=store, clock=clock)
     try:
+        if after_takeover:
+            with suppress(RunErased):  # by the frozen process
+                await runner.resume("r1")
         await runner.erase("r1")
     except errors.RunNotFound:
         # The frozen process is about to start the run, as this process does.
@@ -365,6 +396,8 @@ def check_zombie(
     act: Callable[[Runner], object],
     *,
     prepare: Callable[[MemoryStore, ManualClock], object] | None = None,
+    commits: bool = False,
+    after_takeover: bool = False,
 ) -> None:
     """Freeze a process before each of its operations while its run is erased."""
     for number in frozen_operations():
@@ -372,19 +405,20 @@ def check_zombie(
         store = MemoryStore(clock.now)
         if prepare is not None:
             prepare(store, clock)
-        frozen = FreezingStore(store, number, partial(erase_later, store, clock))
+        erase = partial(erase_later, store, clock, after_takeover=after_takeover)
+        frozen = FreezingStore(store, number, erase, commits=commits)
         with suppress(ContinuationsError):
             act(make_runner(frozen, clock))
         if frozen.sent < number:
-            assert number > 3
+            assert number > (1 if commits else 3)
             return
         other = Runner([], store=store, clock=clock)
         with pytest.raises(errors.RunErased):
             other.look("r1")
         assert [] == list(other.waiting()), number
         assert [] == list(other.runs()), number
-        for _ in range(3):
-            clock.seconds += DAY + 1
+        for days in (1, 1, 1, 40):  # after the deadline of a wait
+            clock.seconds += days * DAY + 1
             assert {} == other.sweep().errors, number
         assert_only_tombstone(store, number)
     pytest.fail("the process did not end")
@@ -413,6 +447,7 @@ Act: TypeAlias = "Callable[[Runner], object]"
 ZOMBIES: dict[str, tuple[Prepare, Act]] = {
     "starts": (None, lambda r: r.start("go", run_id="r1", labels=LABELS)),
     "listens": (None, lambda r: r.start("wait", run_id="r1", labels=LABELS)),
+    "has a deadline": (None, lambda r: r.start("late", run_id="r1", labels=LABELS)),
     "enqueues": (None, lambda r: r.start("go", run_id="r1", work=False)),
     "starts and ends": (None, lambda r: r.start("hello", run_id="r1", labels=LABELS)),
     "resumes": (approve, lambda r: r.resume("r1")),
@@ -425,10 +460,15 @@ ZOMBIES: dict[str, tuple[Prepare, Act]] = {
 }
 
 
+@pytest.mark.parametrize("after_takeover", [False, True])
+@pytest.mark.parametrize("commits", [False, True])
 @pytest.mark.parametrize("name", ZOMBIES)
-def test_frozen_process_brings_nothing_back(name: str) -> None:
+def test_frozen_process_brings_nothing_back(
+    name: str, *, commits: bool, after_takeover: bool
+) -> None:
+    """Its store makes one change at a time, or several."""
     prepare, act = ZOMBIES[name]
-    check_zombie(act, prepare=prepare)
+    check_zombie(act, prepare=prepare, commits=commits, after_takeover=after_takeover)
 
 
 # Prune -----------------------------------------------------------------------------
