@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
@@ -35,6 +35,7 @@ from tests.engine.agent_builders import make_boss
 from tests.scripts import Script
 from tests.stores import ZSTD_MAGIC
 
+T = TypeVar("T")
 SCRIPT: Script = {
     "go": [[("pay", {"what": "x"})], "end"],
     "hello": ["hi"],
@@ -322,7 +323,8 @@ def test_tombstone_has_no_digest_of_an_event(
 class FreezingStore(ForwardingStore):
     """A store whose process freezes before one operation, while others act.
 
-    With `commits`, it makes several changes in one operation.
+    With `commits`, it makes several changes in one operation. With `dies`, it dies
+    after the operation.
     """
 
     def __init__(
@@ -332,9 +334,11 @@ class FreezingStore(ForwardingStore):
         while_frozen: Callable[[], Awaitable[object]],
         *,
         commits: bool = False,
+        dies: bool = False,
     ) -> None:
         super().__init__(store)
         self._number, self._while_frozen = number, while_frozen
+        self._dies = dies
         self.sent = 0
         self.commit = self._commit if commits else None
 
@@ -342,7 +346,12 @@ class FreezingStore(ForwardingStore):
         await self._freeze_once()
         commit = committer(self.inner)
         assert commit is not None
-        return await commit(changes)
+        return self._die_once(await commit(changes))
+
+    def _die_once(self, result: T) -> T:
+        if self._dies and self.sent >= self._number:
+            raise faults.Crash
+        return result
 
     async def _freeze_once(self) -> None:
         self.sent += 1
@@ -351,19 +360,19 @@ class FreezingStore(ForwardingStore):
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         await self._freeze_once()
-        return await super().create(key, body)
+        return self._die_once(await super().create(key, body))
 
     async def read(self, key: str) -> bytes:
         await self._freeze_once()
-        return await super().read(key)
+        return self._die_once(await super().read(key))
 
     async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
         await self._freeze_once()
-        return await super().keys(prefix, after, limit)
+        return self._die_once(await super().keys(prefix, after, limit))
 
     async def delete(self, key: str) -> None:
         await self._freeze_once()
-        await super().delete(key)
+        self._die_once(await super().delete(key))
 
 
 def frozen_operations() -> range:
@@ -372,7 +381,7 @@ def frozen_operations() -> range:
 
 
 async def erase_later(
-    store: Store, clock: ManualClock, *, after_takeover: bool = False
+    store: Store, clock: ManualClock, *, after_takeover: bool
 ) -> None:
     """Erase the run after the claim of the frozen process; start it if need be.
 
@@ -392,22 +401,17 @@ async def erase_later(
         await runner.erase("r1")
 
 
-def check_zombie(
-    act: Callable[[Runner], object],
-    *,
-    prepare: Callable[[MemoryStore, ManualClock], object] | None = None,
-    commits: bool = False,
-    after_takeover: bool = False,
-) -> None:
+def check_zombie(name: str, *, commits: bool, after_takeover: bool, dies: bool) -> None:
     """Freeze a process before each of its operations while its run is erased."""
+    prepare, act = ZOMBIES[name]
     for number in frozen_operations():
         clock = ManualClock()
         store = MemoryStore(clock.now)
         if prepare is not None:
             prepare(store, clock)
         erase = partial(erase_later, store, clock, after_takeover=after_takeover)
-        frozen = FreezingStore(store, number, erase, commits=commits)
-        with suppress(ContinuationsError):
+        frozen = FreezingStore(store, number, erase, commits=commits, dies=dies)
+        with suppress(ContinuationsError, faults.Crash):
             act(make_runner(frozen, clock))
         if frozen.sent < number:
             assert number > (1 if commits else 3)
@@ -415,8 +419,9 @@ def check_zombie(
         other = Runner([], store=store, clock=clock)
         with pytest.raises(errors.RunErased):
             other.look("r1")
-        assert [] == list(other.waiting()), number
-        assert [] == list(other.runs()), number
+        if not dies:
+            assert [] == list(other.waiting()), number
+            assert [] == list(other.runs()), number
         for days in (1, 1, 1, 40):  # after the deadline of a wait
             clock.seconds += days * DAY + 1
             assert {} == other.sweep().errors, number
@@ -461,14 +466,15 @@ ZOMBIES: dict[str, tuple[Prepare, Act]] = {
 
 
 @pytest.mark.parametrize("after_takeover", [False, True])
-@pytest.mark.parametrize("commits", [False, True])
+@pytest.mark.parametrize(
+    ("commits", "dies"), [(False, False), (True, False), (True, True)]
+)
 @pytest.mark.parametrize("name", ZOMBIES)
 def test_frozen_process_brings_nothing_back(
-    name: str, *, commits: bool, after_takeover: bool
+    name: str, *, commits: bool, after_takeover: bool, dies: bool
 ) -> None:
-    """Its store makes one change at a time, or several."""
-    prepare, act = ZOMBIES[name]
-    check_zombie(act, prepare=prepare, commits=commits, after_takeover=after_takeover)
+    """Its store makes one change at a time, or several; it goes on, or dies."""
+    check_zombie(name, commits=commits, after_takeover=after_takeover, dies=dies)
 
 
 # Prune -----------------------------------------------------------------------------
