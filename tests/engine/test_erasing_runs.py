@@ -372,7 +372,8 @@ class FreezingStore(ForwardingStore):
 
     async def delete(self, key: str) -> None:
         await self._freeze_once()
-        self._die_once(await super().delete(key))
+        await super().delete(key)
+        self._die_once(None)
 
 
 def frozen_operations() -> range:
