@@ -9,6 +9,7 @@ Usage: `python -m tests.engine.run_command start r1 go`. The environment has opt
 - TEST_DEPTH: `max_depth`.
 - TEST_FAULT: `7 before` or `7 after`: SIGKILL at the seventh storage operation.
   `7 freeze`: SIGSTOP before it.
+- TEST_COMMITS: with a fault, the store makes several changes in one operation.
 - TEST_AHEAD: the clock is so many seconds ahead, and the store tells no time.
 - TEST_SKEWED: the clock is so many seconds ahead, and the store tells the time.
 - TEST_RENAMED: `renamed`, as JSON.
@@ -141,10 +142,10 @@ def open_test_store() -> Store:
     from continuations_storage.faults import FaultyStore, at, killed  # noqa: PLC0415 - rarely
 
     number, moment = fault.split()
-    if moment == "freeze":
-        return FaultyStore(plain, freeze_at(int(number)))
     dies = killed("before" if moment == "before" else "after")
-    return FaultyStore(plain, at(int(number), dies))
+    is_frozen = moment == "freeze"
+    plan = freeze_at(int(number)) if is_frozen else at(int(number), dies)
+    return FaultyStore(plain, plan, commits="TEST_COMMITS" in os.environ)
 
 
 def freeze_at(number: int) -> FaultPlan:
