@@ -30,7 +30,7 @@ from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore, faults
 from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log
-from tests.clocks import ManualClock
+from tests.clocks import ManualClock, ShiftedClock
 from tests.crash_points import remaining_keys
 from tests.engine.agent_builders import make_boss, make_pay, root_tool_results
 from tests.scripts import call
@@ -246,6 +246,27 @@ def test_reminder_tells_the_approvers_and_votes_of_now() -> None:
     assert [("opened", ()), ("escalated", ("cfo",)), ("reminder-1", ("cfo",))] == [
         (each.notice, each.approvers) for each in office.announced
     ]
+
+
+@pytest.mark.parametrize("hours", [0, 36])
+def test_sweep_with_a_wrong_clock_keeps_the_marker_of_a_moved_deadline(
+    hours: int,
+) -> None:
+    """It takes the deadline for passed, until a reminder shows it the true time."""
+    within = escalate(to=["cfo"], within=DAY)
+    pay = make_pay(within=DAY, on_deadline=within, remind_after=14 * HOUR)
+    office = Office(PAY, pay)
+    office.start()
+    office.pass_time(DAY)
+    office.clock.seconds += 5 * HOUR.total_seconds()
+    wrong = ShiftedClock(office.clock, timedelta(hours=hours))
+    other = Runner(office.runner.root_agents, store=office.store, clock=wrong)
+
+    other.sweep()
+
+    assert any("-e-" in key for key in office.marker_keys())
+    office.pass_time(DAY)
+    assert not office.runner.look("r").waits
 
 
 def test_vote_that_meets_an_expiry_leaves_a_marker() -> None:
