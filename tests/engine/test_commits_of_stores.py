@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from continuations import (
     Answer,
     ApprovalPolicy,
     Approve,
+    AsyncRunner,
     Budget,
     Deny,
     Runner,
@@ -227,3 +229,26 @@ def test_store_that_commits_ends_with_the_same_keys(
             together - one_by_one,
             one_by_one - together,
         )
+
+
+@pytest.mark.parametrize("other_key", [None, "runs/r/in/o-0000000000-other"])
+def test_key_of_another_program_hides_no_request(other_key: str | None) -> None:
+    """The listing of a commit may show that key alone."""
+    store = MemoryStore()
+    begun: list[str] = []
+
+    @tool
+    async def step(name: str) -> str:
+        """Do a step; the first one lets an operator pause the run."""
+        begun.append(name)
+        if name == "first":
+            if other_key:
+                await store.create(other_key, b"")
+            await AsyncRunner([], store=store).pause("r")
+        return name
+
+    first, second = ([call("step", name=name)] for name in ("first", "second"))
+    script: Script = {"go": [first, second, "end"]}
+    Runner(make_boss(script, step), store=store).start("go", run_id="r")
+
+    assert ["first"] == begun
