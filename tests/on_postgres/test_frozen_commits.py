@@ -53,6 +53,7 @@ def check(
     else:
         assert KILLED == worker.wait()
 
+    outcome: dict[str, Any] = {}
     for _ in range(4):
         outcome = environment.resume(SCRIPT, ahead="100")
         if outcome["kind"] == "Finished":
