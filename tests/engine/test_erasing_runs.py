@@ -393,7 +393,7 @@ async def erase_later(
     runner = AsyncRunner(agent, store=store, clock=clock)
     try:
         if after_takeover:
-            with suppress(RunErased):  # by the frozen process
+            with suppress(errors.RunErased):  # by the frozen process
                 await runner.resume("r1")
         await runner.erase("r1")
     except errors.RunNotFound:
