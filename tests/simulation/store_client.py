@@ -230,21 +230,11 @@ class StoreClient:
             else:
                 loop.call_later(steps.delay, go_on, value, error, context=NO_PROCESS)
             if kind == "lost_reply":
-                finish_alone()
+                self._finish_alone(steps)
 
         def go_on(value: Any, error: Exception | None) -> None:
             assert steps is not None
             return_later((steps.finish(value), error))
-
-        def finish_alone() -> None:
-            """Make the steps of a create whose reply no one gets."""
-            if steps is not None:
-                now = wall_time(self._environment.next_timestamp)
-                loop.call_later(steps.delay, steps.finish, now, context=NO_PROCESS)
-
-        def arrive_alone() -> None:
-            self._apply_or_error(verb, key, apply)
-            finish_alone()
 
         def return_later(outcome: tuple[Any, Exception | None]) -> None:
             if plan.reply_delay:
@@ -257,12 +247,28 @@ class StoreClient:
                 reply.set_result(outcome)
 
         loop.call_later(plan.request_delay, arrive, context=NO_PROCESS)
-        if kind == "late_request":
-            later = plan.request_delay + plan.freeze_seconds / 4
-            loop.call_later(later, arrive_alone, context=NO_PROCESS)
-        if kind == "sent_twice":
-            again = plan.request_delay + plan.reply_delay / 2
-            loop.call_later(again, arrive_alone, context=NO_PROCESS)
+        delay = {
+            "late_request": plan.request_delay + plan.freeze_seconds / 4,
+            "sent_twice": plan.request_delay + plan.reply_delay / 2,
+        }.get(kind or "")
+        if delay is not None:
+            alone = (verb, key, apply, steps)
+            loop.call_later(delay, self._arrive_alone, *alone, context=NO_PROCESS)
+
+    def _arrive_alone(
+        self, verb: str, key: str, apply: Callable[[], Any], steps: _Steps | None
+    ) -> None:
+        """Make a request whose reply no one gets."""
+        self._apply_or_error(verb, key, apply)
+        self._finish_alone(steps)
+
+    def _finish_alone(self, steps: _Steps | None) -> None:
+        if steps is not None:
+            environment = self._environment
+            now = wall_time(environment.next_timestamp)
+            environment.loop.call_later(
+                steps.delay, steps.finish, now, context=NO_PROCESS
+            )
 
     def _reply_for(
         self, verb: str, key: str, apply: Callable[[], Any], kind: str | None
