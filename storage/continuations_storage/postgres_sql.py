@@ -169,8 +169,9 @@ SELECT {_MICROSECONDS.format("created_at")}{_NOTIFY * len(channels)} FROM first"
         """Return the part of a statement that puts further bodies after the first.
 
         A key that exists is left out at once. Otherwise the statement would wait for
-        an open transaction that deletes it. Each body is a value of its own: in a text,
-        psycopg escapes an array of bodies only for `standard_conforming_strings`.
+        an open transaction that deletes it. In one order, no two statements wait for
+        each other. Each body is a value of its own: in a text, psycopg escapes an array
+        of bodies only for `standard_conforming_strings`.
         """
         if not count:
             return ""
@@ -180,6 +181,7 @@ SELECT {_MICROSECONDS.format("created_at")}{_NOTIFY * len(channels)} FROM first"
     SELECT other.key, maker, created_at, other.body
     FROM first, (VALUES {rows}) AS other (key, body)
     WHERE NOT EXISTS (SELECT FROM {self._name} AS old WHERE old.key = other.key)
+    ORDER BY other.key
     ON CONFLICT (key) DO NOTHING
 )"""  # noqa: S608
 

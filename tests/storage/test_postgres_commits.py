@@ -221,3 +221,19 @@ async def test_thousands_of_bodies_and_deletes_go_together(url: str) -> None:
 
     assert (committed.page, committed.is_cleaned) == ([*also], True)
     assert ["k"] == await store.keys("")
+
+
+async def test_commits_of_the_same_bodies_do_not_wait_for_each_other_in_a_circle(
+    url: str,
+) -> None:
+    """Whatever the order in which each call names them."""
+    store = PostgresStore(url, retry_policy=ONCE)
+
+    async def commit(number: int, name: int) -> None:
+        keys = [f"a/{number}/{place}" for place in range(200)]
+        also = dict.fromkeys(keys[:: 1 if name % 2 else -1], b"")
+        await store.commit(Changes(key=f"k/{number}/{name}", body=b"", also=also))
+
+    for number in range(8):
+        await asyncio.gather(*(commit(number, name) for name in range(8)))
+    assert 64 == len(await store.keys("k/"))
