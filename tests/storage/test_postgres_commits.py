@@ -226,7 +226,7 @@ async def test_thousands_of_bodies_and_deletes_go_together(url: str) -> None:
 async def test_commits_of_the_same_bodies_do_not_wait_for_each_other_in_a_circle(
     url: str,
 ) -> None:
-    """Whatever the order in which each call names them."""
+    """Calls may name them in any order."""
     store = PostgresStore(url, retry_policy=ONCE)
 
     async def commit(number: int, name: int) -> None:
