@@ -139,7 +139,7 @@ class World:
         )
 
     def act(self, act: Act, number: int, run: str) -> str:
-        """Do something; return what came of it."""
+        """Do something, and return its result."""
         try:
             return type(act(self, number, run)).__name__
         except ContinuationsError as error:

@@ -60,7 +60,7 @@ def check(
             break
         for each in outcome["waits"]:
             if each["kind"] == "unknown":
-                # The worker had begun the call. Perhaps it still pays, so nobody else.
+                # The worker had begun the call. It may still pay, so no other process does.
                 answer = {"answer": {"value": f"pay {each['arguments']['what']}"}}
                 environment.decide(each, answer)
             else:

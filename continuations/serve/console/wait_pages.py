@@ -371,6 +371,7 @@ def side_page(
     *,
     is_refused: bool = False,
     back_to: str = "",
+    has_address: bool = True,
     **context: object,
 ) -> Response:
     """Return the page of a rare way to decide: the whole call, and one form.
@@ -381,11 +382,13 @@ def side_page(
         wait: The wait.
         is_refused: Whether the posted form was refused (status 422).
         back_to: The part of the address of the page before, after that of the wait.
+        has_address: Whether a GET of the same address makes the same page.
         **context: The further views that the template names.
     """
     return page.render(
         template,
         status=_REFUSED if is_refused else 200,
+        has_address=has_address,
         wait=wait_view(wait),
         back=page.url(f"/waits/{wait.id}{back_to}{WaitList.of(page).query}"),
         **context,

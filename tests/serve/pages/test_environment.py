@@ -90,7 +90,7 @@ def test_page_of_a_link_contains_its_style_and_loads_nothing() -> None:
 
 def test_page_of_the_console_has_its_navigation_below_the_mount_prefix() -> None:
     shell = Shell(
-        root="/agents", person="k\u202eim", csrf="t", section="runs", open_waits=4
+        root="/agents", person="k\u202eim", csrf="t", section="runs", open_waits="4"
     )
 
     page = message(shell=shell)
