@@ -60,7 +60,7 @@ def check(
             break
         for each in outcome["waits"]:
             if each["kind"] == "unknown":
-                # The worker had begun the call. It may still pay, so no other process does.
+                # The worker began the call, and may still pay: no other one does.
                 answer = {"answer": {"value": f"pay {each['arguments']['what']}"}}
                 environment.decide(each, answer)
             else:
