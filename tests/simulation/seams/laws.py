@@ -205,14 +205,15 @@ def dropped_signals_end_no_wait(evidence: Evidence) -> str | None:
     """A signal that an operator dropped is not kept, and ends no wait afterwards.
 
     A decision that took it before it was dropped, and that no version has applied,
-    opens its wait again.
+    opens its wait again. In a run that is cancelled meanwhile, it has no effect.
     """
     for history in evidence.runs.values():
         dropped: set[int] = set()
         for before, after in pairwise(history.versions):
             for wait_id, decision in _ended(evidence, before, after):
                 was_dropped = decision.signal in dropped
-                if is_rewind(before, after) or not was_dropped:
+                is_over = after.state.run.status == "cancelled"
+                if is_rewind(before, after) or is_over or not was_dropped:
                     continue
                 if not _was_opened_again(evidence, wait_id, after):
                     return f"signal {decision.signal} was dropped, and ended {wait_id}"
