@@ -18,7 +18,7 @@ import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations_storage.contract import PAGE_SIZE, Committed, Listing, Page
@@ -68,7 +68,6 @@ _READ_MANY = """
 SELECT key, body FROM objects WHERE key IN (SELECT value FROM json_each(?))
 """
 _LIST = "SELECT key FROM objects WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
-_READ_KEYS = "SELECT key FROM objects WHERE key IN (SELECT value FROM json_each(?))"
 _CREATED_AT = "SELECT created_at FROM objects WHERE key = ?"
 
 
@@ -431,12 +430,21 @@ def _folder_error(
 ) -> InvalidKey | None:
     # A folder cannot hold both keys, and a run may be moved to one.
     above = ["/".join(segments[:end]) for end in range(1, len(segments))]
-    for (parent,) in connection.execute(_READ_KEYS, (json.dumps(above),)):
-        return InvalidKey(key, f"{parent!r} is a key, so it cannot be a folder")
-    below = (f"{key}/", f"{key}/{_AFTER_KEYS}", 1)
-    for (child,) in connection.execute(_LIST, below):
-        return InvalidKey(key, f"it is the folder of {child!r}")
+    values = (*above, f"{key}/", f"{key}/{_AFTER_KEYS}")
+    for (other,) in connection.execute(_find_folder_or_key(len(above)), values):
+        if other.startswith(key):
+            return InvalidKey(key, f"it is the folder of {other!r}")
+        return InvalidKey(key, f"{other!r} is a key, so it cannot be a folder")
     return None
+
+
+@cache
+def _find_folder_or_key(above: int) -> str:
+    """Return the statement that finds one of some keys, or one key in a range."""
+    keys = ", ".join("?" * above)
+    return f"""
+SELECT key FROM objects WHERE key IN ({keys}) OR (key >= ? AND key < ?) LIMIT 1
+"""  # noqa: S608 -- question marks
 
 
 def _commit(connection: sqlite3.Connection) -> None:
