@@ -88,9 +88,12 @@ def serve(*agents: Agent[Any], can: Can | None = None) -> McpServer:
 
 
 async def end_of(client: McpClient, task: str) -> dict[str, Any]:
-    """Wait for the end of a task."""
+    """Wait for the end of a task.
+
+    The claim of a server that was killed at its work lasts for 30 seconds.
+    """
     state: dict[str, Any] = {}
-    for _ in range(1500):
+    for _ in range(3000):
         state = await client.get(task)
         if state["status"] not in ("working", "input_required"):
             return state
