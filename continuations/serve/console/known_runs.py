@@ -5,6 +5,7 @@ have titles, states or times. So a process reads each run once, and later only t
 that changed:
 
 - A live run is read again when its markers or open waits are others than before.
+- A live run whose claim ends, or that nobody takes, is read again at that time.
 - An ended run never changes. Its key appears in the index when it ends.
 - The rows of a page are read again before they are shown.
 
@@ -32,7 +33,12 @@ from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations.present.search_words import SearchWords, search_text
 from continuations.serve.console.background import BackgroundReading
-from continuations.serve.pages.run_states import StatePill, run_state, status_pill
+from continuations.serve.pages.run_states import (
+    StatePill,
+    run_state,
+    state_until,
+    status_pill,
+)
 from continuations.serve.pages.run_view import wait_title
 from continuations.value_class import dataclass
 from continuations.wire.fields import to_milliseconds
@@ -232,6 +238,8 @@ class KnownRuns:
         # The mark of each live run at its last look, the oldest look first.
         self._looks: dict[str, int] = {}
         self._looked_ended: set[str] = set()
+        # When the states of live runs change although nothing is stored.
+        self._until: dict[str, datetime] = {}
         self._revision = 0
         self._sorted: dict[str, tuple[int, list[KnownRun]]] = {}
 
@@ -340,7 +348,12 @@ class KnownRuns:
             listings.append(self._list_ended(self._listed_ended_at - _LATE))
         await gather(*listings)
         self._forget_missing()
-        for run_id in [*islice(self._looks, _LOOKS_AGAIN)]:
+        late = [
+            run_id
+            for run_id, until in self._until.items()
+            if until <= now and run_id in self._looks
+        ]
+        for run_id in (*islice(self._looks, _LOOKS_AGAIN), *late):
             self._looks[run_id] = -1
 
     async def _list_live(self) -> None:
@@ -390,6 +403,7 @@ class KnownRuns:
         self._drop(run_id)
 
     def _drop(self, run_id: str) -> None:
+        self._until.pop(run_id, None)
         if self._runs.pop(run_id, None) is not None:
             self._revision += 1
 
@@ -436,6 +450,7 @@ class KnownRuns:
 
     async def _read(self, run_id: str) -> None:
         mark = self._waits.marks.get(run_id, 0)
+        self._until.pop(run_id, None)
         run: KnownRun | None
         try:
             if run_id in self._live:
@@ -487,6 +502,9 @@ class KnownRuns:
         decided = await self._decided(state)
         now = self._clock.now()
         pill = run_state(state, now, decided=decided, changed_at=loaded.at)
+        until = state_until(pill, state, loaded.at)
+        if until is not None:
+            self._until[run_id] = until
         waits = [w for w in state.waits.values() if w.id not in decided]
         acts = [vote.at for wait in state.waits.values() for vote in wait.votes]
         return _known(

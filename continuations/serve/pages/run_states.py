@@ -152,10 +152,29 @@ def run_state(
     if any(wait.rules.may_have_run for wait in waits):
         return _STATES["unknown"]
     if len(waits) < len(state.waits) or state.runnable or run.status == "running":
-        is_stalled = changed_at is not None and now - changed_at > _STALLED
+        is_stalled = changed_at is not None and now - changed_at >= _STALLED
         has_error = any(frame.model_error for frame in state.frames.values())
         return _STATES["look" if is_stalled or has_error else "ready"]
     return _waiting(waits, votes, now) or status_pill(run.status)
+
+
+def state_until(
+    pill: StatePill, state: RunState, changed_at: datetime
+) -> datetime | None:
+    """Return when the state in words changes although nothing is stored.
+
+    The claim of a worker ends, or nobody took the run for five minutes. `None`: it
+    changes only with the run.
+
+    Args:
+        pill: The state in words.
+        state: The run.
+        changed_at: The time of the version.
+    """
+    claim = state.run.claim
+    if claim is not None:
+        return claim.until if pill.name == "running" else None
+    return changed_at + _STALLED if pill.name == "ready" else None
 
 
 def _waiting(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import suppress
 from html import unescape
 from typing import Any
 
@@ -14,10 +15,13 @@ from continuations.errors import ModelError
 from continuations.ledger import layout
 from continuations.serve.console import known_runs
 from continuations_storage.faults import (
+    Crash,
     Fault,
     Operation,
+    crashed,
     delayed,
     no_faults,
+    on,
     refused,
 )
 from tests.serve.console.office import (
@@ -82,6 +86,29 @@ def test_state_counts_votes_and_names_a_pause_and_an_unknown_outcome() -> None:
     assert "Needs a look" == states_in(html_of(client, "/runs"))["paused"]
     html = html_of(client, "/runs?status=look")
     assert ["paused"] == runs_in(html)
+
+
+def test_run_that_nobody_takes_or_whose_worker_died_is_found_among_many() -> None:
+    # Nothing is stored at the moment at which these runs need a look.
+    office = Office()
+    for number in range(80):
+        office.start(f"w{number}", call("pay", cents=number))
+    runner = office.start("decided", call("pay", cents=1))
+    [wait] = [each for each in runner.open_waits() if each.run_id == "decided"]
+    runner.decide(wait.id, Deny(by="kim"))
+    office.store.plan = on("create", crashed("before"), prefix="runs/died/v", skip=1)
+    with suppress(Crash):
+        office.start("died", "done")
+    office.store.plan, office.store.has_crashed = no_faults, False
+    client = office.client()
+    states = states_in(html_of(client, "/runs"))
+    assert ("Running", "Waits for a worker") == (states["died"], states["decided"])
+    assert [] == runs_in(html_of(client, "/runs?status=look"))
+
+    office.clock.seconds += 600
+
+    found = html_of(client, "/runs?status=look")
+    assert {"died": "Interrupted", "decided": "Needs a look"} == states_in(found)
 
 
 # Order and search --------------------------------------------------------------------
