@@ -182,6 +182,12 @@ def _text_filters() -> dict[str, Callable[[str], str]]:
     }
 
 
+def _is_folded(text: str) -> bool:
+    """Return whether the page that is being made shows only the beginning of a text."""
+    texts = _LONG_TEXTS.get()
+    return texts is not None and texts.query is not None and is_long(text)
+
+
 def _whole_attribute(found: re.Match[str]) -> str:
     return re.sub(
         _PRINT, lambda each: f"{{{{ ({each[0][3:-3]})|attribute }}}}", found[0]
@@ -246,5 +252,6 @@ def environment() -> Environment:
     )
     made.filters.update(texts)
     made.filters["svg"] = svg
+    made.tests["folded"] = _is_folded
     made.filters["asset_text"] = asset_text
     return made

@@ -133,6 +133,18 @@ def test_text_of_an_open_page_stays_readable_after_the_decision() -> None:
     assert "body body" in whole.text
 
 
+@pytest.mark.parametrize("path", [WAIT, f"{WAIT}/remember"])
+def test_form_of_an_approval_names_the_arguments_of_which_a_part_is_shown(
+    path: str,
+) -> None:
+    warning = "Not shown in full: body. Read all of it before you approve."
+    sent = Sent()
+    form = sent.get(path).text.partition('id="approve"')[2].partition("</form>")[0]
+    assert warning in " ".join(re.sub(r"<[^>]+>", "", form).split())
+    # Nothing is said at the button of a denial.
+    assert 1 == sent.get(path).text.count("Not shown in full")
+
+
 def test_changed_call_is_shown_whole_before_its_approval() -> None:
     """The page after a form has no address, so it has the text whole."""
     sent = Sent()
@@ -146,6 +158,7 @@ def test_changed_call_is_shown_whole_before_its_approval() -> None:
 
     page = asyncio.run(sent.client.post(path, {"shown": digest, **fields})).text
     assert 200 == asyncio.run(sent.client.get(path)).status_code
+    assert "Not shown in full" not in page
     [cell] = re.findall("<td>(.*?)</td>", page, re.DOTALL)[:1]
     assert changed in unescape(re.sub("<[^>]*>", "", cell))
     [kept] = re.findall(r'name="arguments" value="([^"]*)"', page)
