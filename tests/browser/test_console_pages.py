@@ -167,6 +167,28 @@ if chromium.is_installed():
         assert 4 == sum(_is_open(scenes, wait) for wait in waits)
         assert "Recorded: Approved" in tab.locator("main").inner_text()
 
+    def test_finger_goes_on_at_the_place_of_the_decision(
+        scenes: WaitScenes, browser: Any
+    ) -> None:
+        """A finger has no pointer that leaves the place; it decides nothing again."""
+        waits = [scenes.open("refund", f"finger-{number}") for number in range(3)]
+        with chromium.open_tab(
+            browser, viewport=chromium.PHONE, has_touch=True, is_mobile=True
+        ) as tab:
+            tab.goto(f"{scenes.base_url}/inbox")
+            tab.locator(".waits h3 a").first.tap()
+            # The button stands where the next page has its link.
+            tab.get_by_role("button", name="Approve").evaluate(
+                "each => scrollBy(0, each.getBoundingClientRect().top - 245)"
+            )
+            for title in ("Recorded", "Refund"):
+                tab.touchscreen.tap(60, 265)
+                tab.get_by_role("heading", level=1, name=title).wait_for()
+                # At once, it presses nothing.
+                tab.touchscreen.tap(60, 265)
+                tab.wait_for_timeout(1100)
+        assert 2 == sum(_is_open(scenes, wait) for wait in waits)
+
     def test_repeated_keys_decide_one_wait(scenes: WaitScenes, tab: Any) -> None:
         waits = [scenes.open("refund", f"keys-{number}") for number in range(3)]
         tab.goto(f"{scenes.base_url}/inbox")

@@ -22,8 +22,10 @@
     d: () => focus(one("#deny textarea") ?? one("#deny button")),
     "?": () => go("/keys"),
   };
-  // The gesture that recorded a decision presses nothing on the next page: not at its old
-  // place before the pointer has left it, and nothing within a second.
+  // The gesture that recorded a decision presses nothing on the next page within a second.
+  // Where there is a decision again, it presses nothing at its old place before the pointer
+  // has left it. A finger never leaves it on a page that needs no scrolling, so elsewhere
+  // the same place works after the second.
   const near = 48, began = performance.now();
   const isEarly = () => performance.now() - began < 1000;
   let held = JSON.parse(sessionStorage.pressed ?? "null"), place = {};
@@ -37,7 +39,7 @@
   document.addEventListener("click", event => {
     const isKey = !event.detail;
     place = isKey ? {} : {x: event.clientX, y: event.clientY};
-    if (!held || !event.target.closest("a, button, summary") || isKey && !isEarly()) return;
+    if (!held || !event.target.closest("a, button, summary") || !isEarly() && (isKey || !one("[name=decision]"))) return;
     event.preventDefault();
     event.stopImmediatePropagation();
   }, true);
