@@ -52,7 +52,11 @@ from continuations.serve.console.wait_list import count_for_navigation
 from continuations.serve.http import problems
 from continuations.serve.http.api import HttpApi, Verifier, identify
 from continuations.serve.http.request_fields import JSON_TYPE
-from continuations.serve.http.request_response import Request, Response
+from continuations.serve.http.request_response import (
+    NO_STORE_HEADERS,
+    Request,
+    Response,
+)
 from continuations.serve.http.routes import find_route, match_path
 from continuations.serve.option_checks import check_type
 from continuations.serve.pages import environment
@@ -512,6 +516,10 @@ class Console:
     ) -> Response:
         found = None if _wants_json(request) else _find_page(request)
         if found is None:
+            page_of_form = "" if _wants_json(request) else _page_of_form(request)
+            if page_of_form:
+                headers = {**NO_STORE_HEADERS, "location": shell.root + page_of_form}
+                return Response(status=303, headers=headers)
             return await self._answer_program(request, shell)
         route, params = found
         page = Page(
@@ -619,6 +627,17 @@ def _find_page(request: Request) -> tuple[PageRoute, dict[str, str]] | None:
             if params is not None:
                 return route, params
     return None
+
+
+def _page_of_form(request: Request) -> str:
+    """Return the page whose form posts to an address that a browser opens, or "".
+
+    Such as after an error of the form: the person loads that page again.
+    """
+    if request.method not in ("GET", "HEAD"):
+        return ""
+    found = _find_page(replace(request, method="POST"))
+    return "" if found is None else f"/runs/{quote(found[1]['run'], safe='@')}"
 
 
 def _page_address(request: Request) -> str:

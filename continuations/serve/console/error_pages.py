@@ -123,6 +123,12 @@ _DAMAGED = _Words(
     "Nothing was changed. Whoever runs this console can repair it.",
 )
 _TECHNICAL = "Technical details"
+_FORM_WITHOUT_STORE = _Words(
+    "The store does not answer",
+    "Your form may not be recorded. Load the page again, and look before you repeat "
+    "it. The button Back of your browser has your texts.",
+    "again",
+)
 _REFUSED_FORM = _Words("This was not accepted", "Nothing was changed.")
 _REFUSED_ADDRESS = _Words(
     "This page cannot be shown",
@@ -167,6 +173,8 @@ def problem_page(
     words = _words_of(problem, error)
     if problem.type.slug in _REFUSED:
         words = _REFUSED_FORM if is_form else _REFUSED_ADDRESS
+    if is_form and problem.type.slug == "store-unavailable":
+        words = _FORM_WITHOUT_STORE
     way, address = _way(words.way, problem, shell)
     facts: Mapping[str, PageText] = {}
     if isinstance(error, errors.AlreadyDecided):

@@ -120,6 +120,29 @@ def test_run_of_others() -> None:
     check(scene.get("/runs/theirs"), 403, "This is not yours to do", "Ask the person")
 
 
+@pytest.mark.parametrize("act", ["resume", "pause", "grants"])
+def test_address_of_a_form_alone_leads_to_its_page(act: str) -> None:
+    """A button of an error page, or of the sign-in page, loads that address again."""
+    scene = Scene()
+    page = scene.get(f"/runs/r1/{act}")
+    assert (303, "/runs/r1") == (page.status_code, page.headers["location"])
+
+
+def test_form_during_an_outage_says_that_it_may_not_be_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene()
+
+    async def fail(*_: object) -> None:
+        msg = "it is away"
+        raise errors.StoreUnavailable(msg)
+
+    monkeypatch.setattr(scene.client.runner.store, "read", fail)
+    page = scene.post(f"/waits/{scene.wait.id}", scene.form)
+    check(page, 503, "Your form may not be recorded", "look before you repeat it")
+    assert "Nothing is lost" not in page.text
+
+
 def test_changed_code() -> None:
     scene = Scene()
     scene.runner.decide(scene.wait.id, Deny(by="lee"))
