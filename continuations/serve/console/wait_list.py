@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from continuations.ledger.decisions.worklist import Approver
+    from continuations.serve.console.live import Sees
     from continuations.serve.console.open_waits import KnownWait, WaitPlace
     from continuations.serve.console.page import Page
     from continuations.serve.pages.environment import Shell
@@ -119,7 +120,7 @@ class WaitList:
         """
         known = self.page.live.waits.known
         accepts = self._filter()
-        sees = _Sight(self.page)
+        sees = _Sight(self.page, decides=self.chosen.whose == "me")
         found: list[WaitPlace] = []
         for place in known.ordered(self.chosen.kind):
             if (after is not None and place <= after) or not await accepts(place):
@@ -209,9 +210,13 @@ async def _is_for(
 
 
 class _Sight:
-    """Asks the application once for each run whether the person may see it."""
+    """Asks the application once for each run whether the person may see it.
 
-    def __init__(self, page: Page) -> None:
+    For the waits of a person, the run must also give the right to decide.
+    """
+
+    def __init__(self, page: Page, *, decides: bool) -> None:
+        self._page, self._decides = page, decides
         self._sees = page.sees
         self._runs: dict[str, bool] = {}
         self.asked = 0
@@ -223,8 +228,16 @@ class _Sight:
         self.last = place
         if place.run_id not in self._runs:
             self.asked += 1
-            self._runs[place.run_id] = await self._sees(place.run_id)
+            self._runs[place.run_id] = await self._is_shown(self._sees, place.run_id)
         return self._runs[place.run_id]
+
+    async def _is_shown(self, sees: Sees, run_id: str) -> bool:
+        if not await sees(run_id):
+            return False
+        page = self._page
+        return not self._decides or (
+            await page.rights.allow(page.identity, "decide", run_id)
+        )
 
 
 async def read_lists(

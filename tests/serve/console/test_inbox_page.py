@@ -144,7 +144,7 @@ def test_unknown_filter_is_refused(query: str) -> None:
 
 def test_rows_of_runs_without_the_right_are_left_out() -> None:
     def can(_: object, act: str, run: str | None) -> bool:
-        return act == "view" and run in ("laptop", "render")
+        return act in ("view", "decide") and run in ("laptop", "render")
 
     html = page_of(client_of(make_scenes(), can=can))
     assert ["Which laptop does Jane get?"] == titles(html)

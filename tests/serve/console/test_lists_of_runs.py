@@ -389,7 +389,7 @@ def test_hidden_runs_are_neither_shown_nor_counted_nor_found() -> None:
     )
 
     def can(_person: Identity, act: str, run: str | None) -> bool:
-        return act == "view" and run in ("open", "ship-0")
+        return act in ("view", "decide") and run in ("open", "ship-0")
 
     client = office.client(can=can)
     pages = {
@@ -414,6 +414,23 @@ def test_hidden_runs_are_neither_shown_nor_counted_nor_found() -> None:
     assert 'aria-label="1 wait for you"' in html_of(client, "/runs")
     assert "timer" not in pages["/inbox"]
     assert "There are none." in pages["/inbox/others"]
+
+
+def test_waits_that_a_person_may_see_and_not_decide_are_not_for_the_person() -> None:
+    office = Office()
+    for run_id in ("mine", "theirs"):
+        office.start(run_id, call("pay", cents=5), title=f"This is {run_id}")
+
+    def can(_person: Identity, act: str, run: str | None) -> bool:
+        return act == "view" or (act == "decide" and run == "mine")
+
+    client = office.client(can=can)
+    html = html_of(client, "/inbox")
+    assert "For you 1" in html
+    assert "Everybody 2" in html
+    assert ["This is mine"] == re.findall("This is [a-z]+", html)
+    assert 'aria-label="1 wait for you"' in html
+    assert "This is theirs" in html_of(client, "/inbox?for=all")
 
 
 # The inbox ----------------------------------------------------------------------------
