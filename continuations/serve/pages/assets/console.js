@@ -22,10 +22,9 @@
     d: () => focus(one("#deny textarea") ?? one("#deny button")),
     "?": () => go("/keys"),
   };
-  // The gesture that recorded a decision presses nothing on the next page within a second.
-  // Where there is a decision again, it presses nothing at its old place before the pointer
-  // has left it. A finger never leaves it on a page that needs no scrolling, so elsewhere
-  // the same place works after the second.
+  // The gesture that recorded a decision presses nothing on the next page within a second,
+  // and no decision at its old place before the pointer has left it. A finger may stay, so
+  // other pages work there.
   const near = 48, began = performance.now();
   const isEarly = () => performance.now() - began < 1000;
   let held = JSON.parse(sessionStorage.pressed ?? "null"), place = {};
