@@ -189,6 +189,17 @@ if chromium.is_installed():
                 tab.wait_for_timeout(1100)
         assert 2 == sum(_is_open(scenes, wait) for wait in waits)
 
+    def test_counts_of_an_open_inbox_follow(scenes: WaitScenes, tab: Any) -> None:
+        waits = [scenes.open("refund", f"counted-{number}") for number in range(3)]
+        tab.goto(f"{scenes.base_url}/inbox")
+        tab.get_by_role("heading", name="3 decisions wait for you").wait_for()
+        scenes.decider.decide(waits[0].id, Deny(by="kim"))
+        tab.get_by_role("heading", name="2 decisions wait for you").wait_for()
+        assert ["For you 2", "Everybody 2", "Decided"] == (
+            tab.locator(".tabs a").all_inner_texts()
+        )
+        assert "2" == tab.locator(".count").inner_text()
+
     def test_repeated_keys_decide_one_wait(scenes: WaitScenes, tab: Any) -> None:
         waits = [scenes.open("refund", f"keys-{number}") for number in range(3)]
         tab.goto(f"{scenes.base_url}/inbox")

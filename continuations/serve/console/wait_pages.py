@@ -21,6 +21,7 @@ from continuations.errors import (
     Cancelled,
     ContinuationsError,
     DecisionRefused,
+    RunErased,
     WaitExpired,
 )
 from continuations.ledger.arrivals.arrivals import read_cancel_request
@@ -254,18 +255,22 @@ async def show_evidence(page: Page) -> Response:
 async def state(page: Page) -> Response:
     """Tell the reader of an open page who ended the wait; 204 while it is open."""
     wait_id = page.params["wait"]
+    sentences: list[str | tuple[PageText, ...]] = []
     try:
         await page.runner.wait(wait_id)
     except AlreadyDecided as error:
         decision = error.decision
         by = ", ".join(decision.voters) or decision.rule or decision.by or "A program"
         title = f"{by} decided first: {DECISION_WORDS[decision.kind]}."
-        sentences = [f"Reason: {decision.reason}"] if decision.reason else []
+        if decision.reason:
+            sentences.append(f"Reason: {decision.reason}")
     except (WaitExpired, Cancelled) as error:
-        title, sentences = "This wait has ended without a decision.", []
+        title = "This wait has ended without a decision."
         if isinstance(error, Cancelled):
             facts = await closing_facts(page.runner, wait_id)
-            sentences = [f"{label}: {fact}" for label, fact in facts.items()]
+            sentences = [(f"{label}: ", fact) for label, fact in facts.items()]
+    except RunErased:
+        title = "This run was erased."
     else:
         return Response(status=204, headers=NO_STORE_HEADERS)
     here = page.url(f"/waits/{wait_id}")

@@ -252,6 +252,7 @@ def environment() -> Environment:
     )
     made.filters.update(texts)
     made.filters["svg"] = svg
-    made.tests["folded"] = _is_folded
+    tests: dict[str, Any] = made.tests
+    tests["folded"] = _is_folded
     made.filters["asset_text"] = asset_text
     return made

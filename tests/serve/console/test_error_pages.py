@@ -90,6 +90,9 @@ def test_erased_run() -> None:
     scene = Scene()
     scene.runner.erase("r1")
     check(scene.get("/runs/r1"), 410, "This run was erased", "Its id stays taken")
+    told = scene.get(f"/waits/{scene.wait.id}/state")
+    assert 200 == told.status_code
+    assert "This run was erased." in told.text
 
 
 def test_decided_wait_says_who_decided_when_and_how() -> None:
@@ -110,6 +113,7 @@ def test_expired_and_cancelled_waits() -> None:
     told = scene.get(f"{path}/state").text
     assert "Cancelled by: lee" in told
     assert "Reason: wrong month" in told
+    assert re.search('At: <time datetime="[^"]*Z"', told)
     late = scene.post(path, scene.form)
     check(late, 410, "This wait was closed with its run", "Open the run r1")
     check(scene.get("/runs/r1"), 200, "wrong month")

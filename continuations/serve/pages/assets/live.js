@@ -61,6 +61,15 @@
       const text = await reply.text();
       if (isFocused(rows)) { rows.dataset.stale = "1"; return; }
       rows.innerHTML = text;
+      // The counts above the rows.
+      const head = one("#live-head"), open = one(".count"), title = one("#inbox-title");
+      document.title = document.title.replace(title.textContent, head.dataset.title);
+      title.textContent = head.dataset.title;
+      all("b", head).forEach((each, at) => { all(".tabs a")[at].textContent = each.textContent; });
+      if (open && head.dataset.open) {
+        open.textContent = head.dataset.open;
+        open.ariaLabel = `${head.dataset.open} wait for you`;
+      }
       again();
       rows.dataset.cursor = reply.headers.get("x-live-cursor") ?? "";
       delete rows.dataset.stale;
