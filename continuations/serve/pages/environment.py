@@ -145,7 +145,7 @@ def render(
         _LONG_TEXTS.reset(token)
 
 
-def _text_filters() -> dict[str, Callable[[str], str]]:
+def _text_filters() -> dict[str, Callable[[str], Any]]:
     """Return the filters that print texts."""
     from markupsafe import Markup, escape  # noqa: PLC0415 - HTML only
 
@@ -179,6 +179,7 @@ def _text_filters() -> dict[str, Callable[[str], str]]:
         "lines": lines,
         "whole": whole,
         "short": short,
+        "is_folded": _is_folded,
     }
 
 
@@ -252,7 +253,5 @@ def environment() -> Environment:
     )
     made.filters.update(texts)
     made.filters["svg"] = svg
-    tests: dict[str, Any] = made.tests
-    tests["folded"] = _is_folded
     made.filters["asset_text"] = asset_text
     return made
