@@ -5,7 +5,7 @@ have titles, states or times. So a process reads each run once, and later only t
 that changed:
 
 - A live run is read again when its markers or open waits are others than before.
-- A live run whose claim ends, or that nobody takes, is read again at that time.
+- A live run whose claim ends, or that no process takes, is read again at that time.
 - An ended run never changes. Its key appears in the index when it ends.
 - The rows of a page are read again before they are shown.
 

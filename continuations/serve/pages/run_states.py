@@ -163,7 +163,7 @@ def state_until(
 ) -> datetime | None:
     """Return when the state in words changes although nothing is stored.
 
-    The claim of a worker ends, or nobody took the run for five minutes. `None`: it
+    The claim of a worker ends, or no process took the run for five minutes. `None`: it
     changes only with the run.
 
     Args:
