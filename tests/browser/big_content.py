@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
-
-import uvicorn
 
 from continuations import Agent, AsyncRunner, Runner, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
@@ -18,6 +14,7 @@ from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi
 from continuations.serve.http.links import Links
 from continuations_storage import MemoryStore
+from tests.browser.served_app import serve
 from tests.clocks import OffsetClock
 
 if TYPE_CHECKING:
@@ -216,19 +213,8 @@ def _verify(_: Request) -> str:
 @contextmanager
 def served(app: Any) -> Generator[str]:
     """Serve an application on a free port of this machine; yield its address."""
-    config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="error", lifespan="off"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with serve(app) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-import uvicorn
 
 from continuations import AsyncRunner, Deny, Runner
 from continuations.serve import console
 from continuations.serve.http.request_response import Request
 from continuations_storage.faults import Fault, Operation, delayed
 from tests.browser import chromium
+from tests.browser.served_app import serve
 from tests.sampling import sample
 from tests.serve.console.office import Office, call, filled
 
@@ -34,17 +31,8 @@ def served(office: Office, **options: Any) -> Generator[str]:
 
     runner = AsyncRunner([], store=office.store, clock=office.clock)
     app = console.app(runner, verify=verify, clock=office.clock, **options)
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with serve(app) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def seconds_now() -> float:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.attachments import File, Image
@@ -19,6 +15,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve import console
 from continuations.serve.http.request_response import Request
 from tests.browser import chromium
+from tests.browser.served_app import serve
 from tests.sampling import sample
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
 from tests.serve.pages.work_run import WorkRun
@@ -67,17 +64,8 @@ def served(run: InvoiceRun | WorkRun) -> Generator[str]:
 
     runner = AsyncRunner([], store=run.store, clock=run.clock)
     app = console.app(runner, verify=verify, clock=run.clock)
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with serve(app) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")

@@ -144,7 +144,7 @@ def _activity(
     now: datetime,
     decided: Collection[str],
 ) -> dict[str, Any]:
-    """Return what is known of the worker: is it at work, or is none there?
+    """Return what is known of the worker: whether it is at work, or is missing.
 
     `again` is the time in seconds after which a page knows more without any change of
     the run; 0 for never. `absent` has the length of a worker's absence in words.

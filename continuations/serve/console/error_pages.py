@@ -109,7 +109,7 @@ _WORDS: Mapping[str, _Words] = {
     ),
     "internal": _Words(
         "Something went wrong here",
-        "Whoever runs this console finds the error in the log of the server.",
+        "The error is in the log of the server.",
         "again",
     ),
 }
@@ -120,7 +120,7 @@ _NEWER = _Words(
 )
 _DAMAGED = _Words(
     "A stored object is damaged",
-    "Nothing was changed. Whoever runs this console can repair it.",
+    "Nothing was changed. The operator of this console can repair the object.",
 )
 _TECHNICAL = "Technical details"
 _FORM_WITHOUT_STORE = _Words(

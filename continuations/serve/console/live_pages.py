@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 
 from continuations.ledger.objects import Objects
 from continuations.serve.console import live_runs
-from continuations.serve.console.kept import Kept
 from continuations.serve.console.known_runs import KnownRuns
 from continuations.serve.console.live import LiveWaits, Sees
+from continuations.serve.console.open_waits import Kept
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
 from continuations.value_class import dataclass
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 from asyncio import gather
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from continuations.core.rows.decisions import Decision
 from continuations.core.rows.wait_rules import WAIT_RULES
@@ -30,7 +30,6 @@ from continuations.ledger.objects import Objects, pieces
 from continuations.ledger.store_clock import StoreClock
 from continuations.present.wait_view import RowTexts, row_texts, searched_text
 from continuations.serve.console.background import BackgroundReading
-from continuations.serve.console.kept import Kept
 from continuations.value_class import dataclass, replace
 from continuations.wire.fields import to_milliseconds
 
@@ -41,12 +40,33 @@ if TYPE_CHECKING:
     from continuations.ledger.claims import Clock
     from continuations_storage.contract import Store
 
+T = TypeVar("T")
+
 _log = logging.getLogger("continuations")
 _PARALLEL_READS = 50
 _MAX_TITLES = 10_000
 _SOON_MS = timedelta(days=1) // timedelta(milliseconds=1)
 _NO_DEADLINE = 10**15
 _UNKNOWN_KINDS = {kind for kind in WAIT_RULES if WAIT_RULES[kind].may_have_run}
+
+
+class Kept(dict[str, T]):
+    """Values by id, at most so many.
+
+    Args:
+        limit: The largest number of values.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def put(self, name: str, value: T) -> None:
+        """Keep a value as the newest one."""
+        self.pop(name, None)
+        self[name] = value
+        if len(self) > self._limit:
+            del self[next(iter(self))]
 
 
 class WaitPlace(NamedTuple):
