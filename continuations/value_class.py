@@ -24,6 +24,7 @@ __all__ = ["NamedOnly", "dataclass", "replace"]
 
 # `attrgetter` returns a tuple for at least two names.
 _MIN_TUPLE = 2
+_FIELD: type = Field
 # About as many calls of `_LazyInit` take the time to compile an `__init__`.
 _CALLS_UNTIL_COMPILED = 32
 # The attributes that `dataclasses` and `match` read.
@@ -31,11 +32,21 @@ _STANDARD_NAMES = ("__dataclass_fields__", "__dataclass_params__", "__match_args
 
 
 def _value_class(
-    *, frozen: Literal[True], slots: Literal[True], kw_only: bool = False
+    *,
+    slots: Literal[True],
+    frozen: bool = False,
+    eq: bool = True,
+    kw_only: bool = False,
 ) -> Callable[[type[Any]], type[Any]]:
-    """Return the decorator of a frozen dataclass with slots."""
-    if not (frozen and slots):
-        msg = "value_class.dataclass() makes frozen classes with slots only."
+    """Return the decorator of a dataclass with slots: of a value, or of a service.
+
+    A value is frozen. Two services are never equal.
+    """
+    if not slots or frozen != eq:
+        msg = (
+            "value_class.dataclass() makes classes with slots only, and they are "
+            "frozen or have eq=False."
+        )
         raise TypeError(msg)
 
     def decorate(declared: type[Any]) -> type[Any]:
@@ -46,23 +57,43 @@ def _value_class(
         ]
         own = dict(vars(declared))
         defaults = {name: own.pop(name) for name in names if name in own}
-        # A class that defines __eq__ alone has None as __hash__.
-        own["__hash__"] = own.get("__hash__") or _hash_of
+        if frozen:
+            # A class that defines __eq__ alone has None as __hash__.
+            own["__hash__"] = own.get("__hash__") or _hash_of
         standard = {
             name: _Standard(declared, kw_only=kw_only) for name in _STANDARD_NAMES
         }
-        return _class_like(
+        made = _class_like(
             declared,
             {
                 "__slots__": tuple(names),
                 "__init__": _LazyInit(names, defaults, kw_only=kw_only),
                 **standard,
-                **_SHARED_METHODS,
+                **(_VALUE_METHODS if frozen else _SERVICE_METHODS),
                 **own,
             },
         )
+        if declared.__bases__ == (object,):
+            _declared[made] = {name: defaults.get(name) for name in names}
+        return made
 
     return decorate
+
+
+# The fields of the classes without another base, with their defaults: the list of
+# `dataclasses.fields` takes a fifth of a millisecond to make.
+_declared: dict[type[Any], dict[str, Any]] = {}
+
+
+def _names_of(cls: Any, option: Literal["init", "compare"]) -> list[str]:
+    """Return the names of the fields with an option."""
+    if cls not in _declared:
+        return [each.name for each in dataclasses.fields(cls) if getattr(each, option)]
+    return [
+        name
+        for name, default in _declared[cls].items()
+        if type(default) is not _FIELD or getattr(default, option)
+    ]
 
 
 def _class_like(declared: type[Any], attributes: dict[str, Any]) -> type[Any]:
@@ -80,8 +111,7 @@ def _replace(value: Any, /, **changes: Any) -> Any:
     cls: Any = value.__class__
     read = _readers.get(cls)
     if read is None:
-        names = [field.name for field in dataclasses.fields(value) if field.init]
-        read = _readers[cls] = _named_reader(names)
+        read = _readers[cls] = _named_reader(_names_of(cls, "init"))
     return cls(**{**read(value), **changes})
 
 
@@ -162,6 +192,12 @@ class NamedOnly:
             return object.__new__(cls)
 
 
+def _is_named_only(options: dict[str, Any], name: str, kw_only: bool) -> bool:
+    """Return whether a field of a class is given by name only."""
+    own = options[name].kw_only if name in options else MISSING
+    return kw_only if own is MISSING else bool(own)
+
+
 class _LazyInit:
     """The `__init__` of a class, which compiles itself when it is used often."""
 
@@ -173,15 +209,18 @@ class _LazyInit:
         self._with_options = {
             name for name, default in defaults.items() if isinstance(default, Field)
         }
-        self._positional = [] if kw_only else names
+        options = {name: defaults[name] for name in self._with_options}
+        self._unnamed = {name for name, each in options.items() if not each.init}
+        self._positional = [
+            name
+            for name in names
+            if name not in self._unnamed and not _is_named_only(options, name, kw_only)
+        ]
         self._calls_left = _CALLS_UNTIL_COMPILED
 
     def __set_name__(self, owner: type, _name: str) -> None:
         self._cls = owner
-        options = [self._defaults[name] for name in self._with_options]
-        if owner.__bases__ != (object,) or any(
-            each.kw_only is not MISSING or not each.init for each in options
-        ):
+        if owner.__bases__ != (object,):
             self._calls_left = 0
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -195,12 +234,16 @@ class _LazyInit:
         """Do what the compiled method does."""
         given = {**dict(zip(self._positional, arguments, strict=False)), **named}
         is_each_given_once = len(given) == len(arguments) + len(named)
-        values = {
-            name: given.pop(name) if name in given else self._default(name)
-            for name in self._names
-        }
-        is_each_known = is_each_given_once and not given
-        if not is_each_known or any(value is MISSING for value in values.values()):
+        values: dict[str, Any] = {}
+        missing: list[str] = []
+        for name in self._names:
+            if name in given and name not in self._unnamed:
+                values[name] = given.pop(name)
+            elif (value := self._default(name)) is not MISSING:
+                values[name] = value
+            elif name not in self._unnamed:  # `__post_init__` sets the others
+                missing.append(name)
+        if missing or given or not is_each_given_once:
             self._compiled()(instance, *arguments, **named)  # raises TypeError
         # By the slots: a subclass may have a method with the name of a field.
         slots = vars(self._cls)
@@ -302,18 +345,19 @@ class _ComparedFields(dict[type, "Callable[[object], object]"]):
     """How to read the fields of a class that count for equality, by class."""
 
     def __missing__(self, cls: Any) -> Callable[[object], object]:
-        names = [field.name for field in dataclasses.fields(cls) if field.compare]
+        names = _names_of(cls, "compare")
         read = self[cls] = attrgetter(*names) if names else lambda _: ()
         return read
 
 
 _compared = _ComparedFields()
-_SHARED_METHODS = {
+_SERVICE_METHODS = {"__repr__": _represent}
+_VALUE_METHODS = {
+    **_SERVICE_METHODS,
     "__setattr__": _set_attribute,
     "__delattr__": _delete_attribute,
     "__getstate__": _get_state,
     "__setstate__": _set_state,
-    "__repr__": _represent,
     "__eq__": _is_equal,
     "__replace__": _replace,
 }

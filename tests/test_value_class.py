@@ -262,8 +262,63 @@ def test_base_class_with_fields_keeps_them() -> None:
 
 def test_other_kinds_of_dataclass_are_refused() -> None:
     make: Any = dataclass
-    with pytest.raises(TypeError, match="frozen classes with slots"):
-        make(frozen=False, slots=True)
+    for options in (
+        {},
+        {"frozen": True, "eq": False},
+        {"frozen": True, "slots": False},
+    ):
+        with pytest.raises(TypeError, match="frozen or have eq=False"):
+            make(**{"slots": True, **options})
+
+
+@dataclass(slots=True, eq=False)
+class Service:
+    """A service: it may change, and is equal to nothing else."""
+
+    store: str
+    limit: int = 3
+    names: list[str] = field(default_factory=list[str], kw_only=True)
+    made: str = field(init=False)
+    count: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Make the rest of its parts."""
+        self.made = f"of {self.store}"
+
+
+def test_service_may_change_and_equals_only_itself() -> None:
+    """The first ones without a compiled `__init__`, and the later ones with it."""
+    for number in range(40):
+        service = Service("s", names=["x"]) if number % 2 else Service("s")
+        service.count += 1
+        assert ("of s", 1, 3) == (service.made, service.count, service.limit)
+        assert (["x"] if number % 2 else []) == service.names
+        assert service != Service("s")
+        assert hash(service) == hash(service)
+        with pytest.raises(AttributeError):
+            service.other = 1  # type: ignore[attr-defined] # pyright: ignore[reportAttributeAccessIssue]
+    make: Any = Service
+    for arguments, named in ((("s", 1, ["x"]), {}), (("s",), {"made": "x"}), ((), {})):
+        with pytest.raises(TypeError):
+            make(*arguments, **named)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"), [(("s", 1, ["x"]), {}), (("s",), {"made": "x"}), ((), {})]
+)
+def test_first_service_with_wrong_arguments_raises_the_usual_error(
+    arguments: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    @dataclass(slots=True, eq=False)
+    class Fresh:
+        store: str
+        limit: int = 3
+        names: list[str] = field(default_factory=list[str], kw_only=True)
+        made: str = field(init=False)
+
+    make: Any = Fresh
+    with pytest.raises(TypeError, match="argument"):
+        make(*arguments, **named)
 
 
 def test_replace_returns_the_same_as_the_standard_one() -> None:

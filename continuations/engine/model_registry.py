@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import ContextVar
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
@@ -17,7 +18,6 @@ from continuations.core.model_protocol import (
 )
 from continuations.core.usage import USAGE_COUNTS, Usage
 from continuations.core.visible_text import escape_invisible
-from continuations.engine.work_observers import CURRENT_WORK
 from continuations.engine.worker_options import ShouldPause, never_pause
 from continuations.errors import ModelError
 from continuations.value_class import replace
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from continuations.core.model_protocol import Model, ModelRequest
     from continuations.core.prices import Prices
+    from continuations.engine.work_observers import Work
     from continuations.ledger.claims import Clock
     from continuations_storage.retry_policy import RetryState
 
@@ -46,6 +47,10 @@ _MAX_COUNT, _MAX_COST_UNITS = 2**53, 10**24
 
 # A model returns a reply, or the id of a reply that comes later.
 ModelAnswer: TypeAlias = ModelReply | PendingReply | LostReply
+
+# What a task asks models for. Each action of a run has a task, and so a value, of its
+# own.
+CURRENT_WORK: ContextVar[Work | None] = ContextVar("continuations_work", default=None)
 
 
 class AskedAgent(Protocol):

@@ -7,7 +7,6 @@ observer never changes a run: what it raises is logged.
 from __future__ import annotations
 
 import logging
-from contextvars import ContextVar
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -389,12 +388,15 @@ class WatchedSession:
             decision=self._kinds.get(wait.id) if wait.rules.has_object else None,
         )
 
-    def end(self, end: ObservedEnd) -> None:
+    def end(
+        self, result: str, failure: str | None, error: BaseException | None
+    ) -> None:
         """End the session, if it has begun and a version of it was stored.
 
         A start of a run that exists may be followed by another session.
         """
         if self._is_stored and self._made is not None:
+            end = ObservedEnd(result=result, failure=failure, error=error)
             _quietly("the end", self._run_id, self._made.ended, end)
         self._reset()
 
@@ -543,7 +545,3 @@ class Work:
         if action is not None:
             action.ended(result)
         return result
-
-
-# Each action of a run has a task, and so a value, of its own.
-CURRENT_WORK: ContextVar[Work | None] = ContextVar("continuations_work", default=None)

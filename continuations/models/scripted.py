@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -27,6 +27,7 @@ from continuations.core.model_protocol import (
     PendingReply,
 )
 from continuations.errors import InvalidInput, ModelError
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelRequest

@@ -18,7 +18,6 @@ import os
 import threading
 from collections import Counter
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -415,7 +414,7 @@ class StoreContract:
                 )
                 cleaned.append((await commit(changes)).is_cleaned)
                 with pytest.raises(AlreadyExists):
-                    await commit(replace(changes, deletes=["v/4", "v/5"]))
+                    await commit(changes._replace(deletes=["v/4", "v/5"]))
             marks = await store.keys("mark/")
             assert ["mark/45"] == marks
             assert not (await commit(Changes(key="w", body=b""))).is_cleaned

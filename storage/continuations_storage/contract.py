@@ -59,9 +59,9 @@ second key with `InvalidKey`; an object store cannot check it.
 from __future__ import annotations
 
 from asyncio import gather
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from continuations_storage.errors import NotFound
 
@@ -187,8 +187,7 @@ class Store(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     """The arguments of `Store.keys`.
 
     Attributes:
@@ -202,12 +201,10 @@ class Listing:
     limit: int = PAGE_SIZE
 
 
-def _no_bodies() -> Mapping[str, bytes]:
-    return {}
+_NO_BODIES: Mapping[str, bytes] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class Changes(NamedTuple):
     """The changes that a method ``commit`` of a store makes in one request.
 
     First come the creates, together or not at all: `AlreadyExists` and all other errors
@@ -227,14 +224,13 @@ class Changes:
 
     key: str
     body: bytes
-    also: Mapping[str, bytes] = field(default_factory=_no_bodies)
+    also: Mapping[str, bytes] = _NO_BODIES
     listing: Listing | None = None
     deletes: Sequence[str] = ()
     only_if_first: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class Committed(NamedTuple):
     """The result of changes whose creates were made.
 
     Attributes:

@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -561,7 +560,7 @@ async def test_cut_connection_of_a_commit_is_not_noticed(
     assert 2 == proxy.cut
     assert set(left) >= {*await store.keys("")} >= {"a", "b"}
     with pytest.raises(AlreadyExists):
-        await store.commit(replace(changes, also={"c": b""}))
+        await store.commit(changes._replace(also={"c": b""}))
     assert "c" not in await store.keys("")
 
 

@@ -7,7 +7,6 @@ so that importing an application's agents does not import pydantic.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, update_wrapper
 from typing import (
@@ -48,6 +47,7 @@ from continuations.authoring.tool_waits import (
 )
 from continuations.core.rows.decisions import Answer, Approve, Deny
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,17 +80,18 @@ def refuse_in_workflow(name: str) -> None:
         raise InvalidInput(msg)
 
 
-@dataclass(frozen=True)
 class HandlerFunction:
     """A function of arguments of the tool by name, and of a context.
 
-    Attributes:
+    Args:
         function: The application's function.
         scope: The local names that the annotations of a nested function use.
     """
 
-    function: Callable[..., Any]
-    scope: Mapping[str, Any] | None = None
+    def __init__(
+        self, function: Callable[..., Any], scope: Mapping[str, Any] | None = None
+    ) -> None:
+        self.function, self.scope = function, scope
 
     @cached_property
     def _contexts(self) -> tuple[str, ...]:
@@ -122,7 +123,6 @@ def check_function(function: object, label: str) -> None:
 ANSWER_PARAMETER = "answer"
 
 
-@dataclass(frozen=True)
 class AnswerFunction(HandlerFunction):
     """A function of `answer`, of arguments of the tool by name, and of a context."""
 
@@ -161,7 +161,7 @@ def checked_receiver(
     return AnswerFunction(handler, scope)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Functions:
     """The functions of a tool that waits, shared by the copies of the tool."""
 

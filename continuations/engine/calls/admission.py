@@ -11,7 +11,7 @@ denied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
@@ -36,6 +36,7 @@ from continuations.engine.call_waits import (
 )
 from continuations.engine.calls import rule_approvals
 from continuations.engine.code_changes import old_contract
+from continuations.value_class import dataclass
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ _NO_POLICY_NOTE = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Admission:
     """Decides whether calls may begin in this process.
 

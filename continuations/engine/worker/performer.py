@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.authoring import callables
@@ -28,13 +28,14 @@ from continuations.engine.calls.call_examination import (
     is_possible,
 )
 from continuations.engine.calls.rule_approvals import RuleApprovals, asks_person
+from continuations.engine.model_registry import CURRENT_WORK, ModelRegistry
 from continuations.engine.start.new_run import stored_instructions, with_instructions
 from continuations.engine.tool_contexts import context_of_call
 from continuations.engine.turns.model_turn import ModelTurn
-from continuations.engine.work_observers import CURRENT_WORK, Work
 from continuations.engine.worker.suspend_checks import SuspendChecks
 from continuations.engine.worker_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import AgentChanged, InvalidInput, ModelError
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
     from continuations.engine.events.event_feeds import EventFeed
     from continuations.engine.journal.file_storing import AttachedFiles
-    from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
+    from continuations.engine.work_observers import Work
     from continuations.engine.workflow.flow_drives import FlowDrives
     from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
     from continuations.ledger.objects import Objects
@@ -68,7 +69,7 @@ def _no_claim() -> None:
     """Return nothing: without a store there is no claim."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Performer:
     """Examines and starts calls, asks models, runs tools and verifies calls."""
 
@@ -334,6 +335,8 @@ class Performer:
             if isinstance(action, AskModel)
             else state.calls[action.call_id].frame_id
         )
+        from continuations.engine.work_observers import Work  # noqa: PLC0415 - for observers
+
         return Work(session, state, frame_id)
 
     async def _ask_model(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,6 @@ from continuations.engine.outcomes import Outcome, Suspended, outcome_of
 from continuations.engine.side_task import finish_if_cancelled, with_side_task
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start.new_run import problem_of, stored_instructions
-from continuations.engine.work_observers import ObservedEnd
 from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
 from continuations.engine.worker_options import DEFAULT_RUN_OPTIONS, RunOptions
@@ -42,7 +41,7 @@ from continuations.ledger.arrivals.arrivals import Arrivals, read_arrivals
 from continuations.ledger.index.run_overview import read_ahead, read_overview
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import LoadedVersion, Versions
-from continuations.value_class import replace
+from continuations.value_class import dataclass, replace
 from continuations.wire.continuation import Continuation
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ _log = logging.getLogger("continuations")
 _MAX_NOTED_RUNS = 1000
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Worker:
     """Works on one run in a store, in this process."""
 
@@ -239,8 +238,7 @@ class Worker:
     ) -> Outcome:
         """Work on the run and log what was done."""
         began, first = self.ports.clock.elapsed(), loaded.number if loaded else 0
-        result = ""
-        end = None
+        result, code, failed = "", None, None
         try:
             outcome = await self._list_tools(loaded, state, arrived)
             outcome = outcome or await self._work_until_blocked(
@@ -249,16 +247,14 @@ class Worker:
             result = outcome_name(outcome)
             failure = outcome.continuation.run_state.run.failure
             code = None if failure is None else failure.code
-            end = ObservedEnd(result=result, failure=code)
         except BaseException as error:
-            result = type(error).__name__
-            end = ObservedEnd(result=result, error=error)
+            result, failed = type(error).__name__, error
             if isinstance(error, errors.AgentChanged) and loaded is not None:
                 await self._note_missing_code(error, loaded.number)
             raise
         finally:
-            if self.run_options.session is not None and end is not None:
-                self.run_options.session.end(end)
+            if self.run_options.session is not None:
+                self.run_options.session.end(result, code, failed)
             self._flows.close()
             last = self._journal.version_number if self._journal else first
             seconds = self.ports.clock.elapsed() - began

@@ -9,7 +9,6 @@ from continuations.authoring.registry import AgentRegistry
 from continuations.engine.model_registry import ModelRegistry
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start import new_run
-from continuations.engine.work_observers import WatchedSession
 from continuations.engine.worker.worker import Worker
 from continuations.engine.worker_options import (
     DEFAULT_RUN_OPTIONS,
@@ -149,6 +148,8 @@ class WorkerFactory:
                 run_options.events_after,
             )
         if run_options.observer is not None:
+            from continuations.engine.work_observers import WatchedSession  # noqa: PLC0415 - for observers
+
             session = WatchedSession(
                 run_options.observer, run_id, StackBinding(self._agent_registry)
             )
