@@ -21,7 +21,7 @@ from continuations.engine.journal import publishing
 from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.past import rewinding
 from continuations.engine.sweep import sweeping
-from continuations.ledger import claims
+from continuations.ledger import claims, layout
 from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.claims import Lease
 from continuations.ledger.repair import doctor, erasing
@@ -35,6 +35,7 @@ from tests.simulation.mutants.find_seeds import (
 from tests.simulation.mutants.mutant import (
     InvalidMutantError,
     Mutant,
+    Original,
     Patches,
     Place,
     gives_back,
@@ -193,8 +194,22 @@ def test_plain_mutants_skip_a_step_or_return_a_value() -> None:
         gives_back(event_matching.with_event, "event")
 
 
-def _without_parameters() -> None:
-    return None
+def test_replacement_takes_what_it_needs_and_calls_the_original() -> None:
+    """The call has the arguments that were given, but for those that it changes."""
+
+    def both(original: Original, number: int) -> Any:
+        return original(), original(number=number + 1)
+
+    def with_unknown(original: Original) -> Any:
+        return original(numbers=2)
+
+    keys: Any = patch(layout.numbered_key, both).replacement
+    of_unknown: Any = patch(layout.numbered_key, with_unknown).replacement
+
+    one, two = (layout.numbered_key(layout.REVOCATION, "r1", n) for n in (1, 2))
+    assert (one, two) == keys(layout.REVOCATION, "r1", number=1)
+    with pytest.raises(AssertionError):
+        of_unknown(layout.REVOCATION, "r1", 1)
 
 
 async def _coroutine(run: RunRow, now: datetime) -> None:
@@ -205,7 +220,7 @@ def _other_names(_run: RunRow, _now: datetime) -> None:
     return None
 
 
-@pytest.mark.parametrize("replacement", [_without_parameters, _coroutine, _other_names])
+@pytest.mark.parametrize("replacement", [_coroutine, _other_names])
 def test_replacement_with_another_signature_is_refused(
     replacement: Callable[..., object],
 ) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.changes import history
 from continuations.core.changes.events import HistoryCompacted
@@ -27,17 +27,10 @@ from tests.simulation.protocol.laws_of_effects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.changes.events import Event, SummaryFailed
-    from continuations.core.changes.history import HistorySplit
-    from continuations.core.messages import Message
     from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import MessageLog
-    from continuations.core.rows.run import RunRow
-    from continuations.core.usage import Usage
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -46,21 +39,8 @@ if TYPE_CHECKING:
     family=COMPACTIONS,
 )
 def a_call_is_separated_from_its_result() -> Patches:
-    original = history.split_history
-
-    def split_history(
-        messages: tuple[Message, ...],
-        *,
-        summary_number: int,
-        keep_last: int,
-        may_stay: Callable[[Sequence[Message]], bool],
-    ) -> HistorySplit:
-        split = original(
-            messages,
-            summary_number=summary_number,
-            keep_last=keep_last,
-            may_stay=may_stay,
-        )
+    def split_history(original: Original) -> Any:
+        split = original()
         return replace(split, recent=split.recent + 1)
 
     def apply(draft: Draft, event: HistoryCompacted | SummaryFailed) -> None:
@@ -110,10 +90,8 @@ def a_summary_is_lost_at_a_crash() -> Patches:
     family=COMPACTIONS,
 )
 def a_summary_is_not_stored_before_the_turn() -> Patches:
-    original = RunLoop._apply
-
-    def apply(self: RunLoop, event: Event) -> None:
-        original(self, event)
+    def apply(original: Original, self: RunLoop, event: Event) -> None:
+        original()
         if isinstance(event, HistoryCompacted):
             self._last_event_to_save -= 1
 
@@ -126,16 +104,9 @@ def a_summary_is_not_stored_before_the_turn() -> Patches:
     family=COMPACTIONS,
 )
 def a_summary_is_asked_twice() -> Patches:
-    original = Summarizer.summarize
-
-    async def summarize(
-        self: Summarizer,
-        agent: AgentProtocol,
-        messages: Sequence[Message],
-        run: RunRow,
-    ) -> tuple[str, Usage]:
-        await original(self, agent, messages, run)
-        return await original(self, agent, messages, run)
+    async def summarize(original: Original) -> Any:
+        await original()
+        return await original()
 
     yield patch(Summarizer.summarize, summarize)
 

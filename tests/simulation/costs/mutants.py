@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.changes import run_events
 from continuations.core.rows.run import budget_failure
@@ -16,9 +16,8 @@ from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
 
 if TYPE_CHECKING:
     from continuations.core.rows.draft import Draft
-    from continuations.core.rows.run import Budget, Failure
     from continuations.core.usage import Usage
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -27,11 +26,9 @@ if TYPE_CHECKING:
     family=STREAMS,
 )
 def usage_is_counted_twice() -> Patches:
-    original = run_events.add_usage
-
-    def add_usage(draft: Draft, usage: Usage) -> None:
-        original(draft, usage)
-        original(draft, usage)
+    def add_usage(original: Original) -> None:
+        original()
+        original()
 
     yield patch(run_events.add_usage, add_usage)
 
@@ -54,11 +51,9 @@ def usage_is_that_of_the_last_reply() -> Patches:
     family=STREAMS,
 )
 def cost_is_not_added_up() -> Patches:
-    original = run_events.add_usage
-
-    def add_usage(draft: Draft, usage: Usage) -> None:
+    def add_usage(original: Original, draft: Draft) -> None:
         known = draft.run.usage.cost_units
-        original(draft, usage)
+        original()
         total = draft.run.usage
         draft.put_run(replace(draft.run, usage=replace(total, cost_units=known)))
 
@@ -80,10 +75,8 @@ def a_budget_is_not_kept() -> Patches:
     family=BUDGETS,
 )
 def a_budget_ends_a_run_early() -> Patches:
-    original = budget_failure
-
-    def failure(budget: Budget | None, usage: Usage) -> Failure | None:
-        return original(budget, replace(usage, cost_units=2 * usage.cost_units))
+    def failure(original: Original, usage: Usage) -> Any:
+        return original(usage=replace(usage, cost_units=2 * usage.cost_units))
 
     yield patch(budget_failure, failure)
 

@@ -8,17 +8,9 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 from dataclasses import replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from continuations.core.changes.events import (
-    ApprovalRequested,
-    Approved,
-    Denied,
-    OutcomeUnknown,
-    Reopened,
-    RepeatAllowed,
-)
+from continuations.core.changes.events import Approved, RepeatAllowed
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.calls import Started
 from continuations.core.rows.waits import Wait
@@ -59,17 +51,13 @@ from tests.simulation.protocol.laws_of_effects import (
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
+    from collections.abc import Mapping
 
-    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.core.changes.events import Event
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Decision, DecisionKind
     from continuations.core.rows.state import RunState
-    from continuations.core.rows.wait_rules import WaitKind
     from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 # One decision -----------------------------------------------------------------------
@@ -80,11 +68,11 @@ if TYPE_CHECKING:
     breaks=(one_decision, refused_never_runs),
 )
 def a_decision_is_overwritten() -> Patches:
-    original = decisions.record_decision
-
-    async def record_decision(objects: Objects, proposed: Decision) -> Decision:
+    async def record_decision(
+        original: Original, objects: Objects, proposed: Decision
+    ) -> Any:
         await objects.delete(layout.decision_key(proposed.wait_id))
-        return await original(objects, proposed)
+        return await original()
 
     yield patch(decisions.record_decision, record_decision)
 
@@ -154,32 +142,9 @@ def _ulid_from_call(call: CallRow, run_nonce: str) -> str:
     ),
 )
 def wait_id_is_derived_from_its_call() -> Patches:
-    original = call_waits.new_wait
-
-    def new_wait(  # noqa: PLR0913 - as the original
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol | None,
-        *,
-        kind: WaitKind,
-        now: datetime,
-        ulid: str,
-        arguments: str | None = None,
-        note: str | None = None,
-        agent: AgentProtocol | None = None,
-    ) -> Wait:
+    def new_wait(original: Original, state: RunState, call: CallRow, ulid: str) -> Any:
         ulid = _ulid_from_call(call, state.run.run_nonce)
-        return original(
-            state,
-            call,
-            tool,
-            kind=kind,
-            now=now,
-            ulid=ulid,
-            arguments=arguments,
-            note=note,
-            agent=agent,
-        )
+        return original(ulid=ulid)
 
     yield patch(call_waits.new_wait, new_wait)
 
@@ -189,14 +154,12 @@ def wait_id_is_derived_from_its_call() -> Patches:
     breaks=(refused_never_runs, executed_equals_approved),
 )
 def a_decision_goes_to_the_first_wait() -> Patches:
-    original = ArrivalReducer.with_decisions
-
     def with_decisions(
-        self: ArrivalReducer, state: RunState, decisions: Mapping[str, Decision]
-    ) -> RunState:
+        original: Original, state: RunState, decisions: Mapping[str, Decision]
+    ) -> Any:
         waits = sorted(state.waits.values(), key=Wait.sort_key)
         pairs = zip(waits, decisions.values(), strict=False)
-        return original(self, state, {wait.id: decision for wait, decision in pairs})
+        return original(decisions={wait.id: decision for wait, decision in pairs})
 
     yield patch(ArrivalReducer.with_decisions, with_decisions)
 
@@ -223,17 +186,11 @@ def a_decision_is_read_from_another_waits_key() -> Patches:
     breaks=(started_once, finished_never_runs_again),
 )
 def a_decision_is_applied_twice() -> Patches:
-    original = ArrivalReducer.with_interrupted_calls
-
-    def with_interrupted_calls(
-        self: ArrivalReducer,
-        state: RunState,
-        decisions: Mapping[str, Decision] = MappingProxyType({}),
-    ) -> RunState:
+    def with_interrupted_calls(original: Original, state: RunState) -> Any:
         for call in list(state.calls.values()):
             if isinstance(call.state, Started) and call.approved_digest is not None:
                 state = advance(state, RepeatAllowed(call_id=call.id))
-        return original(self, state, decisions)
+        return original(state=state)
 
     yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
 
@@ -242,14 +199,10 @@ def a_decision_is_applied_twice() -> Patches:
 
 
 def _counted_as_approval(kind: DecisionKind) -> Patches:
-    original = ArrivalReducer._decision_events
-
-    def decision_events(
-        self: ArrivalReducer, state: RunState, wait: Wait, decision: Decision
-    ) -> Iterable[Event]:
+    def decision_events(original: Original, decision: Decision) -> Any:
         if decision.kind == kind:
             decision = replace(decision, kind="approve", arguments=None)
-        return original(self, state, wait, decision)
+        return original(decision=decision)
 
     yield patch(ArrivalReducer._decision_events, decision_events)
 
@@ -275,12 +228,8 @@ def valid_for_is_never_checked() -> Patches:
     condition=approvals_are_short,
 )
 def valid_for_is_not_checked_before_the_call() -> Patches:
-    original = Admission.hold
-
-    async def hold(
-        self: Admission, state: RunState, call: CallRow
-    ) -> ApprovalRequested | Reopened | OutcomeUnknown | Denied | None:
-        return await original(self, state, replace(call, approved_until=None))
+    async def hold(original: Original, call: CallRow) -> Any:
+        return await original(call=replace(call, approved_until=None))
 
     yield patch(Admission.hold, hold)
 
@@ -291,14 +240,10 @@ def valid_for_is_not_checked_before_the_call() -> Patches:
     condition=approvals_are_short,
 )
 def valid_for_is_not_checked_before_a_repeat() -> Patches:
-    original = Admission.hold
-
-    async def hold(
-        self: Admission, state: RunState, call: CallRow
-    ) -> ApprovalRequested | Reopened | OutcomeUnknown | Denied | None:
+    async def hold(original: Original, call: CallRow) -> Any:
         if call.attempts:
             call = replace(call, approved_until=None)
-        return await original(self, state, call)
+        return await original(call=call)
 
     yield patch(Admission.hold, hold)
 
@@ -309,10 +254,8 @@ def valid_for_is_not_checked_before_a_repeat() -> Patches:
     condition=approvals_are_short,
 )
 def valid_for_is_not_checked_for_sub_agents() -> Patches:
-    original = arrival_reducer._approval_valid_until
-
-    def approval_valid_until(wait: Wait, decision: Decision) -> datetime | None:
-        return None if wait.tool == "clerk" else original(wait, decision)
+    def approval_valid_until(original: Original, wait: Wait) -> Any:
+        return None if wait.tool == "clerk" else original()
 
     yield patch(arrival_reducer._approval_valid_until, approval_valid_until)
 
@@ -322,14 +265,10 @@ def valid_for_is_not_checked_for_sub_agents() -> Patches:
     breaks=(executed_equals_approved,),
 )
 def original_arguments_run_after_an_edit() -> Patches:
-    original = Performer._run_tool
-
-    async def run_tool(
-        self: Performer, state: RunState, call: CallRow, fence: int
-    ) -> Event:
+    async def run_tool(original: Original, call: CallRow) -> Any:
         arguments = call.original_arguments or call.arguments
         unedited = replace(call, arguments=arguments, approved_digest=None)
-        return await original(self, state, unedited, fence)
+        return await original(call=unedited)
 
     yield patch(Performer._run_tool, run_tool)
 
@@ -339,33 +278,23 @@ def original_arguments_run_after_an_edit() -> Patches:
     breaks=(executed_equals_approved,),
 )
 def an_edit_is_forgotten() -> Patches:
-    original = ArrivalReducer._approval_events
-
-    def approval_events(
-        self: ArrivalReducer,
-        state: RunState,
-        call: CallRow,
-        wait: Wait,
-        decision: Decision,
-    ) -> Iterable[Event]:
-        return original(self, state, call, wait, replace(decision, arguments=None))
+    def approval_events(original: Original, decision: Decision) -> Any:
+        return original(decision=replace(decision, arguments=None))
 
     yield patch(ArrivalReducer._approval_events, approval_events)
 
 
 @mutant("Edited arguments are not validated.", breaks=(edits_match_schema,))
 def an_edit_is_not_validated() -> Patches:
-    original = ArrivalReducer._approval_events
-
     def approval_events(
+        original: Original,
         self: ArrivalReducer,
         state: RunState,
         call: CallRow,
-        wait: Wait,
         decision: Decision,
-    ) -> Iterable[Event]:
+    ) -> Any:
         plain = replace(decision, arguments=None)
-        events = tuple(original(self, state, call, wait, plain))
+        events = tuple(original(decision=plain))
         event = events[-1]
         if decision.arguments is None or not isinstance(event, Approved):
             return events

@@ -35,9 +35,7 @@ def denials_are_not_bounded() -> Patches:
 def count_of_denials_is_not_stored() -> Patches:
     original: Any = Row[Any].write
 
-    def write(
-        self: Row[Any], value: Any, *, full_copy: bool = True
-    ) -> dict[str, object]:
+    def write(self: Row[Any], value: Any, full_copy: bool) -> dict[str, object]:
         fields: dict[str, object] = original(self, value, full_copy=full_copy)
         if self is FRAME:
             fields.pop("denials", None)

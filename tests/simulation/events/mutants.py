@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows import event_matching
 from continuations.engine.arrivals import arrival_reducer
@@ -41,13 +41,12 @@ from tests.simulation.mutants.mutant import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.ledger.event_keys import EventMarker
     from continuations.ledger.layout import Marker
     from continuations.ledger.store_clock import StoreClock
-    from continuations.wire.arrivals import PublishedEvent, Signal
-    from tests.simulation.mutants.mutant import Patches
+    from continuations.wire.arrivals import PublishedEvent
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 # Nothing is lost ----------------------------------------------------------------------
@@ -79,17 +78,16 @@ def a_repair_does_not_look_back() -> Patches:
     family=EVENTS,
 )
 def waits_are_listed_before_the_event() -> Patches:
-    original = EventPublisher._create
     deliver = EventDelivery.deliver
 
-    async def create(self: EventPublisher, key: str, body: bytes) -> bool:
+    async def create(original: Original, self: EventPublisher, key: str) -> Any:
         if "/e-" in key:
             clock = _clock_of(self)
             delivery = EventDelivery(
                 self.objects, clock, lambda: self.new_ulid(self.clock.now())
             )
             await deliver(delivery, key.split("/")[1])
-        return await original(self, key, body)
+        return await original()
 
     yield patch(EventPublisher._create, create)
     yield returns(EventDelivery.deliver, Delivered())
@@ -249,10 +247,8 @@ def a_used_signal_is_kept() -> Patches:
     family=EVENTS,
 )
 def a_signal_before_its_wait_is_dropped() -> Patches:
-    original = arrival_reducer.with_signals
-
-    def with_signals(state: RunState, signals: tuple[Signal, ...]) -> RunState:
-        after = original(state, signals)
+    def with_signals(original: Original) -> Any:
+        after = original()
         names = {wait.event for wait in after.waits.values()}
         for signal in after.run.signals:
             if signal.name not in names:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.changes.events import CallReturned
 from continuations.engine.journal import file_storing
@@ -32,18 +32,14 @@ from tests.simulation.protocol.laws_of_effects import nothing_starts_without_cla
 from tests.simulation.protocol.laws_of_runs import no_foreign_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
 
     from continuations.core.changes.events import CallRaised
-    from continuations.core.model_protocol import ModelRequest
     from continuations.core.rows.attachments import Content, ResultWithFiles
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.state import RunState
-    from continuations.engine.journal.file_storing import AttachedFiles
-    from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -53,13 +49,8 @@ if TYPE_CHECKING:
 )
 def result_is_stored_without_its_attachments() -> Patches:
     async def stored_result(
-        files: AttachedFiles,
-        call: CallRow,
-        result: ResultWithFiles,
-        ports: Ports,
-        claim_end: datetime | None,
+        call: CallRow, result: ResultWithFiles
     ) -> CallReturned | CallRaised:
-        del files, ports, claim_end
         return CallReturned(
             call_id=call.id, content=result.text, parts_json=result.parts_json
         )
@@ -82,11 +73,9 @@ def message_is_posted_before_its_attachments() -> Patches:
     family=ATTACHMENTS,
 )
 def failed_create_of_an_attachment_counts() -> Patches:
-    original = RunFiles._create
-
-    async def _create(self: RunFiles, content: Content) -> None:
+    async def _create(original: Original) -> None:
         with suppress(StoreError):
-            await original(self, content)
+            await original()
 
     yield patch(RunFiles._create, _create)
 
@@ -115,13 +104,8 @@ def request_lacks_the_bytes_of_attachments() -> Patches:
     family=ATTACHMENTS,
 )
 def claim_is_not_checked_after_reading_attachments() -> Patches:
-    original = file_storing.with_files
-
-    async def with_files(
-        request: ModelRequest, files: AttachedFiles, may_request: Callable[[], bool]
-    ) -> ModelRequest:
-        del may_request
-        return await original(request, files, lambda: True)
+    async def with_files(original: Original) -> Any:
+        return await original(may_request=lambda: True)
 
     yield patch(file_storing.with_files, with_files)
 
@@ -132,11 +116,11 @@ def claim_is_not_checked_after_reading_attachments() -> Patches:
     family=ATTACHMENTS,
 )
 def attachment_in_progress_counts_as_stored() -> Patches:
-    original = RunFiles.add
-
-    async def add(self: RunFiles, contents: Sequence[Content]) -> None:
+    async def add(
+        original: Original, self: RunFiles, contents: Sequence[Content]
+    ) -> None:
         sizes = self._sizes or {}
-        await original(self, [each for each in contents if each.digest not in sizes])
+        await original(contents=[each for each in contents if each.digest not in sizes])
 
     yield patch(RunFiles.add, add)
 

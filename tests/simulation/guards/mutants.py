@@ -28,21 +28,10 @@ from tests.simulation.state.laws import state_is_the_replay_of_its_changes
 
 if TYPE_CHECKING:
     from continuations.authoring.guardrails import Tripped
-    from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.changes.events import (
-        CallInvalid,
-        CallRaised,
-        Event,
-    )
-    from continuations.core.changes.plan import CheckCall
-    from continuations.core.messages import Message
+    from continuations.core.changes.events import CallInvalid
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.run import Trip
-    from continuations.core.rows.state import RunState
-    from continuations.engine.hook_calls import GuardrailAgents
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -51,20 +40,13 @@ if TYPE_CHECKING:
     family=GUARDS,
 )
 def the_hook_runs_after_the_approval() -> Patches:
-    run_tool = Performer._run_tool
-
-    async def checked(
-        self: GuardedCall, tool: ToolProtocol, arguments: str
-    ) -> CheckedCall | CallInvalid:
-        del tool
+    async def checked(self: GuardedCall, arguments: str) -> CheckedCall | CallInvalid:
         return await self.guarded(arguments)
 
-    async def _run_tool(
-        self: Performer, state: RunState, call: CallRow, fence: int
-    ) -> Event:
+    async def _run_tool(original: Original, call: CallRow) -> Any:
         what = halved(jsontext.parse(call.arguments or "{}")["what"])
         changed = replace(call, arguments=jsontext.canonical({"what": what}))
-        return await run_tool(self, state, changed, fence)
+        return await original(call=changed)
 
     yield patch(GuardedCall.checked, checked)
     yield patch(Performer._run_tool, _run_tool)
@@ -79,13 +61,11 @@ def the_hook_runs_after_the_approval() -> Patches:
     family=GUARDS,
 )
 def guardrails_are_ignored_after_a_crash() -> Patches:
-    original = GuardedCall.guarded
-
-    async def guarded(self: GuardedCall, arguments: str) -> CheckedCall | CallInvalid:
+    async def guarded(original: Original, self: GuardedCall, arguments: str) -> Any:
         claim = self.state.run.claim
         if claim is not None and claim.attempt > 1:
             return CheckedCall(arguments=arguments)
-        return await original(self, arguments)
+        return await original()
 
     yield patch(GuardedCall.guarded, guarded)
 
@@ -96,15 +76,13 @@ def guardrails_are_ignored_after_a_crash() -> Patches:
     family=GUARDS,
 )
 def a_question_hides_a_refusal() -> Patches:
-    original = GuardedCall.guarded
-
-    async def guarded(self: GuardedCall, arguments: str) -> CheckedCall | CallInvalid:
+    async def guarded(original: Original, self: GuardedCall, arguments: str) -> Any:
         guardrails = self.agent.guardrails
         assert guardrails is not None
         check: Any = guardrails.of_stage("tool")[0].check
         tripped: Tripped | None = check(self._info(arguments))
         if tripped is None:
-            return await original(self, arguments)
+            return await original()
         trip = new_trip(self._path, self.call.frame_id, "asks", "tool", tripped.reason)
         return CheckedCall(arguments=arguments, trip=trip)
 
@@ -117,17 +95,10 @@ def a_question_hides_a_refusal() -> Patches:
     family=GUARDS,
 )
 def edited_arguments_are_not_checked() -> Patches:
-    original = CallExaminer.guarded_again
-
-    async def guarded_again(
-        self: CallExaminer,
-        state: RunState,
-        call: CallRow,
-        agents: GuardrailAgents | None = None,
-    ) -> Event | CheckCall | None:
+    async def guarded_again(original: Original, call: CallRow) -> Any:
         if call.approved_digest is not None:
             return None
-        return await original(self, state, call, agents)
+        return await original()
 
     yield patch(CallExaminer.guarded_again, guarded_again)
 
@@ -138,10 +109,8 @@ def edited_arguments_are_not_checked() -> Patches:
     family=GUARDS,
 )
 def inputs_of_sub_agents_are_not_checked() -> Patches:
-    original = guarded_turn.new_input
-
-    def new_input(frame: FrameRow, messages: tuple[Message, ...]) -> str | None:
-        return None if frame.depth else original(frame, messages)
+    def new_input(original: Original, frame: FrameRow) -> Any:
+        return None if frame.depth else original()
 
     yield patch(guarded_turn.new_input, new_input)
 
@@ -152,12 +121,8 @@ def inputs_of_sub_agents_are_not_checked() -> Patches:
     family=GUARDS,
 )
 def after_tool_loses_the_changes() -> Patches:
-    original = GuardedCall.with_result
-
-    async def with_result(
-        self: GuardedCall, event: CallReturned | CallRaised
-    ) -> CallReturned | CallRaised:
-        result = await original(self, event)
+    async def with_result(original: Original) -> Any:
+        result = await original()
         if isinstance(result, CallReturned):
             return replace(result, patch=None)
         return result
@@ -180,11 +145,9 @@ def a_trip_is_not_recorded() -> Patches:
     family=GUARDS,
 )
 def a_trip_is_recorded_twice() -> Patches:
-    original = draft.record_trip
-
-    def record(draft: Draft, trip: Trip) -> None:
-        original(draft, trip)
-        original(draft, trip)
+    def record(original: Original) -> None:
+        original()
+        original()
 
     yield patch(draft.record_trip, record)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.changes import history, reducer, tool_messages
 from continuations.core.rows import calls
@@ -16,23 +16,16 @@ from tests.simulation.handoffs.laws import (
     each_turn_is_of_the_agent_that_has_the_conversation,
     the_next_agent_reads_what_the_filter_left,
 )
-from tests.simulation.mutants.mutant import (
-    gives_back,
-    mutant,
-    mutants_in,
-    patch,
-    skip,
-)
+from tests.simulation.mutants.mutant import gives_back, mutant, mutants_in, patch, skip
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.messages import Message
-    from continuations.core.rows.calls import CallRow, Handoff
-    from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.calls import CallRow
     from continuations.core.rows.state import RunState
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -50,13 +43,11 @@ def handoffs_are_lost() -> Patches:
     family=HANDOFFS,
 )
 def the_last_handoff_counts() -> Patches:
-    original = calls.handoff_of
+    def last(original: Original, rows: Iterable[CallRow]) -> Any:
+        return original(rows=[*rows][::-1])
 
-    def last(rows: Iterable[CallRow]) -> Handoff | None:
-        return original([*rows][::-1])
-
-    yield skip(original, only_in=(performer,))
-    yield patch(original, last, only_in=(reducer,))
+    yield skip(calls.handoff_of, only_in=(performer,))
+    yield patch(calls.handoff_of, last, only_in=(reducer,))
 
 
 @mutant(
@@ -97,15 +88,13 @@ def filters_are_forgotten() -> Patches:
     family=HANDOFFS,
 )
 def filters_leave_the_newest_turn() -> Patches:
-    original = history.dropped_indexes
-
     def dropped(
-        messages: Sequence[Message], frame: FrameRow, chosen: Collection[int]
-    ) -> tuple[int, ...]:
+        original: Original, messages: Sequence[Message], chosen: Collection[int]
+    ) -> Any:
         newest = range(len(messages) - 4, len(messages))
-        return original(messages, frame, {*chosen, *newest})
+        return original(chosen={*chosen, *newest})
 
-    yield patch(original, dropped)
+    yield patch(history.dropped_indexes, dropped)
 
 
 MUTANTS = mutants_in(globals())

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.engine.worker.worker import Worker
 from continuations.ledger.index import run_index
@@ -16,9 +16,7 @@ from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
 from tests.simulation.protocol.laws_of_endings import listed_waits_are_open
 
 if TYPE_CHECKING:
-    from continuations.ledger.loaded_version import LoadedVersion
-    from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -52,13 +50,11 @@ def a_sweep_deletes_the_markers_of_another_process() -> Patches:
     family=SEAMS,
 )
 def waits_of_a_followed_version_are_listed() -> Patches:
-    original = run_index.mend
-
-    async def mend(objects: Objects, version: LoadedVersion) -> bool:
-        await original(objects, version)
+    async def mend(original: Original) -> Any:
+        await original()
         return True
 
-    yield patch(original, mend)
+    yield patch(run_index.mend, mend)
 
 
 MUTANTS = mutants_in(globals())

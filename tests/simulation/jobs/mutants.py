@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.engine.journal.job_cancellation import JobCanceller
 from continuations.engine.journal.publishing import Publisher
@@ -26,10 +26,8 @@ if TYPE_CHECKING:
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
-    from continuations.engine.journal.journal import StoreJournal
-    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -64,24 +62,20 @@ def every_decision_stops_its_job() -> Patches:
 def a_job_is_stopped_again_after_its_end() -> Patches:
     stopped: dict[str, list[tuple[JobCanceller, RunState, Wait]]] = {}
 
-    async def cancel(self: JobCanceller, state: RunState, jobs: Iterable[Wait]) -> None:
+    async def cancel(
+        original: Original, self: JobCanceller, state: RunState, jobs: Iterable[Wait]
+    ) -> None:
         jobs = tuple(jobs)
-        await original_cancel(self, state, jobs)
+        await original(jobs=jobs)
         stopped.setdefault(state.run.id, []).extend((self, state, job) for job in jobs)
 
-    async def commit_and_publish(
-        self: Publisher,
-        journal: StoreJournal,
-        before: RunState,
-        state: RunState,
-        arrived: Arrivals,
-    ) -> Arrivals:
-        late = await original_commit(self, journal, before, state, arrived)
+    async def commit_and_publish(original: Original, state: RunState) -> Any:
+        late = await original()
         for canceller, old, job in stopped.pop(state.run.id, []):
             await original_cancel(canceller, old, [job])
         return late
 
-    original_cancel, original_commit = JobCanceller.cancel, Publisher.commit_and_publish
+    original_cancel = JobCanceller.cancel
     yield patch(JobCanceller.cancel, cancel)
     yield patch(Publisher.commit_and_publish, commit_and_publish)
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.changes import judged_texts
@@ -21,17 +21,14 @@ from tests.simulation.judging.laws import (
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 
 if TYPE_CHECKING:
-    from continuations.core.changes.events import Event, ModelReplied, TextRefused
+    from continuations.core.changes.events import ModelReplied, TextRefused
     from continuations.core.changes.plan import CheckCall
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Decision
     from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.run import RunRow
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
-    from continuations.engine.hook_calls import GuardrailAgents
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -40,8 +37,7 @@ if TYPE_CHECKING:
     family=JUDGES,
 )
 def a_denied_text_is_used() -> Patches:
-    def event_of_decision(wait: Wait, decision: Decision) -> TextAccepted | TextRefused:
-        del decision
+    def event_of_decision(wait: Wait) -> TextAccepted | TextRefused:
         return TextAccepted(wait.id)
 
     yield patch(guarded_turn.event_of_decision, event_of_decision)
@@ -53,12 +49,10 @@ def a_denied_text_is_used() -> Patches:
     family=JUDGES,
 )
 def a_held_reply_is_a_message() -> Patches:
-    original = judged_texts.hold_reply
-
     def hold_reply(
-        draft: Draft, frame: FrameRow, event: ModelReplied, wait: Wait
+        original: Original, draft: Draft, frame: FrameRow, event: ModelReplied
     ) -> None:
-        original(draft, frame, event, wait)
+        original()
         draft.append(frame.id, event.message)
 
     yield patch(judged_texts.hold_reply, hold_reply)
@@ -70,8 +64,7 @@ def a_held_reply_is_a_message() -> Patches:
     family=JUDGES,
 )
 def an_accepted_input_covers_other_texts() -> Patches:
-    def input_digest(run: RunRow, frame_id: str, text: str) -> str:
-        del text
+    def input_digest(run: RunRow, frame_id: str) -> str:
         return jsontext.digest(run.run_nonce, frame_id)
 
     yield patch(judged_texts.input_digest, input_digest)
@@ -83,10 +76,8 @@ def an_accepted_input_covers_other_texts() -> Patches:
     family=JUDGES,
 )
 def the_second_check_of_a_call_is_ignored() -> Patches:
-    original = CallChecks.take_result
-
-    def take_result(self: CallChecks, check: CheckCall) -> Event | None:
-        event = original(self, check)
+    def take_result(original: Original, check: CheckCall) -> Any:
+        event = original()
         return None if check.before_start else event
 
     yield patch(CallChecks.take_result, take_result)
@@ -98,17 +89,10 @@ def the_second_check_of_a_call_is_ignored() -> Patches:
     family=JUDGES,
 )
 def approved_calls_are_not_shown_to_agents() -> Patches:
-    original = CallExaminer.guarded_again
-
-    async def guarded_again(
-        self: CallExaminer,
-        state: RunState,
-        call: CallRow,
-        agents: GuardrailAgents | None = None,
-    ) -> Event | CheckCall | None:
+    async def guarded_again(original: Original, call: CallRow) -> Any:
         if call.original_arguments is not None:
             return None
-        return await original(self, state, call, agents)
+        return await original()
 
     yield patch(CallExaminer.guarded_again, guarded_again)
 

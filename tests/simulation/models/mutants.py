@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.changes import run_events
 from continuations.core.changes.events import ModelDelayed
@@ -32,16 +32,11 @@ from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.waits.laws import timers_end_in_time
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.changes.events import Event, ModelFailed
-    from continuations.core.model_protocol import LostReply, ModelRequest
-    from continuations.core.rows.state import RunState
+    from continuations.core.model_protocol import ModelRequest
     from continuations.core.rows.waits import Wait
-    from continuations.engine.model_registry import ModelAnswer
-    from continuations.ledger.layout import Marker
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 # Replies that come later ------------------------------------------------------------
@@ -53,14 +48,12 @@ if TYPE_CHECKING:
     family=MODELS,
 )
 def a_pending_reply_is_forgotten() -> Patches:
-    original = run_events.go_without_reply
-
-    def go_without_reply(draft: Draft, event: ModelFailed | ModelDelayed) -> None:
+    def go_without_reply(original: Original, event: ModelFailed | ModelDelayed) -> None:
         if isinstance(event, ModelDelayed):
             event = replace(event, pending_reply=None)
-        original(draft, event)
+        original(event=event)
 
-    yield patch(original, go_without_reply)
+    yield patch(run_events.go_without_reply, go_without_reply)
 
 
 @mutant(
@@ -69,18 +62,10 @@ def a_pending_reply_is_forgotten() -> Patches:
     family=MODELS,
 )
 def a_poll_asks_the_model() -> Patches:
-    original = ModelRegistry._request_once
+    async def request_once(original: Original) -> Any:
+        return await original(pending_reply=None)
 
-    async def request_once(
-        self: ModelRegistry,
-        agent: AgentProtocol,
-        request: ModelRequest,
-        pending_reply: str | None,
-    ) -> ModelAnswer:
-        del pending_reply
-        return await original(self, agent, request, None)
-
-    yield patch(original, request_once)
+    yield patch(ModelRegistry._request_once, request_once)
 
 
 @mutant(
@@ -89,21 +74,21 @@ def a_poll_asks_the_model() -> Patches:
     family=MODELS,
 )
 def the_first_reply_is_polled_for_ever() -> Patches:
-    original = ModelRegistry._request_once
     first: dict[str, str] = {}
 
     async def request_once(
+        original: Original,
         self: ModelRegistry,
         agent: AgentProtocol,
         request: ModelRequest,
         pending_reply: str | None,
-    ) -> ModelAnswer:
+    ) -> Any:
         if pending_reply is not None:
             key = f"{id(self)}/{request.run_id}/{agent.name}"
             pending_reply = first.setdefault(key, pending_reply)
-        return await original(self, agent, request, pending_reply)
+        return await original(pending_reply=pending_reply)
 
-    yield patch(original, request_once)
+    yield patch(ModelRegistry._request_once, request_once)
 
 
 @mutant(
@@ -112,15 +97,11 @@ def the_first_reply_is_polled_for_ever() -> Patches:
     family=MODELS,
 )
 def a_lost_reply_stays_pending() -> Patches:
-    original = ModelDelays.after_loss
-
-    def after_loss(
-        self: ModelDelays, state: RunState, frame: FrameRow, lost: LostReply
-    ) -> ModelDelayed:
-        event = original(self, state, frame, lost)
+    def after_loss(original: Original, frame: FrameRow) -> Any:
+        event = original()
         return replace(event, pending_reply=frame.pending_reply)
 
-    yield patch(original, after_loss)
+    yield patch(ModelDelays.after_loss, after_loss)
 
 
 @mutant(
@@ -142,15 +123,10 @@ def a_message_is_added_before_a_pending_reply() -> Patches:
     "Each delay is as long as the first.", breaks=(attempts_back_off,), family=MODELS
 )
 def attempts_do_not_back_off() -> Patches:
-    original = model_delays.retry_delay
+    def retry_delay(original: Original) -> Any:
+        return original(failed_requests=1)
 
-    def retry_delay(
-        failed_requests: int, retry_after: float | None, *, spread: float = 0.0
-    ) -> timedelta:
-        del failed_requests
-        return original(1, retry_after, spread=spread)
-
-    yield patch(original, retry_delay)
+    yield patch(model_delays.retry_delay, retry_delay)
 
 
 @mutant(
@@ -159,14 +135,10 @@ def attempts_do_not_back_off() -> Patches:
     family=MODELS,
 )
 def failures_are_forgotten() -> Patches:
-    original = ModelDelays.after_error
+    def after_error(original: Original, frame: FrameRow) -> Any:
+        return original(frame=replace(frame, failed_requests=0))
 
-    def after_error(
-        self: ModelDelays, state: RunState, frame: FrameRow, error: ModelError
-    ) -> ModelDelayed:
-        return original(self, state, replace(frame, failed_requests=0), error)
-
-    yield patch(original, after_error)
+    yield patch(ModelDelays.after_error, after_error)
 
 
 @mutant(
@@ -175,14 +147,12 @@ def failures_are_forgotten() -> Patches:
     family=MODELS,
 )
 def a_suspended_frame_stays_in_the_plan() -> Patches:
-    original = Draft.put_wait
-
-    def put_wait(self: Draft, row: Wait) -> None:
-        original(self, row)
+    def put_wait(original: Original, self: Draft, row: Wait) -> None:
+        original()
         if row.frame_id:
             self._set_runnable(row.frame_id, runnable=True)
 
-    yield patch(original, put_wait)
+    yield patch(Draft.put_wait, put_wait)
 
 
 @mutant(
@@ -191,22 +161,18 @@ def a_suspended_frame_stays_in_the_plan() -> Patches:
     family=MODELS,
 )
 def each_resume_asks_a_limited_model() -> Patches:
-    original = deadlines.is_past_deadline
+    def is_past_deadline(original: Original, wait: Wait) -> Any:
+        return wait.rules.may_wake or original()
 
-    def is_past_deadline(wait: Wait, now: datetime) -> bool:
-        return wait.rules.may_wake or original(wait, now)
-
-    yield patch(original, is_past_deadline)
+    yield patch(deadlines.is_past_deadline, is_past_deadline)
 
 
 @mutant("A wait for a model has no marker.", breaks=(no_run_stranded,), family=MODELS)
 def a_wait_for_a_model_has_no_marker() -> Patches:
-    original = markers.deadline_marker
+    def deadline_marker(original: Original, wait: Wait) -> Any:
+        return None if wait.rules.may_wake else original()
 
-    def deadline_marker(wait: Wait) -> Marker | None:
-        return None if wait.rules.may_wake else original(wait)
-
-    yield patch(original, deadline_marker)
+    yield patch(markers.deadline_marker, deadline_marker)
 
 
 @mutant(
@@ -215,14 +181,12 @@ def a_wait_for_a_model_has_no_marker() -> Patches:
     family=MODELS,
 )
 def a_limited_model_stops_its_siblings() -> Patches:
-    original = RunLoop._apply
-
-    def apply(self: RunLoop, event: Event) -> None:
-        original(self, event)
+    def apply(original: Original, self: RunLoop, event: Event) -> None:
+        original()
         if isinstance(event, ModelDelayed):
             self.model_error = ModelError("simulated stop")
 
-    yield patch(original, apply)
+    yield patch(RunLoop._apply, apply)
 
 
 MUTANTS = mutants_in(globals())

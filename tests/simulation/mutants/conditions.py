@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.changes import tool_messages
@@ -32,23 +32,15 @@ from tests.simulation.seams import actors as people
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-    from datetime import datetime
 
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Verdict
     from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.slots import Slot
     from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from continuations.ledger.arrivals.arrivals import Arrivals
-    from continuations.ledger.objects import Objects
-    from continuations.ledger.versions import LoadedVersion, Together
+    from continuations.ledger.versions import LoadedVersion
     from continuations.wire.continuation import Continuation
-    from tests.simulation.families import Role
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
     from tests.simulation.sim_environment import SimEnvironment
-    from tests.simulation.tools import SimCall
 
 
 def old_results_are_truncated() -> Patches:
@@ -58,11 +50,12 @@ def old_results_are_truncated() -> Patches:
     so that the model reads the truncated ones. Such a run ends differently from an
     uninterrupted one, so the law about the same end does not apply.
     """
-    original = tool_messages.gather
 
-    def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
+    def gather(
+        original: Original, draft: Draft, frame: FrameRow, rows: Sequence[CallRow]
+    ) -> Any:
         before = draft.log(frame.id).messages
-        frame = original(draft, frame, rows)
+        frame = original()
         added = draft.log(frame.id).messages[len(before) :]
         truncated = tuple(_truncated(message) for message in before)
         if truncated != before and not any(row.repeatable for row in rows):
@@ -82,28 +75,26 @@ def _truncated(message: Message) -> Message:
 
 def canceller_dies() -> Patches:
     """All processes die when a cancel request is recorded; no wait is decided."""
-    original = RunRequests.end_if_cancelled
 
-    async def end_if_cancelled(self: RunRequests) -> Continuation:
+    async def end_if_cancelled(original: Original) -> Any:
         process = current_process()
         if not process.environment.faults.stopped:
             _kill_all_processes(process.environment)
             await process.die_here()
-        return await original(self)
+        return await original()
 
     yield patch(RunRequests.end_if_cancelled, end_if_cancelled)
 
 
 def two_cancellers_die() -> Patches:
     """Two processes cancel a run, one after the other; then all processes die."""
-    original = RunRequests.end_if_cancelled
 
-    async def end_if_cancelled(self: RunRequests) -> Continuation:
+    async def end_if_cancelled(original: Original, self: RunRequests) -> Any:
         process = current_process()
         if process.name == "second":
             _kill_all_processes(process.environment)
         if process.name == "second" or process.environment.faults.stopped:
-            return await original(self)
+            return await original()
         second = Actor(process.environment, "second")
         second.process.run(_cancel(second, partial(second.runner.cancel, self.run_id)))
         return await process.die_here()
@@ -123,31 +114,20 @@ async def _cancel(actor: Actor, operation: Callable[[], Awaitable[object]]) -> N
 
 def giving_up_is_slow() -> Patches:
     """Workers freeze in tools; one that gives its run up freezes before its commit."""
-    original_init, original_commit, original_effect = (
-        Actor.__init__,
-        StoreJournal.commit_and_release,
-        tools.perform_effect,
-    )
 
-    def init(self: Actor, environment: SimEnvironment, name: str) -> None:
+    def init(original: Original, environment: SimEnvironment) -> None:
         environment.max_attempts = 2
-        original_init(self, environment, name)
+        original()
 
-    async def commit_and_release(
-        self: StoreJournal,
-        state: RunState,
-        together: Together | None = None,
-        *,
-        at: datetime | None = None,
-    ) -> None:
+    async def commit_and_release(original: Original, state: RunState) -> None:
         failure = state.run.failure
         if failure is not None and failure.code == "attempts":
             current_process().freeze(40.0)
             await asyncio.sleep(0)
-        await original_commit(self, state, together, at=at)
+        await original()
 
-    async def perform_effect(call: SimCall, seconds: float) -> str:
-        result = await original_effect(call, seconds)
+    async def perform_effect(original: Original) -> Any:
+        result = await original()
         if not current_process().environment.faults.stopped:
             current_process().freeze(50.0)
             await asyncio.sleep(0)
@@ -160,17 +140,14 @@ def giving_up_is_slow() -> Patches:
 
 def clocks_differ_and_workers_freeze() -> Patches:
     """All clocks are off by nearly a quarter of a claim, and workers often freeze."""
-    original = StoreJournal.commit
 
     def draw_clock_offset(self: Process) -> float:
         if self.environment.faults.stopped:
             return 0.0
         return self.rng.choice((-1, 1)) * self._max_clock_offset
 
-    async def commit(
-        self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> Arrivals:
-        asked = await original(self, state, progressed=progressed)
+    async def commit(original: Original) -> Any:
+        asked = await original()
         process = current_process()
         if not process.environment.faults.stopped and process.rng.random() < 0.4:
             process.freeze(16 + 12 * process.rng.random())
@@ -183,31 +160,13 @@ def clocks_differ_and_workers_freeze() -> Patches:
 
 def starters_die_late() -> Patches:
     """A starter creates version 1 long after its guard, and dies after that."""
-    original = Versions.append
 
-    async def append(
-        self: Versions,
-        previous: LoadedVersion | None,
-        state: RunState,
-        *,
-        at: datetime,
-        marker_keys: tuple[str, ...] = (),
-        may_be_stored: bool = False,
-        together: Together | None = None,
-    ) -> LoadedVersion:
+    async def append(original: Original, previous: LoadedVersion | None) -> Any:
         process = current_process()
         is_late = previous is None and process.name == "starter"
         if is_late:
             await asyncio.sleep(100)
-        made = await original(
-            self,
-            previous,
-            state,
-            at=at,
-            marker_keys=marker_keys,
-            may_be_stored=may_be_stored,
-            together=together,
-        )
+        made = await original()
         if is_late:
             await process.die_here()
         return made
@@ -222,12 +181,11 @@ def approvals_are_short() -> Patches:
 
 def models_repeat_denied_calls() -> Patches:
     """The model of each run repeats a call, which most people deny."""
-    original = actors.draw_verdict
 
-    def draw_verdict(actor: Actor, wait_id: str) -> Verdict:
+    def draw_verdict(original: Original, actor: Actor, wait_id: str) -> Any:
         if wait_id.startswith("approval") and actor.rng.random() < 0.8:
             return Deny(by=actor.name, reason="no")
-        return original(actor, wait_id)
+        return original()
 
     yield returns(agents.names_of_trees, list(agents.REPEATING_TREES))
     yield patch(actors.draw_verdict, draw_verdict)
@@ -235,10 +193,9 @@ def models_repeat_denied_calls() -> Patches:
 
 def voters_die_after_the_last_slot() -> Patches:
     """A process dies right after it created the slot that ends a wait."""
-    original = wait_slots.append
 
-    async def append(objects: Objects, wait: Wait, slot: Slot) -> Wait | Decision:
-        after = await original(objects, wait, slot)
+    async def append(original: Original) -> Any:
+        after = await original()
         process = current_process()
         if isinstance(after, Decision) and not process.environment.faults.stopped:
             process.environment.decide_at_end = False
@@ -250,24 +207,20 @@ def voters_die_after_the_last_slot() -> Patches:
 
 def workers_send() -> Patches:
     """Each worker sends messages before it works."""
-    original = actors.act_as_worker
 
-    async def send_and_work(actor: Actor) -> None:
+    async def send_and_work(original: Original, actor: Actor) -> None:
         for _ in range(4):
             await actors.act_as_sender(actor)
-        await original(actor)
+        await original()
 
-    yield patch(original, send_and_work)
+    yield patch(actors.act_as_worker, send_and_work)
 
 
 def interrupted_turns_are_rewound() -> Patches:
     """Workers die when a message ends their turn, and people rewind into that turn."""
-    original_commit, original_rewind = StoreJournal.commit, people._rewind_chat
 
-    async def commit(
-        self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> Arrivals:
-        asked = await original_commit(self, state, progressed=progressed)
+    async def commit(original: Original, state: RunState) -> Any:
+        asked = await original()
         process = current_process()
         rewinds = bool(state.run.rewind_to) or process.environment.faults.stopped
         if _is_interrupted(state) and not rewinds:
@@ -286,8 +239,8 @@ def interrupted_turns_are_rewound() -> Patches:
                     actor.environment.rewound.append(rewound)
                     return
 
-    yield patch(original_commit, commit)
-    yield patch(original_rewind, rewind_chat)
+    yield patch(StoreJournal.commit, commit)
+    yield patch(people._rewind_chat, rewind_chat)
 
 
 def _is_interrupted(state: RunState) -> bool:
@@ -296,30 +249,28 @@ def _is_interrupted(state: RunState) -> bool:
 
 def rules_decide_about_the_first_run() -> Patches:
     """A rule approves, denies, or asks a person about each of the calls of run `r0`."""
-    original = Family.draw
 
-    def draw(self: Family, environment: SimEnvironment) -> list[tuple[str, Role]]:
-        roles = original(self, environment)
+    def draw(original: Original, environment: SimEnvironment) -> Any:
+        roles = original()
         environment.tree_of_run["r0"] = "ruled"
         return roles
 
-    yield patch(original, draw)
+    yield patch(Family.draw, draw)
 
 
 def runs_are_rewound_before_they_are_adopted() -> Patches:
     """A process rewinds a run to the version whose bytes are then adopted."""
-    original = past_actors._adopt
 
     async def adopt(
-        actor: Actor, source: str, taken: Continuation, new_id: str, by: str | None
+        original: Original, actor: Actor, source: str, taken: Continuation
     ) -> None:
         environment = actor.environment
         other = Actor(environment, f"rewinds{len(environment.processes)}")
         environment.rewinds_asked.add((source, taken.version))
         await other.process.run(_rewind(other, source, taken.version))
-        await original(actor, source, taken, new_id, by)
+        await original()
 
-    yield patch(original, adopt)
+    yield patch(past_actors._adopt, adopt)
 
 
 async def _rewind(actor: Actor, run_id: str, version: int) -> None:
@@ -331,18 +282,15 @@ async def _rewind(actor: Actor, run_id: str, version: int) -> None:
 
 def the_index_fails_at_times() -> Patches:
     """The store often fails when a process lists a run that has ended."""
-    original = run_index.move_to_ended
 
-    async def move_to_ended(
-        objects: Objects, version: LoadedVersion, *, with_labels: bool = False
-    ) -> None:
+    async def move_to_ended(original: Original) -> None:
         process = current_process()
         if not process.environment.faults.stopped and process.rng.random() < 0.7:
             msg = "simulated: the index cannot be written"
             raise StoreUnavailable(msg)
-        await original(objects, version, with_labels=with_labels)
+        await original()
 
-    yield patch(original, move_to_ended)
+    yield patch(run_index.move_to_ended, move_to_ended)
 
 
 def tools_wait() -> Patches:

@@ -3,12 +3,16 @@
 A mutant is a generator of patches. Each patch names the function that it replaces by
 the function itself, never by a string:
 
-    @mutant("A claim that has not ended is taken over.", breaks=(started_once,))
-    def a_live_claim_is_taken_over() -> Patches:
-        def check_free(run: RunRow, now: datetime) -> None:
-            del run, now
+    @mutant("A decision is recorded twice.", breaks=(one_decision,))
+    def a_decision_is_recorded_twice() -> Patches:
+        async def record(original: Original, decision: Decision) -> Any:
+            await original()
+            return await original(decision=replace(decision, id="2"))
 
-        yield patch(claims.check_free, check_free)
+        yield patch(recorded_decisions.record, record)
+
+The replacement takes those parameters of the function that it needs, by their names.
+`original` makes the call that was replaced, with some arguments changed.
 
 A mutant that only leaves out a step or returns a constant says so:
 
@@ -31,7 +35,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias
 from unittest import mock
 
 from tests.simulation.families import GENERAL, Family
@@ -43,7 +47,8 @@ if TYPE_CHECKING:
 
     from tests.simulation.laws import Law
 
-P = ParamSpec("P")
+# Makes the call that was replaced. It takes arguments that are to be others.
+Original: TypeAlias = Callable[..., Any]
 
 # Modules that may hold a copy of a function, because they import it by name.
 _SEARCHED_PACKAGES = ("continuations", "continuations_storage", "tests.simulation")
@@ -80,19 +85,6 @@ class Patch:
 Patches: TypeAlias = Iterator[Patch]
 
 
-@overload
-def patch(original: property, replacement: Callable[[Any], object]) -> Patch: ...
-
-
-@overload
-def patch(
-    original: Callable[P, object],
-    replacement: Callable[P, object],
-    *,
-    only_in: tuple[ModuleType, ...] = (),
-) -> Patch: ...
-
-
 def patch(
     original: Any, replacement: Any, *, only_in: tuple[ModuleType, ...] = ()
 ) -> Patch:
@@ -103,26 +95,32 @@ def patch(
 
     Args:
         original: The function, method or property, as an object.
-        replacement: A function with the same parameters.
+        replacement: A function with some of its parameters; a parameter `original`
+            is a function that makes the call.
         only_in: Modules that imported the function. If given, only their copies are
             replaced.
 
     Raises:
         InvalidMutantError: The original is nowhere under its own name, a module of
-            `only_in` did not import it, or the two differ in their parameters.
+            `only_in` did not import it, or the replacement has another parameter.
     """
-    function: Any = original.fget if isinstance(original, property) else original
-    _check_same_signature(function, replacement)
-    places = tuple(_places_of(original, function))
-    if only_in:
-        by_module = [p for p in places if any(p.owner is each for each in only_in)]
-        if len(by_module) != len(only_in):
-            msg = f"{function.__qualname__} was not imported by all of {only_in}"
-            raise InvalidMutantError(msg)
-        places = tuple(by_module)
-    if isinstance(original, property):
-        replacement = property(replacement)
-    return Patch(places, replacement)
+    function = _function_of(original)
+    parameters = inspect.signature(function).parameters
+    needed = inspect.signature(replacement).parameters
+    is_async = inspect.iscoroutinefunction
+    if not needed.keys() <= {"original", *parameters} or (
+        is_async(function) != is_async(replacement)
+    ):
+        msg = (
+            f"{function.__qualname__} and its replacement differ in their parameters, "
+            f"or only one is a coroutine: {[*parameters]} and {[*needed]}"
+        )
+        raise InvalidMutantError(msg)
+    return _patch(
+        original,
+        lambda given: replacement(**{name: given[name] for name in needed}),
+        only_in,
+    )
 
 
 def skip(original: Any, *, only_in: tuple[ModuleType, ...] = ()) -> Patch:
@@ -135,8 +133,7 @@ def returns(
 ) -> Patch:
     """Return the patch of a function or property that only returns a value."""
     # Each call gets a list or dict of its own.
-    replacement = _like(original, lambda *_args, **_options: copy(value))
-    return patch(original, replacement, only_in=only_in)
+    return _patch(original, lambda _: copy(value), only_in)
 
 
 def gives_back(
@@ -147,48 +144,61 @@ def gives_back(
     Raises:
         InvalidMutantError: The function has no parameter of that name.
     """
-    signature = inspect.signature(original)
-    if name not in signature.parameters:
+    if name not in inspect.signature(original).parameters:
         msg = f"{original.__qualname__} has no parameter {name}"
         raise InvalidMutantError(msg)
-
-    def argument(*args: object, **options: object) -> object:
-        given = signature.bind(*args, **options)
-        given.apply_defaults()
-        return given.arguments[name]
-
-    return patch(original, _like(original, argument), only_in=only_in)
+    return _patch(original, lambda given: given[name], only_in)
 
 
-def _like(original: Any, result: Callable[..., object]) -> Any:
+def _patch(
+    original: Any,
+    result: Callable[[Mapping[str, Any]], Any],
+    only_in: tuple[ModuleType, ...],
+) -> Patch:
+    """Return the patch of a function by one that computes a result of its arguments."""
+    function = _function_of(original)
+    places = tuple(_places_of(original, function))
+    if only_in:
+        by_module = [p for p in places if any(p.owner is each for each in only_in)]
+        if len(by_module) != len(only_in):
+            msg = f"{function.__qualname__} was not imported by all of {only_in}"
+            raise InvalidMutantError(msg)
+        places = tuple(by_module)
+    made = _called_like(function, result)
+    return Patch(places, property(made) if isinstance(original, property) else made)
+
+
+def _function_of(original: Any) -> Any:
+    return original.fget if isinstance(original, property) else original
+
+
+def _called_like(
+    function: Callable[..., Any], result: Callable[[Mapping[str, Any]], Any]
+) -> Callable[..., Any]:
     """Return a function that has the signature of another one and its own result."""
-    function: Any = original.fget if isinstance(original, property) else original
-    if not inspect.iscoroutinefunction(function):
-        return functools.wraps(function)(result)
+    signature = inspect.signature(function)
 
     @functools.wraps(function)
-    async def coroutine(*args: object, **options: object) -> object:
-        return result(*args, **options)
+    def call(*args: object, **options: object) -> Any:
+        def call_original(**others: object) -> Any:
+            changed = signature.bind(*args, **options)
+            assert others.keys() <= signature.parameters.keys()
+            changed.arguments |= others
+            return function(*changed.args, **changed.kwargs)
+
+        given = signature.bind(*args, **options)
+        given.apply_defaults()
+        return result(given.arguments | {"original": call_original})
+
+    if not inspect.iscoroutinefunction(function):
+        return call
+
+    @functools.wraps(function)
+    async def coroutine(*args: object, **options: object) -> Any:
+        made = call(*args, **options)
+        return await made if inspect.isawaitable(made) else made
 
     return coroutine
-
-
-def _check_same_signature(original: Any, replacement: Any) -> None:
-    ours, theirs = _signature(original), _signature(replacement)
-    if ours != theirs:
-        msg = (
-            f"{original.__qualname__} and its replacement differ in their parameters: "
-            f"{ours} and {theirs}"
-        )
-        raise InvalidMutantError(msg)
-
-
-def _signature(function: Any) -> tuple[object, ...]:
-    parameters = inspect.signature(function).parameters.values()
-    return (
-        inspect.iscoroutinefunction(function),
-        *((p.name, p.kind.name, p.default is not p.empty) for p in parameters),
-    )
 
 
 def _places_of(original: object, function: Any) -> Iterator[Place]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.changes import operator_changes
 from continuations.core.changes.events import AgentCancelled
@@ -33,14 +33,9 @@ from tests.simulation.operators.laws import (
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from datetime import datetime
-
     from continuations.core.rows.decisions import Door
-    from continuations.core.rows.waits import Wait
     from continuations.ledger.layout import Marker
-    from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant("A paused run goes on.", breaks=(paused_run_begins_nothing,), family=OPERATORS)
@@ -54,10 +49,8 @@ def a_paused_run_goes_on() -> Patches:
     family=OPERATORS,
 )
 def a_request_of_an_operator_has_no_marker() -> Patches:
-    original = markers.create
-
-    async def create(objects: Objects, marker: Marker) -> datetime | None:
-        return None if marker.reason == "o" else await original(objects, marker)
+    async def create(original: Original, marker: Marker) -> Any:
+        return None if marker.reason == "o" else await original()
 
     yield patch(markers.create, create)
 
@@ -77,17 +70,15 @@ def requests_of_operators_are_not_taken_in() -> Patches:
     family=OPERATORS,
 )
 def a_cancelled_agent_goes_on() -> Patches:
-    original = operator_changes.with_cancelled_call
-
     def with_cancelled_call(
-        state: RunState, call_id: str, reason: str, not_begun: Collection[str] = ()
-    ) -> RunState:
+        original: Original, state: RunState, call_id: str, reason: str
+    ) -> Any:
         call = state.calls.get(call_id)
         if call is None or not isinstance(call.state, Nested):
-            return original(state, call_id, reason, not_begun)
+            return original()
         return advance(state, AgentCancelled(call_id=call_id, reason=reason))
 
-    yield patch(original, with_cancelled_call)
+    yield patch(operator_changes.with_cancelled_call, with_cancelled_call)
 
 
 @mutant(
@@ -96,19 +87,9 @@ def a_cancelled_agent_goes_on() -> Patches:
     family=OPERATORS,
 )
 def waits_of_a_cancelled_call_stay_undecided() -> Patches:
-    original = RunEnder.close_waits
-
-    async def close_waits(
-        self: RunEnder,
-        state: RunState,
-        waits: Iterable[Wait],
-        reason: str | None,
-        *,
-        by: str | None = None,
-        door: Door | None = None,
-    ) -> None:
+    async def close_waits(original: Original, door: Door | None) -> None:
         if door != OPERATOR:
-            await original(self, state, waits, reason, by=by, door=door)
+            await original()
 
     yield patch(RunEnder.close_waits, close_waits)
 

@@ -11,7 +11,6 @@ from continuations.core.changes.events import RepeatAllowed
 from continuations.core.changes.reducer import advance
 from continuations.core.reading import past_rules
 from continuations.core.rows.calls import Started
-from continuations.core.rows.decisions import PYTHON
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.engine.journal.later_versions import LaterCalls, read_later_calls
 from continuations.engine.journal.run_ending import RunEnder
@@ -40,17 +39,15 @@ from tests.simulation.past.laws_of_forks import (
 from tests.simulation.protocol.laws_of_runs import each_message_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from continuations.core.reading.run_past import Rewound
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Door, Verdict
+    from continuations.core.rows.decisions import Verdict
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.ledger.loaded_version import LoadedVersion
-    from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -59,15 +56,11 @@ if TYPE_CHECKING:
     family=PAST,
 )
 def tools_of_later_versions_are_forgotten() -> Patches:
-    original = read_later_calls
-
-    async def read(
-        objects: Objects, run_id: str, state: RunState, numbers: tuple[int, int]
-    ) -> LaterCalls:
-        found = await original(objects, run_id, state, numbers)
+    async def read(original: Original) -> Any:
+        found = await original()
         return LaterCalls(found.begun, (), found.wait_ids)
 
-    yield patch(original, read)
+    yield patch(read_later_calls, read)
 
 
 @mutant(
@@ -76,14 +69,12 @@ def tools_of_later_versions_are_forgotten() -> Patches:
     family=PAST,
 )
 def started_calls_are_repeated() -> Patches:
-    original = Relocation._with_unfinished_call
-
-    def repeated(self: Relocation, state: RunState, call: CallRow) -> RunState:
+    def repeated(original: Original, state: RunState, call: CallRow) -> Any:
         if isinstance(call.state, Started):
             return advance(state, RepeatAllowed(call_id=call.id))
-        return original(self, state, call)
+        return original()
 
-    yield patch(original, repeated)
+    yield patch(Relocation._with_unfinished_call, repeated)
 
 
 @mutant(
@@ -92,13 +83,11 @@ def started_calls_are_repeated() -> Patches:
     family=PAST,
 )
 def waits_keep_their_ids() -> Patches:
-    original = Relocation._moved_wait
-
-    def moved(self: Relocation, state: RunState, call: CallRow, wait: Wait) -> Wait:
-        found = original(self, state, call, wait)
+    def moved(original: Original, self: Relocation, wait: Wait) -> Any:
+        found = original()
         return replace(found, id=wait.id) if self._stays else found
 
-    yield patch(original, moved)
+    yield patch(Relocation._moved_wait, moved)
 
 
 @mutant(
@@ -107,21 +96,11 @@ def waits_keep_their_ids() -> Patches:
     family=PAST,
 )
 def replaced_waits_stay_open() -> Patches:
-    original = RunEnder.close_waits
-
-    async def close_waits(
-        self: RunEnder,
-        state: RunState,
-        waits: Iterable[Wait],
-        reason: str | None,
-        *,
-        by: str | None = None,
-        door: Door | None = None,
-    ) -> None:
+    async def close_waits(original: Original, reason: str | None) -> None:
         if not (reason or "").startswith("The run was rewound"):
-            await original(self, state, waits, reason, by=by, door=door)
+            await original()
 
-    yield patch(original, close_waits)
+    yield patch(RunEnder.close_waits, close_waits)
 
 
 @mutant(
@@ -130,14 +109,12 @@ def replaced_waits_stay_open() -> Patches:
     family=PAST,
 )
 def a_begun_rewind_is_forgotten() -> Patches:
-    original = Rewinder.finish
-
-    async def finish(self: Rewinder, loaded: LoadedVersion) -> Rewound:
+    async def finish(original: Original, loaded: LoadedVersion) -> Any:
         run = replace(loaded.state.run, rewind_to=loaded.number)
         state = replace(loaded.state, run=run)
-        return await original(self, replace(loaded, state=state))
+        return await original(loaded=replace(loaded, state=state))
 
-    yield patch(original, finish)
+    yield patch(Rewinder.finish, finish)
 
 
 @mutant(
@@ -146,12 +123,10 @@ def a_begun_rewind_is_forgotten() -> Patches:
     family=PAST,
 )
 def grants_survive_a_rewind() -> Patches:
-    original = rewinding._rewound_run
+    def rewound(original: Original, newest: RunRow) -> Any:
+        return replace(original(), grants=newest.grants)
 
-    def rewound(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
-        return replace(original(newest, target, tools), grants=newest.grants)
-
-    yield patch(original, rewound)
+    yield patch(rewinding._rewound_run, rewound)
 
 
 @mutant(
@@ -160,12 +135,10 @@ def grants_survive_a_rewind() -> Patches:
     family=PAST,
 )
 def a_fork_has_the_grants_of_its_source() -> Patches:
-    original = past_rules.forked_row
+    def forked(original: Original, source: RunRow) -> Any:
+        return replace(original(), grants=source.grants)
 
-    def forked(source: RunRow, **new: Any) -> RunRow:
-        return replace(original(source, **new), grants=source.grants)
-
-    yield patch(original, forked)
+    yield patch(past_rules.forked_row, forked)
 
 
 @mutant(
@@ -174,12 +147,10 @@ def a_fork_has_the_grants_of_its_source() -> Patches:
     family=PAST,
 )
 def usage_goes_back() -> Patches:
-    original = rewinding._rewound_run
+    def rewound(original: Original, target: RunRow) -> Any:
+        return replace(original(), usage=target.usage)
 
-    def rewound(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
-        return replace(original(newest, target, tools), usage=target.usage)
-
-    yield patch(original, rewound)
+    yield patch(rewinding._rewound_run, rewound)
 
 
 @mutant(
@@ -188,13 +159,11 @@ def usage_goes_back() -> Patches:
     family=SEAMS,
 )
 def messages_are_read_again() -> Patches:
-    original = rewinding._rewound_run
-
-    def rewound(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
+    def rewound(original: Original, target: RunRow) -> Any:
         number = target.last_inbox_number
-        return replace(original(newest, target, tools), last_inbox_number=number)
+        return replace(original(), last_inbox_number=number)
 
-    yield patch(original, rewound)
+    yield patch(rewinding._rewound_run, rewound)
 
 
 @mutant(
@@ -203,21 +172,11 @@ def messages_are_read_again() -> Patches:
     family=PAST,
 )
 def a_rewind_tells_of_no_call() -> Patches:
-    original = Rewinder.rewind
-
-    async def rewind(
-        self: Rewinder,
-        run_id: str,
-        version: int,
-        shown: str | None = None,
-        *,
-        by: str | None = None,
-        door: Door = PYTHON,
-    ) -> Rewound:
-        rewound = await original(self, run_id, version, shown, by=by, door=door)
+    async def rewind(original: Original) -> Any:
+        rewound = await original()
         return replace(rewound, calls=())
 
-    yield patch(original, rewind)
+    yield patch(Rewinder.rewind, rewind)
 
 
 @mutant(
@@ -226,16 +185,10 @@ def a_rewind_tells_of_no_call() -> Patches:
     family=PAST,
 )
 def a_fork_decides_in_its_source() -> Patches:
-    original = Forker._decide
-
     async def decide(
-        self: Forker,
-        first: RunState,
-        changed: RunState,
-        verdicts: Mapping[str, Verdict],
-        door: Door,
+        original: Original, self: Forker, verdicts: Mapping[str, Verdict]
     ) -> None:
-        await original(self, first, changed, verdicts, door)
+        await original()
         now = self.ports.clock.now()
         for wait_id, verdict in verdicts.items():
             decision_id = self.ports.ids.new_ulid(now)
@@ -243,7 +196,7 @@ def a_fork_decides_in_its_source() -> Patches:
                 self.objects, wait_id, verdict, now=now, decision_id=decision_id
             )
 
-    yield patch(original, decide)
+    yield patch(Forker._decide, decide)
 
 
 @mutant(
@@ -261,13 +214,11 @@ def changed_messages_are_forgotten() -> Patches:
     family=PAST,
 )
 def messages_of_agents_below_are_not_changed() -> Patches:
-    original = forking.with_messages
-
-    def with_messages(state: RunState, messages: Mapping[str, Any]) -> RunState:
+    def with_messages(original: Original, messages: Mapping[str, Any]) -> Any:
         of_root = {key: x for key, x in messages.items() if key == ROOT_FRAME_ID}
-        return original(state, of_root)
+        return original(messages=of_root)
 
-    yield patch(original, with_messages)
+    yield patch(forking.with_messages, with_messages)
 
 
 MUTANTS = mutants_in(globals())

@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows import waits
 from continuations.core.rows.decisions import Approve, Deny
 from continuations.core.rows.state import frame_path
 from continuations.engine.calls import rule_approvals
 from continuations.engine.calls.admission import Admission
-from continuations.engine.calls.rule_approvals import (
-    ExaminedCall,
-    RuleApprovals,
-    Ruling,
-)
+from continuations.engine.calls.rule_approvals import RuleApprovals
 from continuations.errors import StoreError
 from continuations.ledger import layout
 from continuations.ledger.arrivals import recorded_decisions
@@ -47,20 +43,13 @@ from tests.simulation.policy.laws import (
 from tests.simulation.seams.laws import denied_by_its_rule_never_runs
 
 if TYPE_CHECKING:
-    from datetime import datetime
-    from typing import Literal
-
     from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.changes.events import GrantGiven
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.grants import KeptGrant
-    from continuations.core.rows.quorum import Quorum
     from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
     from continuations.ledger.objects import Objects
     from continuations.wire.arrivals import Revocation
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 # Which grants stand -----------------------------------------------------------------
@@ -98,15 +87,8 @@ def a_revocation_under_a_taken_number_is_a_success() -> Patches:
 
 def _covers(change: str) -> Patches:
     """Let grants cover more calls: without an end, or at every place."""
-    original = rule_approvals.covering_grant
 
-    def covering_grant(
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        arguments: str,
-        now: datetime,
-    ) -> KeptGrant | None:
+    def covering_grant(original: Original, state: RunState, call: CallRow) -> Any:
         path = (*frame_path(state, call.frame_id), call.tool)
         grants = tuple(
             replace(grant, until=None)
@@ -115,7 +97,7 @@ def _covers(change: str) -> Patches:
             for grant in state.run.grants
         )
         changed = replace(state, run=replace(state.run, grants=grants))
-        return original(changed, call, tool, arguments, now)
+        return original(state=changed)
 
     yield patch(rule_approvals.covering_grant, covering_grant)
 
@@ -140,8 +122,7 @@ def a_grant_covers_every_place() -> Patches:
     family=POLICY,
 )
 def a_grant_covers_a_changed_tool() -> Patches:
-    def grant_contract(tool: ToolProtocol, quorum: Quorum | None) -> str:
-        del quorum
+    def grant_contract(tool: ToolProtocol) -> str:
         return tool.name
 
     yield patch(rule_approvals._grant_contract, grant_contract)
@@ -162,14 +143,10 @@ def a_grant_covers_all_arguments() -> Patches:
     family=POLICY,
 )
 def a_kept_grant_has_no_schema() -> Patches:
-    original = rule_approvals.given_grants
-
-    def given_grants(
-        decision: Decision, wait: Wait, tool: ToolProtocol
-    ) -> tuple[GrantGiven, ...]:
+    def given_grants(original: Original) -> Any:
         return tuple(
             replace(each, grant=replace(each.grant, arguments_json=None))
-            for each in original(decision, wait, tool)
+            for each in original()
         )
 
     yield patch(rule_approvals.given_grants, given_grants)
@@ -181,18 +158,10 @@ def a_kept_grant_has_no_schema() -> Patches:
     family=POLICY,
 )
 def every_grant_covers_a_sub_agent() -> Patches:
-    original = rule_approvals.covering_grant
-
-    def covering_grant(
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        arguments: str,
-        now: datetime,
-    ) -> KeptGrant | None:
+    def covering_grant(original: Original, state: RunState, tool: ToolProtocol) -> Any:
         if tool.sub_agent is not None and state.run.grants:
             return state.run.grants[-1]
-        return original(state, call, tool, arguments, now)
+        return original()
 
     yield patch(rule_approvals.covering_grant, covering_grant)
 
@@ -206,21 +175,8 @@ def every_grant_covers_a_sub_agent() -> Patches:
     family=POLICY,
 )
 def a_rule_is_recorded_as_a_person() -> Patches:
-    original = recorded_decisions.rule_decision
-
-    def rule_decision(
-        state: RunState,
-        call: CallRow,
-        *,
-        rule: str,
-        kind: Literal["approve", "deny"],
-        digest: str,
-        at: datetime,
-        reason: str | None = None,
-    ) -> Decision:
-        decision = original(
-            state, call, rule=rule, kind=kind, digest=digest, at=at, reason=reason
-        )
+    def rule_decision(original: Original) -> Any:
+        decision = original()
         return replace(decision, rule=None, door="python", by="operator")
 
     yield patch(recorded_decisions.rule_decision, rule_decision)
@@ -232,11 +188,9 @@ def a_rule_is_recorded_as_a_person() -> Patches:
     family=POLICY,
 )
 def a_rule_decides_without_its_record() -> Patches:
-    original = recorded_decisions.record
-
-    async def record(objects: Objects, decision: Decision) -> None:
+    async def record(original: Original) -> None:
         with suppress(StoreError):
-            await original(objects, decision)
+            await original()
 
     yield patch(recorded_decisions.record, record)
 
@@ -247,11 +201,9 @@ def a_rule_decides_without_its_record() -> Patches:
     family=POLICY,
 )
 def a_denial_of_a_rule_leaves_no_record() -> Patches:
-    original = recorded_decisions.record
-
-    async def record(objects: Objects, decision: Decision) -> None:
+    async def record(original: Original, decision: Decision) -> None:
         if decision.kind != "deny":
-            await original(objects, decision)
+            await original()
 
     yield patch(recorded_decisions.record, record)
 
@@ -262,27 +214,13 @@ def a_denial_of_a_rule_leaves_no_record() -> Patches:
     family=POLICY,
 )
 def a_rule_never_denies() -> Patches:
-    original = RuleApprovals.rule
-
-    async def rule(
-        self: RuleApprovals,
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        examined: ExaminedCall,
-        verdict: bool | Approve | Deny,
-        now: datetime,
-    ) -> Ruling | str | None:
+    async def rule(original: Original, verdict: bool | Approve | Deny) -> Any:
         if isinstance(verdict, Deny):
             verdict = Approve()
-        return await original(self, state, call, tool, examined, verdict, now)
+        return await original(verdict=verdict)
 
-    checked = Admission._verdict
-
-    async def _verdict(
-        self: Admission, state: RunState, call: CallRow
-    ) -> bool | Approve | Deny:
-        verdict = await checked(self, state, call)
+    async def _verdict(original: Original) -> Any:
+        verdict = await original()
         return False if isinstance(verdict, Deny) else verdict
 
     yield patch(RuleApprovals.rule, rule)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.engine.journal import journal as operator_looks
 from continuations.engine.journal.journal import StoreJournal
@@ -41,12 +41,8 @@ from tests.simulation.protocol.laws_of_runs import (
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations.core.rows.run import RunStatus
     from continuations.core.rows.state import RunState
-    from continuations.ledger.versions import Together
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -89,14 +85,10 @@ def a_claim_is_never_renewed() -> Patches:
     ),
 )
 def a_claim_is_renewed_without_a_check() -> Patches:
-    original = StoreJournal.commit
-
-    async def commit(
-        self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> Arrivals:
+    async def commit(original: Original, self: StoreJournal) -> Any:
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         try:
-            return await original(self, state, progressed=progressed)
+            return await original()
         except StaleRun:
             if self._lease is None:
                 raise
@@ -111,12 +103,8 @@ def a_claim_is_renewed_without_a_check() -> Patches:
     breaks=(nothing_starts_without_claim,),
 )
 def a_claim_is_measured_from_its_reply() -> Patches:
-    original = StoreJournal.commit
-
-    async def commit(
-        self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> Arrivals:
-        asked = await original(self, state, progressed=progressed)
+    async def commit(original: Original, self: StoreJournal) -> Any:
+        asked = await original()
         self._lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         return asked
 
@@ -148,11 +136,9 @@ def a_wrong_clock_is_not_refused() -> Patches:
     breaks=(not_expired_early, nothing_starts_without_claim, no_run_stranded),
 )
 def arrivals_guard_a_claim_with_a_wrong_clock() -> Patches:
-    original = StoreJournal.ensure_guarded
-
-    async def ensure_guarded(self: StoreJournal) -> None:
+    async def ensure_guarded(original: Original, self: StoreJournal) -> None:
         self._guarding_markers = self._guarding_markers or self._arrival_markers
-        await original(self)
+        await original()
 
     yield patch(StoreJournal.ensure_guarded, ensure_guarded)
 
@@ -167,13 +153,8 @@ def attempts_are_not_counted() -> Patches:
     breaks=(gives_up_only_without_progress,),
 )
 def progress_does_not_reset_attempts() -> Patches:
-    original = StoreJournal.commit
-
-    async def commit(
-        self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> Arrivals:
-        del progressed
-        return await original(self, state, progressed=False)
+    async def commit(original: Original) -> Any:
+        return await original(progressed=False)
 
     yield patch(StoreJournal.commit, commit)
 
@@ -183,10 +164,8 @@ def progress_does_not_reset_attempts() -> Patches:
     breaks=(same_end_as_uninterrupted, no_run_stranded),
 )
 def a_suspended_run_keeps_its_claim() -> Patches:
-    original = claims.released
-
-    def released(state: RunState, status: RunStatus = "suspended") -> RunState:
-        without_claim = original(state, status)
+    def released(original: Original, state: RunState) -> Any:
+        without_claim = original()
         run = replace(without_claim.run, claim=state.run.claim)
         return replace(without_claim, run=run)
 
@@ -198,17 +177,11 @@ def a_suspended_run_keeps_its_claim() -> Patches:
     breaks=(notified_after_commit, listed_waits_are_open, versions_are_linear),
 )
 def outcome_is_returned_without_its_version() -> Patches:
-    original = StoreJournal.commit_and_release
-
     async def commit_and_release(
-        self: StoreJournal,
-        state: RunState,
-        together: Together | None = None,
-        *,
-        at: datetime | None = None,
+        original: Original, self: StoreJournal, state: RunState
     ) -> None:
         try:
-            await original(self, state, together, at=at)
+            await original()
         except StaleRun:
             assert self.loaded is not None
             self.loaded = replace(self.loaded, state=claims.released(state))
@@ -230,17 +203,19 @@ def cancellation_is_not_checked() -> Patches:
     condition=giving_up_is_slow,
 )
 def waits_are_closed_before_giving_up_is_claimed() -> Patches:
-    original = Worker._apply_arrivals
-
     async def apply_arrivals(
-        self: Worker, state: RunState, arrived: Arrivals, journal: StoreJournal
-    ) -> RunState:
+        original: Original,
+        self: Worker,
+        state: RunState,
+        arrived: Arrivals,
+        journal: StoreJournal,
+    ) -> Any:
         claim, max_attempts = state.run.claim, self.options.max_attempts
         if arrived.cancel_request is None and claim and claim.attempt >= max_attempts:
             return await self._ender(state, journal).end_after_attempts(
                 state, claim.attempt
             )
-        return await original(self, state, arrived, journal)
+        return await original()
 
     yield patch(Worker._apply_arrivals, apply_arrivals)
 

@@ -5,16 +5,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.engine.journal.publishing import Publisher
 from continuations.engine.sweep import sweeping
-from continuations.engine.sweep.sweeping import (
-    RunReport,
-    RunSweep,
-    Sweeper,
-    SweepResult,
-)
+from continuations.engine.sweep.sweeping import RunSweep, Sweeper, SweepResult
 from continuations.ledger import claims, markers
 from continuations.ledger.decisions import decisions
 from continuations.ledger.index.misdated_markers import redate_misdated
@@ -41,17 +36,13 @@ from tests.simulation.protocol.laws_of_endings import (
 from tests.simulation.protocol.laws_of_runs import no_foreign_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
     from continuations.engine.journal.journal import StoreJournal
     from continuations.ledger.arrivals.arrivals import Arrivals
-    from continuations.ledger.claims import ClockReading
-    from continuations.ledger.objects import Objects
-    from continuations.ledger.versions import LoadedVersion
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 # Situations -------------------------------------------------------------------------
@@ -64,11 +55,10 @@ def dates_are_never_checked() -> Patches:
 
 def some_sweepers_trust_their_clocks() -> Patches:
     """Sweepers with a wrong clock trust it."""
-    original = StoreClock.observe
 
-    def observe(self: StoreClock, reading: ClockReading) -> None:
+    def observe(original: Original) -> None:
         if not current_process().clock_offset:
-            original(self, reading)
+            original()
 
     yield patch(StoreClock.observe, observe)
 
@@ -145,17 +135,14 @@ def decisions_trust_the_deciders_clock() -> Patches:
     breaks=(no_run_stranded,),
 )
 def a_poison_run_ends_the_sweep() -> Patches:
-    original = sweeping._report_of_error
-
-    async def sweep(self: Sweeper, max_concurrent_runs: int) -> SweepResult:
-        del max_concurrent_runs
+    async def sweep(self: Sweeper) -> SweepResult:
         due = (await self.due_runs()).markers_by_run
         for run_id in sorted(due):
             await self.try_run(run_id, due[run_id])
         return SweepResult(runs_checked=len(due))
 
-    def report_of_error(run_id: str, error: BaseException) -> RunReport:
-        report = original(run_id, error)
+    def report_of_error(original: Original, error: BaseException) -> Any:
+        report = original()
         if report.error is not None and report.error.__cause__ is error:
             raise error
         return report
@@ -175,16 +162,13 @@ def waits_of_an_unfinished_run_are_not_published() -> Patches:
     async def release_unfinished(
         self: Publisher,
         journal: StoreJournal,
-        before: RunState,
         state: RunState,
         arrived: Arrivals,
-        *,
         retry_now: bool,
     ) -> None:
         await journal.make_retry_marker(now=retry_now)
         await journal.commit_and_release(state)
         await self.delete_markers(journal, arrived, ())
-        del before
 
     yield patch(Publisher.release_unfinished, release_unfinished)
 
@@ -195,11 +179,8 @@ def waits_of_an_unfinished_run_are_not_published() -> Patches:
     breaks=(listed_waits_are_open, no_run_stranded),
 )
 def leftover_markers_are_deleted_without_a_repair() -> Patches:
-    async def repair(
-        self: RunSweep, due_markers: list[Marker], before: LoadedVersion
-    ) -> None:
+    async def repair(self: RunSweep, due_markers: list[Marker]) -> None:
         newest = await self.worker.versions.load_newest()
-        del before
         if newest.state.run.claim is None:
             await self._delete_unneeded(due_markers, newest)
 
@@ -212,14 +193,7 @@ def leftover_markers_are_deleted_without_a_repair() -> Patches:
     family=THREADS,
 )
 def a_slow_clock_makes_a_claim_endless() -> Patches:
-    async def check_free(
-        self: StoreClock,
-        objects: Objects,
-        run: RunRow,
-        lease_seconds: float,
-        new_ulid: Callable[[datetime], str],
-    ) -> None:
-        del objects, lease_seconds, new_ulid
+    async def check_free(self: StoreClock, run: RunRow) -> None:
         claims.check_free(run, self.now())
 
     yield patch(StoreClock.check_free, check_free)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.changes.events import Answered, CallRaised, RepeatAllowed
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
@@ -32,24 +32,11 @@ from tests.simulation.protocol.laws_of_runs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
     from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.changes.events import (
-        ApprovalRequested,
-        Denied,
-        Event,
-        OutcomeUnknown,
-        Reopened,
-    )
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Decision
     from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from continuations.ledger.missing_code import MissingCode
     from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 # Deployments ------------------------------------------------------------------------
@@ -60,31 +47,8 @@ if TYPE_CHECKING:
     breaks=(executed_equals_approved,),
 )
 def a_changed_tool_runs_under_the_old_approval() -> Patches:
-    original = Admission.why_void
-
-    def why_void(  # noqa: PLR0913 - as the original
-        self: Admission,
-        state: RunState,
-        call: CallRow,
-        *,
-        arguments: str,
-        digest: str,
-        until: datetime | None,
-        form: str | None,
-        wait: Wait | None = None,
-        form_is_known: bool = True,
-    ) -> str | None:
-        note = original(
-            self,
-            state,
-            call,
-            arguments=arguments,
-            digest=digest,
-            until=until,
-            form=form,
-            wait=wait,
-            form_is_known=form_is_known,
-        )
+    def why_void(original: Original) -> Any:
+        note = original()
         return None if note and "changed after the approval" in note else note
 
     def unchanged_tool(
@@ -103,12 +67,8 @@ def a_changed_tool_runs_under_the_old_approval() -> Patches:
     breaks=(executed_equals_approved,),
 )
 def stricter_code_is_not_asked() -> Patches:
-    original = Admission.hold
-
-    async def hold(
-        self: Admission, state: RunState, call: CallRow
-    ) -> ApprovalRequested | Reopened | OutcomeUnknown | Denied | None:
-        return await original(self, state, call) if call.approved_digest else None
+    async def hold(original: Original, call: CallRow) -> Any:
+        return await original() if call.approved_digest else None
 
     yield patch(Admission.hold, hold)
 
@@ -118,18 +78,12 @@ def stricter_code_is_not_asked() -> Patches:
     breaks=(approved_call_runs_or_waits_again,),
 )
 def an_approval_of_a_removed_tool_is_lost() -> Patches:
-    original = ArrivalReducer._approval_events
-
     def approval_events(
-        self: ArrivalReducer,
-        state: RunState,
-        call: CallRow,
-        wait: Wait,
-        decision: Decision,
-    ) -> Iterable[Event]:
+        original: Original, self: ArrivalReducer, state: RunState, call: CallRow
+    ) -> Any:
         if self.stack_binding.tool(state, call) is None:
             return (Answered(call_id=call.id, content="ERROR: no such tool"),)
-        return original(self, state, call, wait, decision)
+        return original()
 
     yield patch(ArrivalReducer._approval_events, approval_events)
 
@@ -139,17 +93,12 @@ def an_approval_of_a_removed_tool_is_lost() -> Patches:
     breaks=(notes_of_missing_code_follow_their_versions,),
 )
 def missing_code_is_noted_for_a_later_version() -> Patches:
-    original = missing_code.post
-
-    async def post(
-        objects: Objects, run_id: str, number: int, found: MissingCode
-    ) -> None:
-        del found
+    async def post(objects: Objects, run_id: str, number: int) -> None:
         key = layout.missing_code_key(run_id, number + 1)
         with suppress(AlreadyExists, ContinuationsError):
             await objects.create(key, b"")
 
-    yield patch(original, post)
+    yield patch(missing_code.post, post)
 
 
 # Time limits of tools ---------------------------------------------------------------
@@ -160,15 +109,7 @@ def missing_code_is_noted_for_a_later_version() -> Patches:
     breaks=(started_once,),
 )
 def a_timed_out_call_is_repeated() -> Patches:
-    def unknown(
-        self: FailedAttempts,
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        note: str,
-        approve_after: datetime | None,
-    ) -> RepeatAllowed:
-        del self, state, tool, note, approve_after
+    def unknown(call: CallRow) -> RepeatAllowed:
         return RepeatAllowed(call_id=call.id)
 
     yield patch(FailedAttempts._unknown, unknown)
@@ -179,15 +120,7 @@ def a_timed_out_call_is_repeated() -> Patches:
     breaks=(same_end_as_uninterrupted,),
 )
 def a_timed_out_call_is_guessed_to_have_failed() -> Patches:
-    def unknown(
-        self: FailedAttempts,
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        note: str,
-        approve_after: datetime | None,
-    ) -> CallRaised:
-        del self, state, tool, note, approve_after
+    def unknown(call: CallRow) -> CallRaised:
         return CallRaised(call_id=call.id, code="timeout", content="ERROR")
 
     yield patch(FailedAttempts._unknown, unknown)

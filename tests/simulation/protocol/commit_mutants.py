@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.engine.journal.publishing import Publisher
 from continuations.ledger import layout
@@ -20,31 +20,14 @@ from tests.simulation.protocol.laws_of_endings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from continuations.engine.journal.journal import StoreJournal
-    from continuations.ledger.arrivals.arrivals import Arrivals
-    from continuations.ledger.versions import Together
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 def _without(prefix: str) -> Patches:
     """A commit without the keys of a prefix."""
-    original = Publisher._together
 
-    def together(
-        self: Publisher,
-        journal: StoreJournal,
-        state: RunState,
-        arrived: Arrivals,
-        new: Sequence[Wait],
-        closed: Sequence[Wait],
-        at: datetime,
-    ) -> Together:
-        made = original(self, journal, state, arrived, new, closed, at)
+    def together(original: Original) -> Any:
+        made = original()
         creates = {
             key: body
             for key, body in made.creates.items()
@@ -52,7 +35,7 @@ def _without(prefix: str) -> Patches:
         }
         return replace(made, creates=creates)
 
-    yield patch(original, together)
+    yield patch(Publisher._together, together)
 
 
 @mutant(

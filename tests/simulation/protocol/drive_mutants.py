@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from continuations.authoring.tool.call_gate import CallGate, CallNotBegun
@@ -16,7 +15,6 @@ from continuations.core.changes.events import (
     CallReturned,
     ModelReplied,
     RepeatAllowed,
-    TurnBeginning,
     UserMessageAdded,
 )
 from continuations.core.changes.plan import AskModel, RunTool, plan
@@ -50,20 +48,16 @@ from tests.simulation.protocol.laws_of_runs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
     from continuations.authoring.context import ToolContext
-    from continuations.authoring.tool.tool_protocol import ToolProtocol
     from continuations.core.changes.events import Event
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Decision
     from continuations.core.rows.draft import Draft
-    from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
-    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.wire.arrivals import InboxMessage
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
     ContextChange = Callable[[ToolContext, CallRow], ToolContext]
 
@@ -74,11 +68,9 @@ T = TypeVar("T")
 
 
 def _not_saved_at_once(*kinds: type[Event]) -> Patches:
-    original = RunLoop._apply
-
-    def apply(self: RunLoop, event: Event) -> None:
+    def apply(original: Original, self: RunLoop, event: Event) -> None:
         last_event_to_save = self._last_event_to_save
-        original(self, event)
+        original()
         if isinstance(event, kinds):
             self._last_event_to_save = last_event_to_save
 
@@ -102,13 +94,11 @@ def model_reply_is_committed_too_late() -> Patches:
 
 
 def _started_before_commit(*kinds: type[AskModel | RunTool]) -> Patches:
-    original = RunLoop._launch_actions
-
-    def launch_actions(self: RunLoop) -> bool:
+    def launch_actions(original: Original, self: RunLoop) -> Any:
         for action in plan(self.state):
             if isinstance(action, kinds):
                 self._event_to_await[action] = 0
-        return original(self)
+        return original()
 
     yield patch(RunLoop._launch_actions, launch_actions)
 
@@ -139,10 +129,8 @@ def model_is_asked_before_results_are_committed() -> Patches:
     ),
 )
 def commit_counts_later_events_as_durable() -> Patches:
-    original = RunLoop._save
-
-    async def save(self: RunLoop) -> Arrivals:
-        asked = await original(self)
+    async def save(original: Original, self: RunLoop) -> Any:
+        asked = await original()
         self._last_event_saved = self._last_event_to_save
         return asked
 
@@ -171,12 +159,7 @@ def calls_begin_before_the_claim() -> Patches:
     breaks=(started_once, finished_never_runs_again),
 )
 def a_started_call_is_ready_after_a_takeover() -> Patches:
-    def with_interrupted_calls(
-        self: ArrivalReducer,
-        state: RunState,
-        decisions: Mapping[str, Decision] = MappingProxyType({}),
-    ) -> RunState:
-        del self, decisions
+    def with_interrupted_calls(state: RunState) -> RunState:
         for call in list(state.calls.values()):
             if isinstance(call.state, Started):
                 state = advance(state, RepeatAllowed(call_id=call.id))
@@ -190,12 +173,7 @@ def a_started_call_is_ready_after_a_takeover() -> Patches:
     breaks=(same_end_as_uninterrupted, finished_never_runs_again, started_once),
 )
 def a_started_call_is_guessed_to_have_failed() -> Patches:
-    def with_interrupted_calls(
-        self: ArrivalReducer,
-        state: RunState,
-        decisions: Mapping[str, Decision] = MappingProxyType({}),
-    ) -> RunState:
-        del self, decisions
+    def with_interrupted_calls(state: RunState) -> RunState:
         for call in list(state.calls.values()):
             if isinstance(call.state, Started):
                 lost = CallRaised(call_id=call.id, code="exception", content="ERROR")
@@ -206,16 +184,8 @@ def a_started_call_is_guessed_to_have_failed() -> Patches:
 
 
 def _changed_tool_context(change: ContextChange) -> Patches:
-    original = Performer._tool_context
-
-    def tool_context(
-        self: Performer,
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        fence: int,
-    ) -> ToolContext:
-        return change(original(self, state, call, tool, fence), call)
+    def tool_context(original: Original, call: CallRow) -> Any:
+        return change(original(), call)
 
     yield patch(Performer._tool_context, tool_context)
 
@@ -253,18 +223,17 @@ def _transcripts_unchecked() -> Patches:
     breaks=(transcripts_valid, same_end_as_uninterrupted),
 )
 def results_are_in_completion_order() -> Patches:
-    original_gather, original_apply = tool_messages.gather, RunLoop._apply
     ended: list[str] = []
 
-    def apply(self: RunLoop, event: Event) -> None:
+    def apply(original: Original, event: Event) -> None:
         if isinstance(event, CallReturned | CallRaised):
             ended.append(event.call_id)
-        original_apply(self, event)
+        original()
 
-    def gather(draft: Draft, frame: FrameRow, rows: Sequence[CallRow]) -> FrameRow:
+    def gather(original: Original, rows: Sequence[CallRow]) -> Any:
         position = {call_id: number for number, call_id in enumerate(ended)}
         by_end = sorted(rows, key=lambda row: position.get(row.id, -1))
-        return original_gather(draft, frame, by_end)
+        return original(rows=by_end)
 
     yield patch(RunLoop._apply, apply)
     yield patch(tool_messages.gather, gather)
@@ -281,11 +250,8 @@ def message_is_between_a_call_and_its_result() -> Patches:
         draft.append(ROOT_FRAME_ID, event.message)
 
     def with_inbox_messages(
-        state: RunState,
-        inbox_messages: tuple[InboxMessage, ...],
-        beginning: TurnBeginning | None = None,
+        state: RunState, inbox_messages: tuple[InboxMessage, ...]
     ) -> RunState:
-        del beginning
         for each in inbox_messages:
             if (
                 state.run.status in ENDED_STATUSES
@@ -307,14 +273,10 @@ def message_is_between_a_call_and_its_result() -> Patches:
 
 @mutant("A message is added twice.", breaks=(each_message_once,))
 def message_is_added_twice() -> Patches:
-    original = inbox_reader.with_inbox_messages
-
     def with_inbox_messages(
-        state: RunState,
-        inbox_messages: tuple[InboxMessage, ...],
-        beginning: TurnBeginning | None = None,
-    ) -> RunState:
-        after = original(state, inbox_messages, beginning)
+        original: Original, state: RunState, inbox_messages: tuple[InboxMessage, ...]
+    ) -> Any:
+        after = original()
         added = after.run.last_inbox_number - state.run.last_inbox_number
         for each in inbox_messages[:added]:
             if after.run.status not in ENDED_STATUSES:

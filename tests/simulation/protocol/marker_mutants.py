@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.engine.arrivals import readiness
 from continuations.engine.journal import publishing
@@ -19,30 +19,24 @@ from continuations.ledger.decisions import decisions
 from continuations.ledger.index import waits
 from tests.simulation.mutants.conditions import canceller_dies, starters_die_late
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
-from tests.simulation.protocol.laws_of_endings import (
-    no_run_stranded,
-)
+from tests.simulation.protocol.laws_of_endings import no_run_stranded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
     from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.ledger.layout import Marker
     from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 _DECISION, _CANCEL_REQUEST, _PAUSE = "d", "c", "r"
 
 
 def _no_marker_of_kind(kind: str) -> Patches:
-    original = markers.create
-
-    async def create(objects: Objects, marker: Marker) -> datetime | None:
-        return None if marker.reason == kind else await original(objects, marker)
+    async def create(original: Original, marker: Marker) -> Any:
+        return None if marker.reason == kind else await original()
 
     yield patch(markers.create, create)
 
@@ -64,14 +58,11 @@ def an_enqueued_run_has_no_marker() -> Patches:
 
 @mutant("The guard of a claim is created after the claim.", breaks=(no_run_stranded,))
 def a_guard_is_made_after_its_claim() -> Patches:
-    create_guard, original = (
-        StoreJournal.ensure_guarded,
-        StoreJournal._check_still_newest,
-    )
+    create_guard = StoreJournal.ensure_guarded
 
-    async def check_still_newest(self: StoreJournal, state: RunState) -> Arrivals:
+    async def check_still_newest(original: Original, self: StoreJournal) -> Any:
         await create_guard(self)
-        return await original(self, state)
+        return await original()
 
     yield skip(StoreJournal.ensure_guarded)
     yield patch(StoreJournal._check_still_newest, check_still_newest)
@@ -82,12 +73,10 @@ def a_guard_is_made_after_its_claim() -> Patches:
     breaks=(no_run_stranded,),
 )
 def arrival_markers_are_deleted_by_the_claim() -> Patches:
-    original = StoreJournal._check_still_newest
-
-    async def check_still_newest(self: StoreJournal, state: RunState) -> Arrivals:
+    async def check_still_newest(original: Original, self: StoreJournal) -> Any:
         for key in self._arrival_markers:
             await self._objects.delete(key)
-        return await original(self, state)
+        return await original()
 
     yield patch(StoreJournal._check_still_newest, check_still_newest)
 
@@ -97,10 +86,10 @@ def arrival_markers_are_deleted_by_the_claim() -> Patches:
     breaks=(no_run_stranded,),
 )
 def a_marker_is_made_after_its_decision() -> Patches:
-    original = decisions.record_decision
-
-    async def record_decision(objects: Objects, proposed: Decision) -> Decision:
-        recorded = await original(objects, proposed)
+    async def record_decision(
+        original: Original, objects: Objects, proposed: Decision
+    ) -> Any:
+        recorded = await original()
         if proposed.marker is not None:
             await objects.create(proposed.marker, b"")
         return recorded
@@ -139,15 +128,15 @@ def a_deadline_has_no_marker() -> Patches:
     breaks=(no_run_stranded,),
 )
 def a_renewed_claim_loses_its_guard() -> Patches:
-    original = RunSweep.process
-
-    async def process(self: RunSweep, due_markers: list[Marker]) -> object:
+    async def process(
+        original: Original, self: RunSweep, due_markers: list[Marker]
+    ) -> Any:
         with suppress(RunNotFound):
             number = await self.worker.versions.newest_number()
             for marker in due_markers:
                 if marker.reason == "g" and int(marker.target) <= number:
                     await self.objects.delete(marker.key)
-        return await original(self, due_markers)
+        return await original()
 
     yield patch(RunSweep.process, process)
 
@@ -158,12 +147,7 @@ def a_renewed_claim_loses_its_guard() -> Patches:
     condition=starters_die_late,
 )
 def markers_of_a_blocked_run_are_deleted() -> Patches:
-    async def postpone(
-        self: RunSweep,
-        due_markers: list[Marker],
-        *,
-        has_run: bool = True,  # noqa: ARG001
-    ) -> None:
+    async def postpone(self: RunSweep, due_markers: list[Marker]) -> None:
         for marker in due_markers:
             await self.objects.delete(marker.key)
 
@@ -176,14 +160,12 @@ def markers_of_a_blocked_run_are_deleted() -> Patches:
     condition=starters_die_late,
 )
 def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
-    original = RunSweep._postpone
-
     async def postpone(
-        self: RunSweep, due_markers: list[Marker], *, has_run: bool = True
+        original: Original, self: RunSweep, due_markers: list[Marker]
     ) -> None:
         for marker in due_markers:
             await self.objects.delete(marker.key)
-        await original(self, due_markers, has_run=has_run)
+        await original()
 
     yield patch(RunSweep._postpone, postpone)
 
@@ -193,12 +175,12 @@ def old_marker_is_deleted_before_the_new_one_exists() -> Patches:
     breaks=(no_run_stranded,),
 )
 def markers_are_deleted_before_the_run_is_read() -> Patches:
-    original = RunSweep.process
-
-    async def process(self: RunSweep, due_markers: list[Marker]) -> object:
+    async def process(
+        original: Original, self: RunSweep, due_markers: list[Marker]
+    ) -> Any:
         for marker in due_markers:
             await self.objects.delete(marker.key)
-        return await original(self, due_markers)
+        return await original()
 
     yield patch(RunSweep.process, process)
 
@@ -208,17 +190,11 @@ def markers_are_deleted_before_the_run_is_read() -> Patches:
     breaks=(no_run_stranded,),
 )
 def markers_are_deleted_before_the_version() -> Patches:
-    original = Publisher.commit_and_publish
-
     async def commit_and_publish(
-        self: Publisher,
-        journal: StoreJournal,
-        before: RunState,
-        state: RunState,
-        arrived: Arrivals,
-    ) -> Arrivals:
+        original: Original, self: Publisher, journal: StoreJournal, arrived: Arrivals
+    ) -> Any:
         await self.delete_markers(journal, arrived, ())
-        return await original(self, journal, before, state, arrived)
+        return await original()
 
     yield patch(Publisher.commit_and_publish, commit_and_publish)
 
@@ -228,13 +204,7 @@ def markers_are_deleted_before_the_version() -> Patches:
     breaks=(no_run_stranded,),
 )
 def all_markers_of_a_run_are_removed() -> Patches:
-    async def delete_markers(
-        self: Publisher,
-        journal: StoreJournal,
-        arrived: Arrivals,
-        closed_waits: Iterable[Wait],
-    ) -> None:
-        del arrived, closed_waits
+    async def delete_markers(self: Publisher, journal: StoreJournal) -> None:
         run_id = journal._versions.run_id
         async for key in self.objects.all_keys(layout.MARKERS_PREFIX):
             if key.endswith(f"@{run_id}"):
@@ -248,10 +218,10 @@ def all_markers_of_a_run_are_removed() -> Patches:
     breaks=(no_run_stranded,),
 )
 def a_second_decider_removes_the_first_ones_marker() -> Patches:
-    original = decisions.record_decision
-
-    async def record_decision(objects: Objects, proposed: Decision) -> Decision:
-        recorded = await original(objects, proposed)
+    async def record_decision(
+        original: Original, objects: Objects, proposed: Decision
+    ) -> Any:
+        recorded = await original()
         if recorded.id != proposed.id and recorded.marker is not None:
             await objects.delete(recorded.marker)
         return recorded

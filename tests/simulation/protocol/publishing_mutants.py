@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.engine.journal import publishing
@@ -41,11 +41,9 @@ from tests.simulation.protocol.laws_of_runs import notified_after_commit
 
 if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
-    from continuations.engine.journal.journal import StoreJournal
     from continuations.engine.ports import Notify
-    from continuations.ledger.arrivals.arrivals import Arrivals
     from continuations.wire.arrivals import CancelRequest
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 _WAITS_STAY_OPEN = (
     ended_by_its_decision,
@@ -64,18 +62,12 @@ _WAITS_STAY_OPEN = (
     breaks=(listed_waits_are_open, one_decision, notified_after_commit),
 )
 def waits_are_listed_before_their_version() -> Patches:
-    original = Publisher.commit_and_publish
-
     async def commit_and_publish(
-        self: Publisher,
-        journal: StoreJournal,
-        before: RunState,
-        state: RunState,
-        arrived: Arrivals,
-    ) -> Arrivals:
+        original: Original, self: Publisher, before: RunState, state: RunState
+    ) -> Any:
         new = [wait for key, wait in state.waits.items() if key not in before.waits]
         await publishing.publish_waits(self.objects, new)
-        return await original(self, journal, before, state, arrived)
+        return await original()
 
     yield patch(Publisher.commit_and_publish, commit_and_publish)
 
@@ -85,18 +77,12 @@ def waits_are_listed_before_their_version() -> Patches:
     breaks=(notified_after_commit,),
 )
 def notification_precedes_the_version() -> Patches:
-    original = Publisher.commit_and_publish
-
     async def commit_and_publish(
-        self: Publisher,
-        journal: StoreJournal,
-        before: RunState,
-        state: RunState,
-        arrived: Arrivals,
-    ) -> Arrivals:
+        original: Original, self: Publisher, before: RunState, state: RunState
+    ) -> Any:
         new = [wait for key, wait in state.waits.items() if key not in before.waits]
         await publishing.notify_waits(self.ports.notify, new)
-        return await original(self, journal, before, state, arrived)
+        return await original()
 
     yield patch(Publisher.commit_and_publish, commit_and_publish)
 
@@ -106,11 +92,9 @@ def notification_precedes_the_version() -> Patches:
     breaks=(listed_waits_are_open, ended_run_leaves_no_keys),
 )
 def wait_object_is_not_deleted() -> Patches:
-    original = Objects.delete
-
-    async def delete(self: Objects, key: str) -> None:
+    async def delete(original: Original, key: str) -> None:
         if not key.startswith(layout.WAITS_PREFIX):
-            await original(self, key)
+            await original()
 
     yield patch(Objects.delete, delete)
 
@@ -129,10 +113,7 @@ def a_decided_wait_is_announced_again() -> Patches:
     breaks=(listed_waits_are_open, no_run_stranded),
 )
 def missing_wait_objects_are_not_recreated() -> Patches:
-    async def publish_again(
-        objects: Objects, notify: Notify | None, state: RunState
-    ) -> None:
-        del objects
+    async def publish_again(notify: Notify | None, state: RunState) -> None:
         await publishing.notify_waits(notify, state.waits.values())
 
     yield skip(waits.recreate_missing)
@@ -144,10 +125,7 @@ def missing_wait_objects_are_not_recreated() -> Patches:
     breaks=(open_waits_are_notified,),
 )
 def waits_of_a_dead_worker_are_not_notified() -> Patches:
-    async def publish_again(
-        objects: Objects, notify: Notify | None, state: RunState
-    ) -> None:
-        del notify
+    async def publish_again(objects: Objects, state: RunState) -> None:
         await publishing.publish_waits(objects, state.waits.values())
         await waits.recreate_missing(objects, state.waits.values())
 
@@ -167,16 +145,12 @@ def waits_of_an_ended_run_stay_open() -> Patches:
     breaks=_WAITS_STAY_OPEN,
 )
 def waits_of_an_ended_run_are_closed_after_its_end() -> Patches:
-    close_waits, original = RunEnder.close_waits_if_ended, Publisher.commit_and_publish
+    close_waits = RunEnder.close_waits_if_ended
 
     async def commit_and_publish(
-        self: Publisher,
-        journal: StoreJournal,
-        before: RunState,
-        state: RunState,
-        arrived: Arrivals,
-    ) -> Arrivals:
-        later = await original(self, journal, before, state, arrived)
+        original: Original, self: Publisher, before: RunState, state: RunState
+    ) -> Any:
+        later = await original()
         if state.run.status in ENDED_STATUSES:
             await close_waits(RunEnder(self.objects, self.ports), before, state)
         return later
@@ -191,12 +165,10 @@ def waits_of_an_ended_run_are_closed_after_its_end() -> Patches:
     condition=two_cancellers_die,
 )
 def a_second_cancellation_removes_the_first_ones_marker() -> Patches:
-    original = inbox.record_cancel_request
-
     async def record_cancel_request(
-        objects: Objects, run_id: str, request: CancelRequest
-    ) -> CancelRequest:
-        first = await original(objects, run_id, request)
+        original: Original, objects: Objects, request: CancelRequest
+    ) -> Any:
+        first = await original()
         if first.id != request.id and first.marker is not None:
             await objects.delete(first.marker)
         return first

@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import MessageLog
@@ -21,17 +20,9 @@ from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import AlreadyExists, Objects
 from continuations.ledger.repair import doctor
-from continuations.ledger.versions import (
-    LoadedVersion,
-    RebuiltVersion,
-    Together,
-    Versions,
-)
+from continuations.ledger.versions import LoadedVersion, RebuiltVersion, Versions
 from tests.simulation.decisions.laws import one_decision
-from tests.simulation.mutants.conditions import (
-    old_results_are_truncated,
-    workers_send,
-)
+from tests.simulation.mutants.conditions import old_results_are_truncated, workers_send
 from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 from tests.simulation.protocol.laws_of_effects import (
     finished_never_runs_again,
@@ -49,14 +40,10 @@ from tests.simulation.protocol.laws_of_runs import (
 from tests.simulation.sim_environment import SimStore
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from continuations.core.messages import Message
     from continuations.core.rows.state import RunState
-    from continuations.ledger.layout import Marker
     from continuations.ledger.repair.integrity import IntegrityReport
-    from continuations.wire.arrivals import InboxMessage
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 _TWO_HISTORIES = (versions_are_linear, started_once, finished_never_runs_again)
 
@@ -70,16 +57,14 @@ def _is_version(key: str) -> bool:
 
 @mutant("A version overwrites the one that has its number.", breaks=_TWO_HISTORIES)
 def a_version_is_overwritten() -> Patches:
-    original = Objects.create
-
-    async def create(self: Objects, key: str, body: bytes) -> datetime | None:
+    async def create(original: Original, self: Objects, key: str) -> Any:
         try:
-            return await original(self, key, body)
+            return await original()
         except AlreadyExists:
             if not _is_version(key):
                 raise
         await self.delete(key)
-        return await original(self, key, body)
+        return await original()
 
     yield patch(Objects.create, create)
 
@@ -89,17 +74,15 @@ def a_version_is_overwritten() -> Patches:
     breaks=_TWO_HISTORIES,
 )
 def free_number_is_checked_by_a_listing() -> Patches:
-    original = Objects.create
-
-    async def create(self: Objects, key: str, body: bytes) -> datetime | None:
+    async def create(original: Original, self: Objects, key: str) -> Any:
         if not _is_version(key):
-            return await original(self, key, body)
+            return await original()
         if await self.keys(key, limit=1):
             raise AlreadyExists(key)
         await asyncio.sleep(0)
         await self.delete(key)
         with suppress(AlreadyExists):
-            return await original(self, key, body)
+            return await original()
         return None
 
     yield patch(Objects.create, create)
@@ -110,30 +93,11 @@ def free_number_is_checked_by_a_listing() -> Patches:
     breaks=_TWO_HISTORIES,
 )
 def stale_worker_takes_the_next_number() -> Patches:
-    original = Versions.append
-
-    async def append(
-        self: Versions,
-        previous: LoadedVersion | None,
-        state: RunState,
-        *,
-        at: datetime,
-        marker_keys: tuple[str, ...] = (),
-        may_be_stored: bool = False,
-        together: Together | None = None,
-    ) -> LoadedVersion:
-        append_to = partial(
-            original,
-            self,
-            at=at,
-            marker_keys=marker_keys,
-            may_be_stored=may_be_stored,
-            together=together,
-        )
+    async def append(original: Original, self: Versions) -> Any:
         try:
-            return await append_to(previous, state)
+            return await original()
         except StaleRun:
-            return await append_to(await self.load_newest(), state)
+            return await original(previous=await self.load_newest())
 
     yield patch(Versions.append, append)
 
@@ -143,30 +107,11 @@ def stale_worker_takes_the_next_number() -> Patches:
     breaks=(no_foreign_errors, no_run_stranded),
 )
 def a_run_changes_its_tree() -> Patches:
-    original = Versions.append
-
-    async def append(
-        self: Versions,
-        previous: LoadedVersion | None,
-        state: RunState,
-        *,
-        at: datetime,
-        marker_keys: tuple[str, ...] = (),
-        may_be_stored: bool = False,
-        together: Together | None = None,
-    ) -> LoadedVersion:
+    async def append(original: Original, previous: LoadedVersion | None) -> Any:
         if previous is not None:
             tree = replace(previous.tree, root=previous.number)
             previous = replace(previous, tree=tree)
-        return await original(
-            self,
-            previous,
-            state,
-            at=at,
-            marker_keys=marker_keys,
-            may_be_stored=may_be_stored,
-            together=together,
-        )
+        return await original(previous=previous)
 
     yield patch(Versions.append, append)
 
@@ -176,13 +121,9 @@ def a_run_changes_its_tree() -> Patches:
     breaks=(started_once, finished_never_runs_again, turn_asked_once),
 )
 def stale_worker_goes_on() -> Patches:
-    original = StoreJournal.commit
-
-    async def commit(
-        self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> Arrivals:
+    async def commit(original: Original, self: StoreJournal) -> Any:
         try:
-            return await original(self, state, progressed=progressed)
+            return await original()
         except StaleRun:
             if self._lease is not None:
                 raise
@@ -199,12 +140,8 @@ def stale_worker_goes_on() -> Patches:
     breaks=(*_TWO_HISTORIES, one_decision),
 )
 def all_creates_of_a_process_share_one_maker_id() -> Patches:
-    original = SimStore.create
-
-    def create(
-        self: SimStore, key: str, body: bytes, maker: tuple[str, int], at: float
-    ) -> datetime:
-        return original(self, key, body, (maker[0], 0), at)
+    def create(original: Original, maker: tuple[str, int]) -> Any:
+        return original(maker=(maker[0], 0))
 
     yield patch(SimStore.create, create)
 
@@ -214,11 +151,9 @@ def all_creates_of_a_process_share_one_maker_id() -> Patches:
     breaks=(*_TWO_HISTORIES, one_decision),
 )
 def existing_object_counts_as_own_create() -> Patches:
-    original = Objects.create
-
-    async def create(self: Objects, key: str, body: bytes) -> datetime | None:
+    async def create(original: Original) -> Any:
         with suppress(AlreadyExists):
-            return await original(self, key, body)
+            return await original()
         return None
 
     yield patch(Objects.create, create)
@@ -238,11 +173,9 @@ def existing_object_counts_as_own_create() -> Patches:
     ),
 )
 def lost_reply_counts_as_success() -> Patches:
-    original = Objects.create
-
-    async def create(self: Objects, key: str, body: bytes) -> datetime | None:
+    async def create(original: Original) -> Any:
         with suppress(Inconclusive):
-            return await original(self, key, body)
+            return await original()
         return None
 
     yield patch(Objects.create, create)
@@ -253,14 +186,10 @@ def lost_reply_counts_as_success() -> Patches:
     breaks=(started_once, finished_never_runs_again, turn_asked_once),
 )
 def lost_reply_counts_as_failure() -> Patches:
-    original = StoreJournal.commit
-
-    async def commit(
-        self: StoreJournal, state: RunState, *, progressed: bool
-    ) -> Arrivals:
+    async def commit(original: Original, self: StoreJournal) -> Any:
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         try:
-            return await original(self, state, progressed=progressed)
+            return await original()
         except (Inconclusive, StoreUnavailable):
             self._lease = lease
             return Arrivals()
@@ -273,28 +202,9 @@ def lost_reply_counts_as_failure() -> Patches:
     breaks=_TWO_HISTORIES,
 )
 def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
-    original = Versions.append
-
-    async def append(
-        self: Versions,
-        previous: LoadedVersion | None,
-        state: RunState,
-        *,
-        at: datetime,
-        marker_keys: tuple[str, ...] = (),
-        may_be_stored: bool = False,
-        together: Together | None = None,
-    ) -> LoadedVersion:
+    async def append(original: Original, self: Versions, state: RunState) -> Any:
         try:
-            return await original(
-                self,
-                previous,
-                state,
-                at=at,
-                marker_keys=marker_keys,
-                may_be_stored=may_be_stored,
-                together=together,
-            )
+            return await original()
         except (Inconclusive, StoreUnavailable):
             newest = await self.load_newest()
         last = newest.chain[-1]
@@ -310,15 +220,11 @@ def newest_version_counts_as_own_after_a_lost_reply() -> Patches:
     condition=workers_send,
 )
 def a_message_whose_reply_was_lost_is_posted_again() -> Patches:
-    original = inbox.post
-
-    async def post(
-        objects: Objects, run_id: str, message: InboxMessage, last_read: int = 0
-    ) -> InboxMessage:
+    async def post(original: Original) -> Any:
         try:
-            return await original(objects, run_id, message, last_read)
+            return await original()
         except (Inconclusive, StoreUnavailable):
-            return await original(objects, run_id, message, last_read)
+            return await original()
 
     yield patch(inbox.post, post)
 
@@ -328,11 +234,9 @@ def a_message_whose_reply_was_lost_is_posted_again() -> Patches:
     breaks=(no_run_stranded,),
 )
 def failed_marker_create_is_ignored() -> Patches:
-    original = markers.create
-
-    async def create(objects: Objects, marker: Marker) -> datetime | None:
+    async def create(original: Original) -> Any:
         with suppress(Inconclusive, StoreUnavailable):
-            return await original(objects, marker)
+            return await original()
         return None
 
     yield patch(markers.create, create)
@@ -347,12 +251,12 @@ def failed_marker_create_is_ignored() -> Patches:
     condition=old_results_are_truncated,
 )
 def a_log_id_is_used_again_after_a_rewrite() -> Patches:
-    original = Draft.start_log
-
-    def start_log(self: Draft, frame_id: str, messages: tuple[Message, ...]) -> None:
+    def start_log(
+        original: Original, self: Draft, frame_id: str, messages: tuple[Message, ...]
+    ) -> None:
         old = self.logs.get(frame_id)
         if old is None:
-            original(self, frame_id, messages)
+            original()
         else:
             self.put_log(frame_id, MessageLog(old.id, messages))
 
@@ -367,11 +271,9 @@ def a_log_id_is_used_again_after_a_rewrite() -> Patches:
     breaks=(turn_asked_once, started_once, finished_never_runs_again),
 )
 def a_version_that_was_not_read_counts_as_lost() -> Patches:
-    original = doctor._check_repairable
-
-    def check_repairable(report: IntegrityReport) -> None:
+    def check_repairable(original: Original, report: IntegrityReport) -> None:
         read = tuple(each for each in report.findings if each.kind != "unread")
-        original(replace(report, findings=read))
+        original(report=replace(report, findings=read))
 
     yield patch(doctor._check_repairable, check_repairable)
 

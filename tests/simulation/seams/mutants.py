@@ -56,22 +56,15 @@ from tests.simulation.threads.laws import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from datetime import datetime
+    from collections.abc import Collection
 
-    from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.changes.events import Event
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Approve, Deny
-    from continuations.core.rows.event_matching import UntakenSignal
-    from continuations.core.rows.grants import KeptGrant
-    from continuations.core.rows.run import RunRow, Trip
+    from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
-    from continuations.engine.calls.rule_approvals import ExaminedCall
-    from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -80,12 +73,10 @@ if TYPE_CHECKING:
     family=SEAMS,
 )
 def a_fork_forgets_who_asked_in_its_source() -> Patches:
-    original = past_rules.forked_row
+    def forked(original: Original, new: dict[str, Any]) -> Any:
+        return original(new=new | {"requesters": ()})
 
-    def forked(source: RunRow, **new: Any) -> RunRow:
-        return original(source, **(new | {"requesters": ()}))
-
-    yield patch(original, forked)
+    yield patch(past_rules.forked_row, forked)
 
 
 @mutant(
@@ -103,13 +94,11 @@ def a_thread_is_rewound_into_any_turn() -> Patches:
     family=SEAMS,
 )
 def a_moved_wait_keeps_the_events_of_its_version() -> Patches:
-    original = Relocation._moved_wait
-
-    def moved(self: Relocation, state: RunState, call: CallRow, wait: Wait) -> Wait:
-        found = original(self, state, call, wait)
+    def moved(original: Original, wait: Wait) -> Any:
+        found = original()
         return replace(found, events_taken=wait.events_taken)
 
-    yield patch(original, moved)
+    yield patch(Relocation._moved_wait, moved)
 
 
 @mutant(
@@ -118,20 +107,12 @@ def a_moved_wait_keeps_the_events_of_its_version() -> Patches:
     family=SEAMS,
 )
 def a_grant_approves_for_its_giver() -> Patches:
-    original = rule_approvals.covering_grant
-
-    def covering(
-        state: RunState,
-        call: CallRow,
-        tool: ToolProtocol,
-        arguments: str,
-        now: datetime,
-    ) -> KeptGrant | None:
+    def covering(original: Original, state: RunState) -> Any:
         grants = tuple(replace(each, by="nobody") for each in state.run.grants)
         anonymous = replace(state, run=replace(state.run, grants=grants))
-        return original(anonymous, call, tool, arguments, now)
+        return original(state=anonymous)
 
-    yield patch(original, covering)
+    yield patch(rule_approvals.covering_grant, covering)
 
 
 @mutant(
@@ -159,10 +140,7 @@ def an_answer_is_used_again_unasked() -> Patches:
     family=SEAMS,
 )
 def names_are_compared_without_renames() -> Patches:
-    def is_tool_named(
-        self: StackBinding, call: CallRow, names: Collection[str]
-    ) -> bool:
-        del self
+    def is_tool_named(call: CallRow, names: Collection[str]) -> bool:
         return call.tool in names
 
     yield patch(StackBinding.is_tool_named, is_tool_named)
@@ -184,13 +162,11 @@ def an_interruption_is_forgotten() -> Patches:
     family=SEAMS,
 )
 def a_cut_off_turn_has_no_reply() -> Patches:
-    original = rewinding._rewound_run
-
-    def rewound(newest: RunRow, target: RunRow, tools: tuple[str, ...]) -> RunRow:
-        made = original(newest, target, tools)
+    def rewound(original: Original, newest: RunRow) -> Any:
+        made = original()
         return replace(made, output=newest.output, failure=newest.failure)
 
-    yield patch(original, rewound)
+    yield patch(rewinding._rewound_run, rewound)
 
 
 @mutant(
@@ -200,29 +176,22 @@ def a_cut_off_turn_has_no_reply() -> Patches:
     family=SEAMS,
 )
 def a_denying_rule_is_not_asked_about_a_doubtful_call() -> Patches:
-    original_admitted, original_verdict = CallExaminer._admitted, Admission._verdict
-
     async def admitted(
-        self: CallExaminer,
+        original: Original,
         state: RunState,
         call: CallRow,
-        tool: ToolProtocol,
-        examined: ExaminedCall,
         verdict: bool | Approve | Deny,
-        trip: Trip | None,
-    ) -> Event:
+    ) -> Any:
         verdict = True if _is_doubtful(state, call) else verdict
-        return await original_admitted(self, state, call, tool, examined, verdict, trip)
+        return await original(verdict=verdict)
 
-    async def verdict_before(
-        self: Admission, state: RunState, call: CallRow
-    ) -> bool | Approve | Deny:
+    async def verdict_before(original: Original, state: RunState, call: CallRow) -> Any:
         if _is_doubtful(state, call):
             return False
-        return await original_verdict(self, state, call)
+        return await original()
 
-    yield patch(original_admitted, admitted)
-    yield patch(original_verdict, verdict_before)
+    yield patch(CallExaminer._admitted, admitted)
+    yield patch(Admission._verdict, verdict_before)
 
 
 def _is_doubtful(state: RunState, call: CallRow) -> bool:
@@ -245,13 +214,11 @@ def older_bytes_are_adopted() -> Patches:
     family=SEAMS,
 )
 def bytes_from_before_a_rewind_are_adopted() -> Patches:
-    original = adoption._is_same_work
-
-    def is_same_work(one: RunState, other: RunState) -> bool:
+    def is_same_work(original: Original, one: RunState, other: RunState) -> Any:
         run = replace(one.run, doubtful_tools=other.run.doubtful_tools)
-        return original(replace(one, run=run), other)
+        return original(one=replace(one, run=run))
 
-    yield patch(original, is_same_work)
+    yield patch(adoption._is_same_work, is_same_work)
 
 
 @mutant(
@@ -260,16 +227,14 @@ def bytes_from_before_a_rewind_are_adopted() -> Patches:
     family=SEAMS,
 )
 def dropped_signals_are_kept() -> Patches:
-    original = operator_changes._with_request
-
     def with_request(
-        state: RunState, request: OperatorRequest, not_begun: Collection[str]
-    ) -> RunState:
+        original: Original, state: RunState, request: OperatorRequest
+    ) -> Any:
         if request.action == "drop":
             return state
-        return original(state, request, not_begun)
+        return original()
 
-    yield patch(original, with_request)
+    yield patch(operator_changes._with_request, with_request)
 
 
 @mutant(
@@ -278,16 +243,12 @@ def dropped_signals_are_kept() -> Patches:
     family=SEAMS,
 )
 def kept_signals_are_not_listed() -> Patches:
-    original = run_signals.list_untaken
-
-    async def list_untaken(
-        objects: Objects, state: RunState, requests: Iterable[OperatorRequest]
-    ) -> list[UntakenSignal]:
-        listed = await original(objects, state, requests)
+    async def list_untaken(original: Original, state: RunState) -> Any:
+        listed = await original()
         last = state.run.last_signal_number
         return [each for each in listed if each.number > last]
 
-    yield patch(original, list_untaken)
+    yield patch(run_signals.list_untaken, list_untaken)
 
 
 @mutant(
@@ -296,12 +257,10 @@ def kept_signals_are_not_listed() -> Patches:
     family=SEAMS,
 )
 def signals_of_other_names_are_dropped() -> Patches:
-    original = event_matching.drops
+    def drops(original: Original, request: OperatorRequest) -> Any:
+        return original(request=replace(request, signal_name=None))
 
-    def drops(request: OperatorRequest, number: int, name: str) -> bool:
-        return original(replace(request, signal_name=None), number, name)
-
-    yield patch(original, drops)
+    yield patch(event_matching.drops, drops)
 
 
 MUTANTS = mutants_in(globals())

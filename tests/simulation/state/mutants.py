@@ -16,11 +16,11 @@ from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
 from tests.simulation.state.laws import state_is_the_replay_of_its_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable
 
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.frames import FrameRow
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -38,8 +38,7 @@ def calls_that_write_begin_together() -> Patches:
     family=STATES,
 )
 def earlier_calls_of_the_turn_are_not_read() -> Patches:
-    def seen_by(call: CallRow, frame: FrameRow, calls: Mapping[str, CallRow]) -> str:
-        del call, calls
+    def seen_by(frame: FrameRow) -> str:
         return frame.state_json
 
     yield patch(frames.state_seen_by, seen_by)
@@ -51,10 +50,8 @@ def earlier_calls_of_the_turn_are_not_read() -> Patches:
     family=STATES,
 )
 def changes_are_applied_in_another_order() -> Patches:
-    original = frames.state_after_turn
-
-    def after_turn(state_json: str, rows: Iterable[CallRow]) -> str:
-        return original(state_json, reversed(list(rows)))
+    def after_turn(original: Original, rows: Iterable[CallRow]) -> Any:
+        return original(rows=reversed(list(rows)))
 
     yield patch(frames.state_after_turn, after_turn)
 
@@ -67,9 +64,7 @@ def changes_are_applied_in_another_order() -> Patches:
 def changes_of_a_call_are_not_stored() -> Patches:
     original: Any = Row[Any].write
 
-    def write(
-        self: Row[Any], value: Any, *, full_copy: bool = True
-    ) -> dict[str, object]:
+    def write(self: Row[Any], value: Any, full_copy: bool) -> dict[str, object]:
         fields: dict[str, object] = original(self, value, full_copy=full_copy)
         if self is CALL and "patch" in fields:
             fields["patch"] = "{}"
@@ -84,12 +79,8 @@ def changes_of_a_call_are_not_stored() -> Patches:
     family=STATES,
 )
 def states_are_not_stored() -> Patches:
-    original = delta._without_states
-
-    def without_states(
-        base: Mapping[str, FrameRow], changed: Collection[FrameRow]
-    ) -> tuple[tuple[FrameRow, ...], Mapping[str, str]]:
-        frames, _ = original(base, changed)
+    def without_states(original: Original) -> Any:
+        frames, _ = original()
         return frames, {}
 
     yield patch(delta._without_states, without_states)
@@ -101,11 +92,9 @@ def states_are_not_stored() -> Patches:
     family=STATES,
 )
 def changes_of_a_failed_call_are_applied() -> Patches:
-    original = frames.state_after_turn
-
-    def after_turn(state_json: str, rows: Iterable[CallRow]) -> str:
+    def after_turn(original: Original, state_json: str, rows: Iterable[CallRow]) -> Any:
         for row in rows:
-            state_json = original(state_json, [row])
+            state_json = original(state_json=state_json, rows=[row])
             if row.patch is not None and type(row.state).__name__ == "Errored":
                 kept = frames.state_fields(state_json).get("kept", [])
                 failed = {"kept": [*kept, "failed"]}

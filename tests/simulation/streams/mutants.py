@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.reading.live_events import LiveTranscript
 from continuations.engine import event_reading
@@ -20,8 +20,7 @@ from tests.simulation.streams.laws import (
 
 if TYPE_CHECKING:
     from continuations.core.model_protocol import ModelDelta
-    from continuations.core.reading.run_stream import StreamEvent
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -42,10 +41,8 @@ def versions_of_other_workers_are_left_out() -> Patches:
     family=STREAMS,
 )
 def rest_of_a_version_is_left_out() -> Patches:
-    original = event_reading._position
-
-    def position(event: StreamEvent) -> Cursor:
-        return original(event)._replace(ordinal=0)
+    def position(original: Original) -> Any:
+        return original()._replace(ordinal=0)
 
     yield patch(event_reading._position, position)
 
@@ -56,11 +53,9 @@ def rest_of_a_version_is_left_out() -> Patches:
     family=STREAMS,
 )
 def live_events_have_no_fence() -> Patches:
-    original = TurnFeed.__call__
-
-    async def call(self: TurnFeed, delta: ModelDelta) -> None:
+    async def call(original: Original, self: TurnFeed) -> None:
         self._fence = 1_000
-        await original(self, delta)
+        await original()
 
     yield patch(TurnFeed.__call__, call)
 
@@ -71,11 +66,9 @@ def live_events_have_no_fence() -> Patches:
     family=STREAMS,
 )
 def repeated_request_goes_on_with_the_text() -> Patches:
-    original = TurnFeed.__call__
-
-    async def call(self: TurnFeed, delta: ModelDelta) -> None:
+    async def call(original: Original, delta: ModelDelta) -> None:
         if delta.kind != "restart":
-            await original(self, delta)
+            await original()
 
     yield patch(TurnFeed.__call__, call)
 

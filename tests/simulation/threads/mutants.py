@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.changes import operator_changes
 from continuations.engine.inbox_messages import (
@@ -37,17 +37,14 @@ from tests.simulation.threads.laws import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from continuations.core.changes.events import TurnBeginning
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.rows.state import RunState
-    from continuations.ledger.arrivals.thread_keys import Generation
     from continuations.ledger.objects import Objects
     from continuations.ledger.versions import LoadedVersion
     from continuations.wire.arrivals import InboxMessage
     from continuations.wire.versions import VersionHeader
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -57,11 +54,7 @@ if TYPE_CHECKING:
 )
 def an_id_of_a_message_is_ignored() -> Patches:
     async def post_once(
-        objects: Objects,
-        run_id: str,
-        message: InboxMessage,
-        last_read: int,
-        nonce: str,
+        objects: Objects, run_id: str, message: InboxMessage, last_read: int, nonce: str
     ) -> InboxMessage:
         new = replace(message, id=nonce)
         return await inbox.post(objects, run_id, new, last_read)
@@ -76,11 +69,7 @@ def an_id_of_a_message_is_ignored() -> Patches:
 )
 def a_repeat_does_not_begin_at_the_kept_number() -> Patches:
     async def post_once(
-        objects: Objects,
-        run_id: str,
-        message: InboxMessage,
-        last_read: int,
-        nonce: str,
+        objects: Objects, run_id: str, message: InboxMessage, last_read: int, nonce: str
     ) -> InboxMessage:
         number = await MESSAGES.next_number(objects, run_id, last_read)
         return await inbox._post_from(
@@ -96,10 +85,7 @@ def a_repeat_does_not_begin_at_the_kept_number() -> Patches:
     family=THREADS,
 )
 def the_newest_reply_is_given_to_all() -> Patches:
-    async def load_reply(
-        objects: Objects, newest: VersionHeader, message_number: int
-    ) -> LoadedVersion:
-        del message_number
+    async def load_reply(objects: Objects, newest: VersionHeader) -> LoadedVersion:
         return await Versions(objects, newest.run_id).load(newest.number)
 
     yield patch(thread_replies.load_reply, load_reply, only_in=(async_ticket,))
@@ -111,10 +97,8 @@ def the_newest_reply_is_given_to_all() -> Patches:
     family=THREADS,
 )
 def messages_of_all_senders_are_merged() -> Patches:
-    original = is_for_present_reply
-
-    def merges(state: RunState, message: InboxMessage) -> bool:
-        return original(state, replace(message, by=state.run.sender))
+    def merges(original: Original, state: RunState, message: InboxMessage) -> Any:
+        return original(message=replace(message, by=state.run.sender))
 
     yield patch(is_for_present_reply, merges)
 
@@ -125,10 +109,8 @@ def messages_of_all_senders_are_merged() -> Patches:
     family=THREADS,
 )
 def a_queued_message_is_merged() -> Patches:
-    original = is_for_present_reply
-
-    def merges(state: RunState, message: InboxMessage) -> bool:
-        return original(state, replace(message, when_busy="merge"))
+    def merges(original: Original, message: InboxMessage) -> Any:
+        return original(message=replace(message, when_busy="merge"))
 
     yield patch(is_for_present_reply, merges)
 
@@ -140,12 +122,10 @@ def a_queued_message_is_merged() -> Patches:
 )
 def the_next_message_is_read_before_the_reply_is_stored() -> Patches:
     def with_next_read(
-        stored: RunState,
         state: RunState,
         inbox_messages: tuple[InboxMessage, ...],
-        beginning: TurnBeginning | None = None,
+        beginning: TurnBeginning | None,
     ) -> RunState:
-        del stored
         return with_inbox_messages(state, inbox_messages, beginning)
 
     yield patch(with_next_messages, with_next_read)
@@ -157,25 +137,13 @@ def the_next_message_is_read_before_the_reply_is_stored() -> Patches:
     family=THREADS,
 )
 def messages_behind_a_turn_have_no_marker() -> Patches:
-    original = inbox._post_from
-
-    async def post(
-        objects: Objects,
-        run_id: str,
-        message: InboxMessage,
-        number: int,
-        last_read: int,
-        *,
-        nonce: str,
-    ) -> InboxMessage:
-        posted = await original(
-            objects, run_id, message, number, last_read, nonce=nonce
-        )
+    async def post(original: Original, objects: Objects) -> Any:
+        posted = await original()
         await objects.delete(posted.marker or "")
         return posted
 
     yield returns(leaves_messages, value=False)
-    yield patch(original, post)
+    yield patch(inbox._post_from, post)
 
 
 @mutant(
@@ -184,16 +152,14 @@ def messages_behind_a_turn_have_no_marker() -> Patches:
     family=THREADS,
 )
 def a_stop_leaves_the_calls_that_wait() -> Patches:
-    original = operator_changes.with_turn_ended
-
     def with_turn_ended(
-        state: RunState, request: OperatorRequest, not_begun: Collection[str]
-    ) -> RunState:
+        original: Original, state: RunState, request: OperatorRequest
+    ) -> Any:
         if request.action == "stop":
             return state
-        return original(state, request, not_begun)
+        return original()
 
-    yield patch(original, with_turn_ended)
+    yield patch(operator_changes.with_turn_ended, with_turn_ended)
 
 
 @mutant(
@@ -202,15 +168,13 @@ def a_stop_leaves_the_calls_that_wait() -> Patches:
     family=THREADS,
 )
 def a_late_stop_ends_the_next_turn() -> Patches:
-    original = operator_changes.ends_turn
-
-    def ends_turn(state: RunState, request: OperatorRequest) -> bool:
+    def ends_turn(original: Original, state: RunState, request: OperatorRequest) -> Any:
         number = state.run.last_inbox_number
         if request.action == "stop":
             request = replace(request, message_number=number)
-        return original(state, request)
+        return original(request=request)
 
-    yield patch(original, ends_turn)
+    yield patch(operator_changes.ends_turn, ends_turn)
 
 
 @mutant(
@@ -219,17 +183,13 @@ def a_late_stop_ends_the_next_turn() -> Patches:
     family=THREADS,
 )
 def an_interruption_leaves_approved_calls() -> Patches:
-    original = operator_changes.with_cancelled_call
-
-    def with_cancelled_call(
-        state: RunState, call_id: str, reason: str, not_begun: Collection[str] = ()
-    ) -> RunState:
+    def with_cancelled_call(original: Original, state: RunState, call_id: str) -> Any:
         call = state.calls.get(call_id)
         if call is not None and call.approved_digest is not None:
             return state
-        return original(state, call_id, reason, not_begun)
+        return original()
 
-    yield patch(original, with_cancelled_call)
+    yield patch(operator_changes.with_cancelled_call, with_cancelled_call)
 
 
 @mutant(
@@ -247,10 +207,10 @@ def a_release_marker_of_a_resting_thread_stays() -> Patches:
     family=THREADS,
 )
 def a_new_generation_begins_beside_the_old_one() -> Patches:
-    original = thread_keys.newest_generation
-
-    async def newest_generation(objects: Objects, agent: str, key: str) -> Generation:
-        newest = await original(objects, agent, key)
+    async def newest_generation(
+        original: Original, objects: Objects, agent: str, key: str
+    ) -> Any:
+        newest = await original()
         if not newest.version or newest.number > 1:
             return newest
         header = await Versions(objects, newest.run_id).header(newest.version)
@@ -260,7 +220,7 @@ def a_new_generation_begins_beside_the_old_one() -> Patches:
         number = await Versions(objects, run_id).newest_number()
         return thread_keys.Generation(2 if number else 1, run_id, number)
 
-    yield patch(original, newest_generation)
+    yield patch(thread_keys.newest_generation, newest_generation)
 
 
 MUTANTS = mutants_in(globals())

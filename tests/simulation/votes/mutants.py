@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows import slots
 from continuations.core.rows.decisions import Decision
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from continuations.core.rows.quorum import Objection, Vote
+    from continuations.core.rows.quorum import Vote
     from continuations.core.rows.slots import Slot
     from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.ledger.objects import Objects
-from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -44,8 +44,7 @@ from tests.simulation.mutants.mutant import Patches
     family=VOTES,
 )
 def votes_for_different_edits_add_up() -> Patches:
-    def is_same(wait: Wait, vote: Vote, cast_vote: Decision) -> bool:
-        del wait
+    def is_same(vote: Vote, cast_vote: Decision) -> bool:
         return vote.kind == cast_vote.kind
 
     yield patch(slots._is_same, is_same)
@@ -57,10 +56,8 @@ def votes_for_different_edits_add_up() -> Patches:
     family=VOTES,
 )
 def votes_survive_an_escalation() -> Patches:
-    original = slots._after_escalation
-
-    def after_escalation(wait: Wait, slot: Slot) -> Wait:
-        return replace(original(wait, slot), votes=wait.votes)
+    def after_escalation(original: Original, wait: Wait) -> Any:
+        return replace(original(), votes=wait.votes)
 
     yield patch(slots._after_escalation, after_escalation)
 
@@ -80,10 +77,8 @@ def everybody_is_an_approver() -> Patches:
     family=VOTES,
 )
 def a_person_votes_twice() -> Patches:
-    original = slots.objection_to
-
-    def objection_to(wait: Wait, cast_vote: Decision) -> Objection | None:
-        return original(replace(wait, votes=()), cast_vote)
+    def objection_to(original: Original, wait: Wait) -> Any:
+        return original(wait=replace(wait, votes=()))
 
     yield patch(slots.objection_to, objection_to)
 
@@ -94,10 +89,8 @@ def a_person_votes_twice() -> Patches:
     family=VOTES,
 )
 def a_taken_number_is_a_success() -> Patches:
-    original = wait_slots.append
-
-    async def append(objects: Objects, wait: Wait, slot: Slot) -> Wait | Decision:
-        await original(objects, wait, slot)
+    async def append(original: Original, wait: Wait, slot: Slot) -> Any:
+        await original()
         numbered = replace(slot, number=wait.last_slot + 1)
         return slots.after_slot(wait, numbered)
 
@@ -111,7 +104,7 @@ def a_taken_number_is_a_success() -> Patches:
 )
 def a_deadline_takes_effect_without_a_slot() -> Patches:
     async def pass_slot_deadlines(
-        objects: Objects, waits: Iterable[Wait], ports: Ports, *, now: datetime
+        objects: Objects, waits: Iterable[Wait], ports: Ports, now: datetime
     ) -> tuple[dict[str, Decision], list[Wait]]:
         late = [wait for wait in deadlines.late_waits(waits, now) if wait.has_slots]
         expiries = deadlines.expiries_of(late, ports, now)

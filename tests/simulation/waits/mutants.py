@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.changes import events, reducer
@@ -42,16 +41,11 @@ from tests.simulation.waits.laws import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
-    from continuations.ledger.layout import Marker
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 # After so many rounds, a loop is endless.
@@ -67,12 +61,12 @@ ENDLESS = 100
     condition=tools_wait,
 )
 def an_answer_runs_the_tool_again() -> Patches:
-    original = reducer.with_event_data
+    def with_event_data(
+        original: Original, row: CallRow, event: events.CallEvent
+    ) -> Any:
+        return row if isinstance(event, events.AnswerReceived) else original()
 
-    def with_event_data(row: CallRow, event: events.CallEvent) -> CallRow:
-        return row if isinstance(event, events.AnswerReceived) else original(row, event)
-
-    yield patch(original, with_event_data)
+    yield patch(reducer.with_event_data, with_event_data)
 
 
 @mutant(
@@ -81,17 +75,11 @@ def an_answer_runs_the_tool_again() -> Patches:
     condition=tools_wait,
 )
 def an_answer_is_received_again_after_a_crash() -> Patches:
-    original = ArrivalReducer.with_interrupted_calls
-
-    def with_interrupted_calls(
-        self: ArrivalReducer,
-        state: RunState,
-        decisions: Mapping[str, Decision] = MappingProxyType({}),
-    ) -> RunState:
+    def with_interrupted_calls(original: Original, state: RunState) -> Any:
         for call in list(state.calls.values()):
             if isinstance(call.state, Started) and call.stage:
                 state = advance(state, events.RepeatAllowed(call_id=call.id))
-        return original(self, state, decisions)
+        return original(state=state)
 
     yield patch(ArrivalReducer.with_interrupted_calls, with_interrupted_calls)
 
@@ -102,10 +90,8 @@ def an_answer_is_received_again_after_a_crash() -> Patches:
     condition=tools_wait,
 )
 def both_stages_have_one_key() -> Patches:
-    original = tool_contexts.idempotency_key
-
-    def idempotency_key(run: RunRow, call: CallRow) -> str:
-        return original(run, replace(call, stage=0))
+    def idempotency_key(original: Original, call: CallRow) -> Any:
+        return original(call=replace(call, stage=0))
 
     yield patch(tool_contexts.idempotency_key, idempotency_key)
 
@@ -116,14 +102,12 @@ def both_stages_have_one_key() -> Patches:
     family=STAGES,
 )
 def memos_are_forgotten() -> Patches:
-    original = reducer.with_event_data
-
-    def with_event_data(row: CallRow, event: events.CallEvent) -> CallRow:
+    def with_event_data(original: Original, event: events.CallEvent) -> Any:
         if isinstance(event, events.CallParked):
             event = replace(event, memo=None)
-        return original(row, event)
+        return original(event=event)
 
-    yield patch(original, with_event_data)
+    yield patch(reducer.with_event_data, with_event_data)
 
 
 @mutant(
@@ -132,12 +116,10 @@ def memos_are_forgotten() -> Patches:
     family=STAGES,
 )
 def later_jobs_have_the_first_wait_id() -> Patches:
-    original = waits.known_wait_ulid
+    def known_wait_ulid(original: Original, call: CallRow) -> Any:
+        return original(call=replace(call, stage=0))
 
-    def known_wait_ulid(run: RunRow, call: CallRow) -> str:
-        return original(run, replace(call, stage=0))
-
-    yield patch(original, known_wait_ulid)
+    yield patch(waits.known_wait_ulid, known_wait_ulid)
 
 
 @mutant(
@@ -147,15 +129,14 @@ def later_jobs_have_the_first_wait_id() -> Patches:
     condition=tools_wait,
 )
 def a_reopened_wait_keeps_its_id() -> Patches:
-    original = call_waits.renewed_wait
     rounds = Counter[str]()
 
-    def renewed_wait(wait: Wait, now: datetime, ulid: str, note: str) -> Wait:
+    def renewed_wait(original: Original, wait: Wait) -> Any:
         rounds[wait.id] += 1
         if rounds[wait.id] > ENDLESS:
             msg = "the same answer ends the wait again and again"
             raise RecursionError(msg)
-        return replace(original(wait, now, ulid, note), id=wait.id)
+        return replace(original(), id=wait.id)
 
     yield patch(call_waits.renewed_wait, renewed_wait, only_in=(parked_calls,))
 
@@ -169,14 +150,12 @@ def a_reopened_wait_keeps_its_id() -> Patches:
     condition=tools_wait,
 )
 def a_refusal_has_the_value_of_the_deadline() -> Patches:
-    original = waits.consequence
-
-    def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
+    def consequence(original: Original, wait: Wait, decision: Decision) -> Any:
         if decision.kind == "deny" and wait.on_deadline_json is not None:
             return waits.consequence_of_deadline(wait)
-        return original(wait, decision)
+        return original()
 
-    yield patch(original, consequence)
+    yield patch(waits.consequence, consequence)
 
 
 @mutant(
@@ -185,14 +164,12 @@ def a_refusal_has_the_value_of_the_deadline() -> Patches:
     condition=tools_wait,
 )
 def an_error_is_an_answer() -> Patches:
-    original = waits.consequence
-
-    def consequence(wait: Wait, decision: Decision) -> Answer | Deny | Fail | None:
+    def consequence(original: Original, decision: Decision) -> Any:
         if decision.kind == "fail":
             return Answer(jsontext.parse(decision.value or "null"))
-        return original(wait, decision)
+        return original()
 
-    yield patch(original, consequence)
+    yield patch(waits.consequence, consequence)
 
 
 @mutant(
@@ -216,13 +193,11 @@ def a_deadline_forgets_its_consequence() -> Patches:
     condition=tools_wait,
 )
 def a_deadline_passes_before_its_time() -> Patches:
-    original = deadlines.is_past_deadline
-
-    def is_past_deadline(wait: Wait, now: datetime) -> bool:
+    def is_past_deadline(original: Original, wait: Wait) -> Any:
         is_timed = wait.on_deadline_json is not None and wait.deadline is not None
-        return is_timed or original(wait, now)
+        return is_timed or original()
 
-    yield patch(original, is_past_deadline)
+    yield patch(deadlines.is_past_deadline, is_past_deadline)
 
 
 @mutant(
@@ -231,22 +206,18 @@ def a_deadline_passes_before_its_time() -> Patches:
     condition=tools_wait,
 )
 def a_timer_fires_before_its_time() -> Patches:
-    original = deadlines.is_past_deadline
+    def is_past_deadline(original: Original, wait: Wait) -> Any:
+        return not wait.rules.has_object or original()
 
-    def is_past_deadline(wait: Wait, now: datetime) -> bool:
-        return not wait.rules.has_object or original(wait, now)
-
-    yield patch(original, is_past_deadline)
+    yield patch(deadlines.is_past_deadline, is_past_deadline)
 
 
 @mutant("A timer has no marker.", breaks=(no_run_stranded,), condition=tools_wait)
 def a_timer_has_no_marker() -> Patches:
-    original = markers.deadline_marker
+    def deadline_marker(original: Original, wait: Wait) -> Any:
+        return original() if wait.rules.has_object else None
 
-    def deadline_marker(wait: Wait) -> Marker | None:
-        return original(wait) if wait.rules.has_object else None
-
-    yield patch(original, deadline_marker)
+    yield patch(markers.deadline_marker, deadline_marker)
 
 
 # Jobs of other systems ----------------------------------------------------------------
@@ -267,15 +238,11 @@ def an_early_answer_is_ignored_after_a_crash() -> Patches:
     condition=tools_wait,
 )
 def an_early_answer_does_not_fit_its_wait() -> Patches:
-    original = early_answers.accepted_digests
-
-    def accepted_digests(
-        state: RunState, decided_ids: Iterable[str]
-    ) -> dict[str, tuple[str, ...]]:
-        accepted = original(state, decided_ids)
+    def accepted_digests(original: Original) -> Any:
+        accepted = original()
         return {wait_id: digests[:1] for wait_id, digests in accepted.items()}
 
-    yield patch(original, accepted_digests)
+    yield patch(early_answers.accepted_digests, accepted_digests)
 
 
 MUTANTS = mutants_in(globals())

@@ -13,8 +13,7 @@ from tests.simulation.mutants.mutant import mutant, mutants_in, patch
 from tests.simulation.watches.laws import lost_reports_cost_an_interval
 
 if TYPE_CHECKING:
-    from continuations.engine.sweep.sweep_loop import _Look
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(
@@ -23,13 +22,11 @@ if TYPE_CHECKING:
     family=WATCHES,
 )
 def a_loop_only_sweeps_when_woken() -> Patches:
-    original = _Pace.note
-
-    def note(self: _Pace, look: _Look, *, is_full: bool) -> None:
-        original(self, look, is_full=is_full)
+    def note(original: Original, self: _Pace) -> None:
+        original()
         self._next_at += 1000.0
 
-    yield patch(original, note)
+    yield patch(_Pace.note, note)
 
 
 MUTANTS = mutants_in(globals())

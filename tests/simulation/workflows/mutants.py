@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from continuations.authoring.workflow.drive import FlowDrive, FlowStep, HistoryDiffers
+from continuations.authoring.workflow.drive import FlowDrive, HistoryDiffers
 from continuations.authoring.workflow.workflow import Flow
 from continuations.core.changes import operator_changes, workflow_steps
 from continuations.core.changes import plan as plans
@@ -21,11 +21,7 @@ from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import MessageLog
 from continuations.core.rows.workflow_history import StartEntry, entry_of, message_of
 from continuations.engine.past import rewinding
-from continuations.engine.worker.run_loop import (
-    ActionTasks,
-    OperatorEffects,
-    RunLoop,
-)
+from continuations.engine.worker.run_loop import ActionTasks, OperatorEffects, RunLoop
 from continuations.engine.workflow import flow_drives
 from continuations.engine.workflow.flow_drives import FlowDrives
 from continuations.value_class import replace
@@ -60,17 +56,12 @@ from tests.simulation.workflows.laws import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
-    from continuations.core.changes.events import WorkflowStepped
-    from continuations.core.changes.plan import Action
     from continuations.core.messages import Message, ToolCallRequest
-    from continuations.core.rows.delta import LogDelta
     from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
     from continuations.core.rows.workflow_history import OutcomeEntry
-    from tests.simulation.mutants.mutant import Patches
+    from tests.simulation.mutants.mutant import Original, Patches
 
 
 # Histories --------------------------------------------------------------------------
@@ -82,19 +73,15 @@ if TYPE_CHECKING:
     family=WORKFLOWS,
 )
 def outcomes_come_in_the_order_of_calls() -> Patches:
-    original = flow_drives._outcomes
-
-    def outcomes(
-        state: RunState, frame: FrameRow, now: datetime, last: int
-    ) -> list[OutcomeEntry]:
-        found = original(state, frame, now, last)
+    def outcomes(original: Original) -> Any:
+        found = original()
         made: list[OutcomeEntry] = []
         for each in sorted(found, key=lambda each: int(each.call_id[1:])):
             at = max([each.at, *(before.at for before in made)])
             made.append(each._replace(at=at))
         return made
 
-    yield patch(original, outcomes)
+    yield patch(flow_drives._outcomes, outcomes)
 
 
 @mutant(
@@ -112,15 +99,11 @@ def outcomes_have_the_workers_time() -> Patches:
     family=WORKFLOWS,
 )
 def outcomes_of_failed_calls_are_dropped() -> Patches:
-    original = flow_drives._outcomes
-
-    def outcomes(
-        state: RunState, frame: FrameRow, now: datetime, last: int
-    ) -> list[OutcomeEntry]:
-        found = original(state, frame, now, last)
+    def outcomes(original: Original) -> Any:
+        found = original()
         return [each for each in found if each.end == "returned"]
 
-    yield patch(original, outcomes)
+    yield patch(flow_drives._outcomes, outcomes)
 
 
 @mutant(
@@ -139,16 +122,16 @@ def the_end_of_a_run_records_no_outcomes() -> Patches:
     family=WORKFLOWS,
 )
 def a_restart_keeps_the_id_of_its_log() -> Patches:
-    original = Draft.start_log
-
-    def start_log(self: Draft, frame_id: str, messages: tuple[Message, ...]) -> None:
+    def start_log(
+        original: Original, self: Draft, frame_id: str, messages: tuple[Message, ...]
+    ) -> None:
         old = self.logs.get(frame_id)
         if old is None or not self.frame(frame_id).step:
-            original(self, frame_id, messages)
+            original()
         else:
             self.put_log(frame_id, MessageLog(old.id, messages))
 
-    yield patch(original, start_log)
+    yield patch(Draft.start_log, start_log)
 
 
 @mutant(
@@ -157,12 +140,8 @@ def a_restart_keeps_the_id_of_its_log() -> Patches:
     family=WORKFLOWS,
 )
 def the_seed_of_a_workflow_changes() -> Patches:
-    original = delta._apply_log_delta
-
-    def apply_log_delta(
-        frame_id: str, base: MessageLog | None, change: LogDelta
-    ) -> MessageLog:
-        log = original(frame_id, base, change)
+    def apply_log_delta(original: Original, base: MessageLog | None) -> Any:
+        log = original()
         facts = log.messages[0].metadata if log.messages else None
         if base is None or not facts or "seed" not in facts:
             return log
@@ -171,7 +150,7 @@ def the_seed_of_a_workflow_changes() -> Patches:
         other = message_of(start._replace(seed=f"{start.seed}0"))
         return MessageLog(log.id, (other, *log.messages[1:]))
 
-    yield patch(original, apply_log_delta)
+    yield patch(delta._apply_log_delta, apply_log_delta)
 
 
 @mutant(
@@ -265,13 +244,11 @@ def a_patch_is_on_in_every_replay() -> Patches:
     family=WORKFLOWS,
 )
 def a_replay_makes_no_workflow_due() -> Patches:
-    original = FlowDrives.replayed
-
-    def replayed(self: FlowDrives, state: RunState) -> RunState:
-        original(self, state)
+    def replayed(original: Original, state: RunState) -> Any:
+        original()
         return state
 
-    yield patch(original, replayed)
+    yield patch(FlowDrives.replayed, replayed)
 
 
 # Calls that the code cancels --------------------------------------------------------
@@ -306,18 +283,11 @@ def a_wait_is_closed_before_its_mark() -> Patches:
     family=WORKFLOWS,
 )
 def cancelled_calls_are_not_marked() -> Patches:
-    original = FlowDrive.step
-
-    def step(
-        self: FlowDrive,
-        outcomes: Sequence[OutcomeEntry],
-        now: int,
-        start: Message | None = None,
-    ) -> FlowStep:
-        made = original(self, outcomes, now, start)
+    def step(original: Original) -> Any:
+        made = original()
         return replace(made, cancelled=(), cancelled_new=())
 
-    yield patch(original, step)
+    yield patch(FlowDrive.step, step)
 
 
 @mutant(
@@ -335,9 +305,7 @@ def begun_calls_are_cancelled() -> Patches:
     family=WORKFLOWS,
 )
 def marked_calls_begin() -> Patches:
-    original = plans.plan
-
-    def plan(state: RunState) -> tuple[Action, ...]:
+    def plan(original: Original, state: RunState) -> Any:
         begins = {
             row_id: plans._ACTIONS[type(state.calls[row_id].state)](row_id)
             for row_id in state.runnable & state.calls.keys()
@@ -346,12 +314,12 @@ def marked_calls_begin() -> Patches:
         }
         others = [
             each
-            for each in original(state)
+            for each in original()
             if not isinstance(each, CancelCall) or each.call_id not in begins
         ]
         return (*others, *begins.values())
 
-    yield patch(original, plan)
+    yield patch(plans.plan, plan)
 
 
 @mutant(
@@ -412,19 +380,11 @@ def no_alarm_is_stored() -> Patches:
     family=WORKFLOWS,
 )
 def an_old_alarm_is_not_replaced() -> Patches:
-    original = FlowDrives._alarm
-
-    def alarm(
-        self: FlowDrives,
-        state: RunState,
-        frame: FrameRow,
-        due: int | None,
-        now: datetime,
-    ) -> Wait | None:
-        made = original(self, state, frame, due, now)
+    def alarm(original: Original, state: RunState, frame: FrameRow) -> Any:
+        made = original()
         return made and (flow_drives._alarm_of(state, frame.id) or made)
 
-    yield patch(original, alarm)
+    yield patch(FlowDrives._alarm, alarm)
 
 
 @mutant(
@@ -442,17 +402,10 @@ def alarms_do_not_ring_beside_calls() -> Patches:
     family=WORKFLOWS,
 )
 def timers_fire_before_their_time() -> Patches:
-    original = FlowDrive.step
+    def step(original: Original, self: FlowDrive, now: int) -> Any:
+        return original(now=max(now, self.alarm or 0))
 
-    def step(
-        self: FlowDrive,
-        outcomes: Sequence[OutcomeEntry],
-        now: int,
-        start: Message | None = None,
-    ) -> FlowStep:
-        return original(self, outcomes, max(now, self.alarm or 0), start)
-
-    yield patch(original, step)
+    yield patch(FlowDrive.step, step)
 
 
 @mutant(
@@ -461,10 +414,8 @@ def timers_fire_before_their_time() -> Patches:
     family=WORKFLOWS,
 )
 def a_restart_has_the_first_time() -> Patches:
-    original = FlowDrives.step
-
-    def step(self: FlowDrives, state: RunState, frame_id: str) -> WorkflowStepped:
-        event = original(self, state, frame_id)
+    def step(original: Original, state: RunState, frame_id: str) -> Any:
+        event = original()
         first = entry_of(state.logs[frame_id].messages[0])
         if event.restart is None:
             return event
@@ -472,7 +423,7 @@ def a_restart_has_the_first_time() -> Patches:
         restart = event.restart._replace(at=first.at)
         return replace(event, restart=restart)
 
-    yield patch(original, step)
+    yield patch(FlowDrives.step, step)
 
 
 @mutant(
@@ -490,15 +441,11 @@ def lost_attempts_are_forgotten() -> Patches:
     family=PASTS_OF_WORKFLOWS,
 )
 def starts_below_agents_are_not_taken_back() -> Patches:
-    original = OperatorEffects.not_begun_below
-
-    def not_begun_below(
-        self: OperatorEffects, state: RunState, cancelled: Iterable[str]
-    ) -> frozenset[str]:
+    def not_begun_below(original: Original, cancelled: Iterable[str]) -> Any:
         given = [*cancelled]
-        return original(self, state, given) & frozenset(given)
+        return original(cancelled=given) & frozenset(given)
 
-    yield patch(original, not_begun_below)
+    yield patch(OperatorEffects.not_begun_below, not_begun_below)
 
 
 @mutant(
@@ -507,19 +454,15 @@ def starts_below_agents_are_not_taken_back() -> Patches:
     family=PASTS_OF_WORKFLOWS,
 )
 def a_rewind_keeps_the_newest_history() -> Patches:
-    original = rewinding._new_logs
-
-    def new_logs(
-        newest: RunState, state: RunState
-    ) -> tuple[dict[str, MessageLog], int]:
-        logs, next_id = original(newest, state)
+    def new_logs(original: Original, newest: RunState, state: RunState) -> Any:
+        logs, next_id = original()
         for frame in state.frames.values():
             if frame.step and frame.id in newest.logs:
                 log = replace(logs[frame.id], messages=newest.logs[frame.id].messages)
                 logs[frame.id] = log
         return logs, next_id
 
-    yield patch(original, new_logs)
+    yield patch(rewinding._new_logs, new_logs)
 
 
 MUTANTS = mutants_in(globals())
