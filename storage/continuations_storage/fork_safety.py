@@ -51,19 +51,33 @@ class ForkGate:
     """Lets no fork happen while another thread is in a `with` block of the gate.
 
     For a C library with locks of its own: a lock that a thread holds during a fork
-    stays held in the child. A fork waits for the blocks, five seconds at most.
+    stays held in the child. A fork waits for the blocks, `max_wait` at most: a flush to
+    a busy disk may take seconds. A child that was forked without the end of all blocks
+    cannot use the library, and says so.
+
+    Args:
+        max_wait: Seconds.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_wait: float = 30) -> None:
+        self._max_wait = max_wait
+        self._is_broken = False
         self._begin()
         os.register_at_fork(
             before=self._close,
             after_in_parent=self._open,
-            after_in_child=self._begin,
+            after_in_child=self._begin_child,
         )
 
     def __enter__(self) -> None:
-        """Wait while a thread forks."""
+        """Wait while a thread forks.
+
+        Raises:
+            Unavailable: A thread held a lock when this process was forked.
+        """
+        if self._is_broken:
+            detail = "a thread of the parent held a lock when this process was forked"
+            raise Unavailable(None, detail, advice="Start a new process.")
         with self._changed:
             self._changed.wait_for(lambda: not self._forks)
             self._inside += 1
@@ -77,10 +91,14 @@ class ForkGate:
         self._changed = threading.Condition()
         self._inside = self._forks = 0
 
+    def _begin_child(self) -> None:
+        self._is_broken |= bool(self._inside)
+        self._begin()
+
     def _close(self) -> None:
         with self._changed:
             self._forks += 1
-            self._changed.wait_for(lambda: not self._inside, timeout=5)
+            self._changed.wait_for(lambda: not self._inside, timeout=self._max_wait)
 
     def _open(self) -> None:
         with self._changed:

@@ -10,7 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from continuations_storage import Unavailable
-from continuations_storage.fork_safety import PerProcess, SingleProcessGuard
+from continuations_storage.fork_safety import (
+    ForkGate,
+    PerProcess,
+    SingleProcessGuard,
+)
 
 
 def test_racing_threads_get_the_same_value_and_it_is_made_once() -> None:
@@ -85,3 +89,39 @@ def test_forked_child_creates_its_own_value() -> None:
 
     assert 0 == status
     first.check_process()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+@pytest.mark.parametrize("ends_in_time", [True, False])
+def test_child_of_a_fork_within_a_block_is_refused_at_once(
+    *, ends_in_time: bool
+) -> None:
+    """A lock that stays held would stop the child without a word."""
+    gate = ForkGate(max_wait=60 if ends_in_time else 0.05)
+    begun, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with gate:
+            begun.set()
+            over.wait(0.3 if ends_in_time else 60)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    begun.wait()
+
+    child = os.fork()
+    if child == 0:
+        refused = False
+        try:
+            with gate:
+                pass
+        except Unavailable as error:
+            refused = str(error).endswith("Start a new process.")
+        os._exit(0 if refused is not ends_in_time else 1)
+    status = os.waitpid(child, 0)[1]
+    over.set()
+    worker.join()
+
+    assert 0 == status
+    with gate:  # of the parent
+        pass

@@ -691,6 +691,8 @@ def test_fork_while_threads_write_leaves_a_child_that_works(store: SQLiteStore) 
             number += 1
             await store.create(f"p/{name}/{number}", b"x")
             await store.read(f"p/{name}/{number}")
+            # Without a pause, a child waits long for its turn on a busy disk.
+            await asyncio.sleep(0.005)
 
     def write(name: int) -> None:
         asyncio.run(write_on(name))
