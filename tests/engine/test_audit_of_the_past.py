@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from continuations import Answer, Identity, Runner
 from continuations.core.rows.decisions import Door
+from continuations.engine.ports import SystemClock
 from continuations.ledger import layout
+from tests.clocks import ManualClock
 from tests.engine.past_agents import RUN_ID, only_wait, version_with
 from tests.engine.test_rewind import asking_run
 
@@ -39,8 +42,10 @@ def test_rewind_is_a_line_with_its_person() -> None:
     assert ("cancel", "lee", "console") == (closed.verdict, closed.by, closed.door)
 
 
-def test_each_rewind_is_a_line_of_its_own() -> None:
-    runner = asking_run()
+@pytest.mark.parametrize("clock", [SystemClock(), ManualClock()], ids=["", "stopped"])
+def test_each_rewind_is_a_line_of_its_own(clock: Any) -> None:
+    """The time of two rewinds may be the same."""
+    runner = asking_run(clock=clock)
     version = version_with(runner, "pay", "waiting")
     for person in ("kim", "lee"):
         runner.rewind(RUN_ID, version, by=person)

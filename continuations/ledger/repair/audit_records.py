@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from asyncio import gather
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.core.operator_request import tells_of_cancellation
@@ -27,6 +26,7 @@ from continuations.wire.versions import decode_version
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Sequence
+    from datetime import datetime
 
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.rows.run import RunRow
@@ -237,7 +237,7 @@ async def read_past_lines(
     """
     lines: list[AuditLine] = []
     before: RunRow | None = None
-    rewound_at = datetime.min.replace(tzinfo=UTC)
+    waits: set[str] = set()  # since the last rewind, which gives each a new id
     async for version in _read_versions(objects, run_id):
         run, header = version.delta.run, version.header
         if before is None and run.forked_from is not None:
@@ -245,9 +245,10 @@ async def read_past_lines(
         is_rewound = before is not None and before.rewind_to > 0 and not run.rewind_to
         # A root after other versions was made by a repair.
         if before is not None and is_rewound and header.root != header.number:
-            closed = _closing_line(before.rewind_to, rewound_at, header.at, records)
+            closed = _closing_line(before.rewind_to, waits, records)
             lines.append(_rewind_line(version, before.rewind_to, closed))
-            rewound_at = header.at
+            waits.clear()
+        waits.update(wait.id for wait in version.delta.waits)
         before = run
     return lines
 
@@ -285,11 +286,11 @@ def _fork_line(run: RunRow) -> AuditLine:
 
 
 def _closing_line(
-    rewound_to: int, after: datetime, until: datetime, records: Sequence[AuditLine]
+    rewound_to: int, waits: set[str], records: Sequence[AuditLine]
 ) -> AuditLine | None:
     """Return the line of a wait that a rewind closed for a known person.
 
-    A later rewind may go to the same version, so the times count too.
+    A later rewind may go to the same version, so the waits count too.
     """
     reason = rewind_reason(rewound_to)
     closed = (
@@ -297,7 +298,7 @@ def _closing_line(
         for line in records
         if (line.verdict, line.reason) == ("cancel", reason)
         and line.by is not None
-        and after <= line.at <= until
+        and line.wait in waits
     )
     return next(closed, None)
 
