@@ -310,12 +310,14 @@ def test_sender_of_a_thread_may_not_approve_in_a_fork_of_it() -> None:
 
 
 def test_published_event_is_taken_once_by_a_run_that_is_rewound() -> None:
-    asks = ToolCall("choose", {})
-    runner = runner_of(ToolCall("payment", {}), asks, asks, store=MemoryStore())
+    asks, clock = ToolCall("choose", {}), ManualClock()
+    replies = (ToolCall("payment", {}), asks, asks)
+    runner = runner_of(*replies, store="memory:", clock=clock)
     runner.start("go", run_id="r")
     first = runner.look("r").version
     runner.publish("paid", "one", key="k")
     swept(runner)
+    clock.seconds += 1  # events of one millisecond are in either order
     runner.publish("paid", "two", key="k")
 
     runner.rewind("r", first)

@@ -475,17 +475,17 @@ def test_tool_that_waits_without_end_fails(monkeypatch: pytest.MonkeyPatch) -> N
     @tool
     def nap(what: str) -> ToolWait[str]:
         """Sleep."""
-        return sleep(0.001, memo=what)
+        return sleep(1, memo=what)
 
     @nap.on_answer
     def again(answer: str) -> ToolWait[str]:
-        return sleep(0.001, memo=answer)
+        return sleep(1, memo=answer)
 
-    runner = Runner(agent_of(nap), store="memory:")
+    clock = ManualClock()
+    runner = Runner(agent_of(nap), store="memory:", clock=clock)
     outcome: Any = runner.start("go", run_id="r1")
-    for _ in range(200):
-        if isinstance(outcome, Finished):
-            break
+    while isinstance(outcome, Suspended) and clock.seconds < 20:
+        clock.seconds += 1
         outcome = runner.resume("r1")
 
     assert isinstance(outcome, Finished)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -44,12 +44,14 @@ from continuations.interop import a2a
 from continuations.interop.a2a.task_states import data_part
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import FrozenClock, memory_store
-from tests.crash_points import every_crash
+from tests.clocks import OffsetClock
+from tests.crash_points import CrashPoint, every_crash
 from tests.interop.a2a.application import URL, make_app, make_runner, pay
 from tests.interop.a2a.clients import (
     COMPLETED,
     INPUT_REQUIRED,
     WORKING,
+    Sender,
     approval,
     message_of,
     output_of,
@@ -57,11 +59,7 @@ from tests.interop.a2a.clients import (
     texts_of,
     waits_of,
 )
-
-if TYPE_CHECKING:
-    from tests.crash_points import CrashPoint
-    from tests.interop.a2a.clients import Sender
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 BINDINGS = ["JSONRPC", "HTTP+JSON"]
 TOOL_CALL = {
@@ -343,8 +341,12 @@ async def test_message_to_an_ended_task_is_refused() -> None:
 
 
 async def test_list_has_the_newest_first_in_pages() -> None:
-    async with sender(make_app(make_runner("memory:"))) as client:
-        ids = [(await client.send(each)).id for each in ("one", "pay 5", "three")]
+    clock = OffsetClock()
+    async with sender(make_app(make_runner("memory:", clock=clock))) as client:
+        ids: list[str] = []
+        for each in ("one", "pay 5", "three"):
+            clock.offset_seconds += 1  # no two began at the same time
+            ids.append((await client.send(each)).id)
         request = ListTasksRequest(page_size=2)
         page = await client.client.list_tasks(request)
         request.page_token = page.next_page_token

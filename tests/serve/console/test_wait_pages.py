@@ -93,10 +93,14 @@ def open_wait(desk: Desk, kind: str) -> Wait:
 
 
 @pytest.mark.parametrize("kind", [*CALLS, "votes"])
-def test_link_and_console_have_the_same_markup(kind: str) -> None:
+def test_link_and_console_have_the_same_markup(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only navigation, addresses and the token of the console differ."""
     desk = Desk()
     wait = open_wait(desk, kind)
+    now = desk.scenes.clock.now()
+    monkeypatch.setattr(desk.scenes.clock, "now", lambda: now)
     path = desk.scenes.link(wait).removeprefix(desk.scenes.base_url)
     request = Request(method="GET", path=path)
     link = asyncio.run(desk.scenes.api().handle(request)).body
