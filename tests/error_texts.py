@@ -12,18 +12,16 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 import pytest
 
 import continuations_storage
 from continuations import errors
 from continuations_storage import StorageError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-    from types import FrameType
 
 MAX_WORDS = 60
 MAX_WORD_LENGTH = 160

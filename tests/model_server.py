@@ -14,13 +14,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 from tests.local_server import LocalHandler, LocalServer
 from tests.models.chat_api import RequestRejected, check_request, parse_body
-
-if TYPE_CHECKING:
-    from typing import Self
 
 # A rule gets the messages and the name of the model, and returns a reply: a mapping.
 #

@@ -13,19 +13,17 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import psycopg
 
 from tests.ports import free_port, wait_for_port
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    import psycopg
 
 __all__ = [
     "DATABASE",

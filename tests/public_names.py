@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import inspect
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import continuations
 from continuations import errors
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 # `continuations.aio` has other functions under the names of the top.
 MODULES = tuple(

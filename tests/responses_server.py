@@ -18,16 +18,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 # If it runs as a file, Python looks for modules only in the folder of the file.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.local_server import LocalHandler, LocalServer
 from tests.models.chat_api import RequestRejected, parse_body
 from tests.models.responses_api import check_responses_request
-
-if TYPE_CHECKING:
-    from typing import Self
 
 # A reply is a response object, or `{"raw": …}` (a text), or `{"status_code": …,
 # "body": …}`, or `{"events": […]}`, or `{"raw_events": …}`. After `{"cut_events": […]}`

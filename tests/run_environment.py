@@ -14,10 +14,11 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import ContinuationsError, Runner
 from continuations.results import Decision
@@ -25,11 +26,7 @@ from tests import effect_log, process_server
 from tests.engine import run_command
 from tests.python_path import python_path
 from tests.sampling import RUNS_ALL_CASES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.scripts import Script
+from tests.scripts import Script
 
 ROOT = Path(__file__).parents[1]
 KILLED = -signal.SIGKILL

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from continuations import Suspended
+from continuations import Outcome, Runner, Suspended, Wait
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import RunBusy, RunNotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from continuations import Outcome, Runner, Wait
 
 MAX_ROUNDS = 60
 LEASE_SECONDS = 61

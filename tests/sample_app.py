@@ -16,15 +16,12 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from continuations import Agent, Answer, Approve, Deny, ToolContext, tool
+from continuations import Agent, Answer, Approve, Deny, Model, ToolContext, tool
+from continuations.authoring.tool.tool_protocol import ToolProtocol
 from tests import effect_log, scripts
 from tests.effect_log import Effect
-
-if TYPE_CHECKING:
-    from continuations import Model
-    from continuations.authoring.tool.tool_protocol import ToolProtocol
 
 Record: TypeAlias = Callable[[Effect], None]
 ToolMaker: TypeAlias = "Callable[[Record], ToolProtocol | Callable[..., Any]]"

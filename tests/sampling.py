@@ -7,13 +7,11 @@ fixed rule, and it keeps some cases of each distinct scenario.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import pytest
+import pytest
 
 T = TypeVar("T")
 U = TypeVar("U")

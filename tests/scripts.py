@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from continuations.models.interface import ModelReply
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel
 from tests import effect_log
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
-    from tests.model_server import Rule
+from tests.model_server import Rule
 
 
 class ScriptedCall(NamedTuple):

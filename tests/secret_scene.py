@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from unittest.mock import patch
 
-from continuations import Agent, Approve, AsyncRunner, Grant, Suspended, ask, tool
+from continuations import Agent, Approve, AsyncRunner, Grant, Suspended, Wait, ask, tool
 from continuations.attachments import Image
 from continuations.ledger.decisions import grant_checks
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret, ToolWait
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from continuations_storage import Store
+from continuations_storage import Store
 
 PIN = "planted-pin-9876"
 RUN, KEY = "jane-1", "k"

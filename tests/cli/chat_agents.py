@@ -6,15 +6,17 @@ import asyncio
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent, ApprovalPolicy, Runner, ToolContext, ask, sleep, tool
-from continuations.models.interface import ModelDelta
+from continuations.models.interface import (
+    ModelDelta,
+    ModelReply,
+    ModelRequest,
+    PendingReply,
+)
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 
 EFFECTS = "chat effects"
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
+from tests.effect_log import Effect
 from tests.sample_app import make_agents, make_pay
-from tests.scripts import call, scripted_model
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
-    from tests.effect_log import Effect
-    from tests.scripts import ScriptedCall
+from tests.scripts import ScriptedCall, call, scripted_model
 
 
 def make_boss(*calls: ScriptedCall) -> Agent:

@@ -12,13 +12,11 @@ import struct
 import sys
 import termios
 import time
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from tests.cli.command_line import ROOT
 from tests.python_path import python_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Colors, and the switches of bracketed paste.
 _CONTROL_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

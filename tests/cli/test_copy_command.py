@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,12 +10,9 @@ from continuations import Approve, Runner
 from continuations.errors import RunBusy
 from continuations_storage import faults, open_store
 from continuations_storage.faults import Crash, FaultyStore
-from tests.cli.command_line import RUNNERS
+from tests.cli.command_line import RUNNERS, CommandLine
 from tests.cli.sample_agents import make_boss
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
 
 APP = ("--app", f"{RUNNERS}:boss")
 COPY = ("copy", "file:runs", "sqlite:copy.db")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,11 +12,8 @@ from continuations_storage import Unavailable
 from continuations_storage.postgres import PostgresStore
 from continuations_storage.postgres_sql import RoleRights
 from continuations_storage.retry_policy import RetryPolicy
-from tests.cli.command_line import RUNNERS
+from tests.cli.command_line import RUNNERS, CommandLine
 from tests.postgres_server import OWNER, PASSWORD, PostgresServer
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
 
 APP = ("--app", f"{RUNNERS}:boss")
 # The password, and the parts of it that a wrong reading of the URL would show.

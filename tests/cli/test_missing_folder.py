@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from continuations.cli.program import COMMANDS
-from tests.cli.command_line import RUNNERS
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
+from tests.cli.command_line import RUNNERS, CommandLine
 
 APP = ("--app", f"{RUNNERS}:boss")
 STORE = "the store"

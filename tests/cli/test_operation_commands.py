@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -13,10 +13,7 @@ from continuations import AsyncRunner
 from continuations.cli import operation_commands
 from continuations.cli.program import COMMANDS, program
 from continuations.serve.operations import OPERATIONS, Operation
-from tests.cli.command_line import RUNNERS
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
+from tests.cli.command_line import RUNNERS, CommandLine
 
 ROWS = [each for each in OPERATIONS if each.command]
 COMMON = {"by", "json", "app", "store"}

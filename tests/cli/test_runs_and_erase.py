@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from continuations.errors import RunErased
 from continuations_storage import FileStore
 from tests.cli.command_line import CommandLine
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def test_runs_are_listed_with_title_and_labels(

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
 from continuations.cli import program
+from tests.cli.command_line import CommandLine
 from tests.sampling import sample
 from tests.secret_scene import KEY, PIN, RUN, WORDS, open_scene
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
 
 APP = ("--app", "app_written:runner")
 APPLICATION = """

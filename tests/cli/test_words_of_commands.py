@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 import pytest
 from typer.main import get_command
@@ -19,9 +19,7 @@ from continuations.cli.command import (
 )
 from continuations.cli.options import Limits
 from continuations.cli.program import COMMANDS, program
-
-if TYPE_CHECKING:
-    from tests.cli.command_line import CommandLine
+from tests.cli.command_line import CommandLine
 
 FUNCTIONS = sorted({*COMMANDS.values()} - {"operation_commands", "completion"})
 

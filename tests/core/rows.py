@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core.changes.events import (
     ApprovalRequested,
@@ -38,13 +39,9 @@ from continuations.core.rows.decisions import Decision, DecisionKind
 from continuations.core.rows.frames import FrameRow, MessageLog
 from continuations.core.rows.run import RunRow
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.wait_rules import WaitKind
 from continuations.core.rows.waits import Wait
 from continuations.core.usage import Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations.core.rows.wait_rules import WaitKind
 
 MOMENT = datetime(2026, 11, 21, 9, 30, 0, 125_000, tzinfo=UTC)
 RUN = "jane-1"

@@ -7,8 +7,8 @@ same events, however often the run is suspended in between.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import strategies as st
@@ -46,9 +46,9 @@ from continuations.core.changes.plan import (
 )
 from continuations.core.changes.reducer import advance
 from continuations.core.messages import system_message, user_message
-from continuations.core.rows.calls import Unknown
+from continuations.core.rows.calls import CallRow, Unknown
 from continuations.core.rows.run import ENDED_STATUSES, Failure
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.rows.waits import Wait
 from continuations.core.ulid import encode_ulid
 from continuations.core.usage import Usage
@@ -60,12 +60,6 @@ from tests.core.rows import (
     reply_with_text,
     tool_request,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
 
 MAX_DEPTH = 4
 MAX_STEPS = 5000

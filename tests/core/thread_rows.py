@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from continuations.core.changes.events import UserMessageAdded
 from continuations.core.messages import user_message
+from continuations.core.rows.state import RunState
 from tests.core.rows import new_state
-
-if TYPE_CHECKING:
-    from continuations.core.rows.state import RunState
 
 
 def new_thread(key: str = "customer 42") -> RunState:

@@ -21,13 +21,10 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
 from tests.ports import free_port
 from tests.python_path import python_path
-
-if TYPE_CHECKING:
-    from typing import Self
 
 ROOT = Path(__file__).parents[2]
 SNIPPETS = ROOT / "docs" / "snippets"

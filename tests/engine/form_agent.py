@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass
-from datetime import date  # noqa: TC003 - pydantic reads the annotation
+from datetime import date
 from enum import Enum
 from typing import Any
 

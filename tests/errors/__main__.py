@@ -8,14 +8,10 @@ import sys
 import tempfile
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tests.errors.case import dedent, observe
+from tests.errors.case import Case, dedent, observe
 from tests.errors.catalogue import AREAS
 from tests.errors.scene import Scene
-
-if TYPE_CHECKING:
-    from tests.errors.case import Case
 
 _WIDTH = 100
 _CODE = "    >>> "

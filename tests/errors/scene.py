@@ -10,11 +10,14 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
+from pathlib import Path
+from socket import socket
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import continuations
 from continuations import (
@@ -22,13 +25,17 @@ from continuations import (
     ApprovalPolicy,
     Failed,
     Finished,
+    Model,
+    Outcome,
     Runner,
     Suspended,
+    Wait,
     tool,
 )
 from continuations.cli import main
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.results import Verdict
 from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
@@ -46,14 +53,6 @@ from tests.serve.notify.receivers import (
     serve_webhook,
 )
 from tests.stores import OneByOneStore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-    from socket import socket
-
-    from continuations import Model, Outcome, Wait
-    from continuations.results import Verdict
 
 # Texts that no error may repeat: the task, an argument, and secrets of all kinds.
 TASK = "Pay Jane what nobody may read in a log"

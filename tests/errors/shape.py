@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from tests.error_texts import faults_of_text
+from tests.errors.case import Case, Observation
 from tests.errors.scene import PRIVATE_TEXTS, SECRETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.errors.case import Case, Observation
 
 
 def faults(case: Case, seen: Observation) -> Iterator[str]:

@@ -13,9 +13,10 @@ import re
 import resource
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from continuations.errors import ContinuationsError
 from continuations.wire.continuation import Continuation
@@ -34,8 +35,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 STATUS = Path("/proc/self/status")
 MEBI = 1 << 20

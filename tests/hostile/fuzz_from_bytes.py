@@ -19,12 +19,13 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from continuations import Approve, Continuation, ContinuationsError, resume
+from continuations import Approve, Continuation, ContinuationsError, Frame, resume
 from continuations.core.changes.plan import plan
 from continuations.core.messages import find_violation
 from continuations.errors import FormatError, RunErased
@@ -47,11 +48,6 @@ from continuations.wire.versions import (
 )
 from tests.hostile import sample_store
 from tests.hostile.mutations import make_valid_objects, mutate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from continuations import Frame
 
 RUN = "jane-1"
 OBJECT_NAME = "the bytes"

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from continuations import Agent, Runner, Suspended, tool, wait_for
+from continuations import Agent, Runner, Suspended, Wait, tool, wait_for
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
 from tests.hostile.editable_store import EditableStore
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations import Wait
 
 
 class Market:

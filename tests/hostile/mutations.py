@@ -6,20 +6,16 @@ So the digest does not show the change; only the reader of the value can.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 import msgpack
 
 from continuations import Suspended, run
 from continuations.core import jsontext
-from continuations.wire.envelope import decode_object, object_digest
+from continuations.wire.envelope import DecodedObject, decode_object, object_digest
 from tests.hostile import sample_store
 from tests.wire.golden.write_golden import FOLDER
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from continuations.wire.envelope import DecodedObject
 
 ValuePath = tuple[Any, ...]
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import datetime
 
-from continuations import Answer, Approve, Deny, Runner, Suspended
+from continuations import Agent, Answer, Approve, Deny, Outcome, Runner, Suspended, Wait
+from continuations_storage import Store
 from tests import sample_app, scripts
 from tests.clocks import OffsetClock
+from tests.effect_log import Effect
 from tests.hostile.editable_store import EditableStore
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations import Agent, Outcome, Wait
-    from continuations_storage import Store
-    from tests.effect_log import Effect
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 RUN = "r-1"
 # Every kind of call, in the root agent and in a sub-agent.

@@ -6,15 +6,10 @@ import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
-from continuations import Approve, Finished, Runner, Suspended
+from continuations import Agent, Approve, Finished, Outcome, Runner, Suspended
 from tests import sample_app, scripts
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Agent, Outcome
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 RUN, OTHER = "r-1", "other"
 _TEMPLATE_FOLDER = TemporaryDirectory(prefix="hostile-")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable
+from typing import TypeVar
 
 from tests.sampling import RUNS_ALL_CASES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 T = TypeVar("T")
 RUN_ALL = RUNS_ALL_CASES or os.environ.get("HOSTILE") == "full"

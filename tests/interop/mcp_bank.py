@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import anyio
 import mcp_types as types
 import uvicorn
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPError
 
 TASKS = "io.modelcontextprotocol/tasks"
 SCHEMA = {

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
-    from continuations.interop.mcp import McpServer
+from continuations.interop.mcp import McpServer
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 FORMS: Mapping[str, Any] = {"elicitation": {}}

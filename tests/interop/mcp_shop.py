@@ -6,8 +6,9 @@ python -m tests.interop.mcp_shop PORT STORE EFFECTS HOURS_AHEAD
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 
@@ -16,9 +17,6 @@ from continuations.interop.mcp import mcp_server
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.clocks import OffsetClock
 from tests.stores import StoreWithoutTime
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SECRET = "a secret of the shop, for its tests only"
 

@@ -7,14 +7,12 @@ agent `desk` has an agent `clerk`, which has an agent `booker`, which books flig
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from continuations import Agent, ApprovalPolicy, tool
 from continuations.models.scripted import ScriptedModel
 from tests import effect_log
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def asked(call_id: str, name: str, **arguments: Any) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import mcp_types as types
 import pytest
@@ -30,9 +31,6 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Money, Retries, Secret
 from tests.clocks import ManualClock
 from tests.interop.mcp_bank import SCHEMA, Bank
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PIXEL = base64.b64encode(b"\x89PNG").decode()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan
 from pydantic import BaseModel
 
 from continuations import (
@@ -24,6 +25,7 @@ from continuations import (
 )
 from continuations.errors import StaleRun
 from continuations.interop import otel
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws_lambda import handler
 from continuations.tools import Secret
@@ -34,11 +36,6 @@ from tests.hostile.editable_store import EditableStore
 from tests.interop.traced_application import PIN, Tracing
 from tests.serve.aws.test_handler_options import Context
 from tests.stores import ZSTD_MAGIC, StoreWithoutTime, keys_and_bodies
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan
-
-    from continuations.models.interface import ModelRequest
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 CODE = "code-55501"

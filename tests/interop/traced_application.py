@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import (
     SimpleSpanProcessor,
     SpanExporter,
@@ -20,11 +21,6 @@ from continuations import Agent, ApprovalPolicy, Approve, Runner, ToolContext, t
 from continuations.interop import otel
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from opentelemetry.sdk.trace import ReadableSpan
 
 PIN = "pin-98761234"
 

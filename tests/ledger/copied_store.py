@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import (
     Agent,
@@ -19,16 +19,13 @@ from continuations import (
 )
 from continuations.attachments import Image
 from continuations.errors import AgentChanged
+from continuations.ledger.claims import Clock
 from continuations.retention import Retention
-from continuations_storage import all_keys
+from continuations.tools import ToolWait
+from continuations_storage import Store, all_keys
 from tests import scripts
-
-if TYPE_CHECKING:
-    from continuations.ledger.claims import Clock
-    from continuations.tools import ToolWait
-    from continuations_storage import Store
-    from tests.clocks import ManualClock
-    from tests.scripts import Script
+from tests.clocks import ManualClock
+from tests.scripts import Script
 
 SCRIPT: Script = {
     "go": [[("pay", {"what": "x"})], "end"],

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations_storage.contract import Store
+from continuations_storage.contract import Store
 
 
 def _flip_at(objects: float) -> Callable[[bytes], bytes]:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from continuations.core import messages as chat_messages
 from continuations.core.rows.frames import MessageLog
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from tests.ledger.runs import make_state, make_wait, with_message, with_proposed_call
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.state import RunState
 
 
 def history(seed: int, length: int) -> Iterator[RunState]:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from datetime import datetime
 
-from continuations_storage.contract import PAGE_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from datetime import datetime
-
-    from continuations_storage.contract import Store
+from continuations_storage.contract import PAGE_SIZE, Store
 
 
 class InterleavingStore:

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import datetime
+from typing import Any, TypeVar
 
 from continuations.core import jsontext
 from continuations.core import messages as chat_messages
 from continuations.core.rows.calls import CallRow, CallState, Proposed, Unknown, Waiting
 from continuations.core.rows.frames import FrameRow, MessageLog
-from continuations.core.rows.run import RunRow
+from continuations.core.rows.run import RunRow, RunStatus
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.wait_rules import WaitKind
 from continuations.core.rows.waits import Wait
 from continuations.ledger import layout
 from continuations.ledger.index.waits import create
 from continuations.ledger.objects import Objects
-from continuations.ledger.versions import Versions
+from continuations.ledger.versions import LoadedVersion, Versions
 from continuations_storage import MemoryStore
+from continuations_storage.contract import Store
 from tests.ledger.fake_clock import MOMENT, make_ulid
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from datetime import datetime
-
-    from continuations.core.rows.run import RunStatus
-    from continuations.core.rows.wait_rules import WaitKind
-    from continuations.ledger.versions import LoadedVersion
-    from continuations_storage.contract import Store
 
 T = TypeVar("T")
 

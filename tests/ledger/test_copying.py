@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies
@@ -33,11 +33,12 @@ from continuations.errors import (
 from continuations.ledger import layout
 from continuations.ledger.copying import run_copy, store_copy
 from continuations.ledger.copying.key_rules import KEY_RULES
+from continuations.ledger.copying.store_copy import CopyResult
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.doctor import repair
 from continuations.ledger.repair.integrity import check_integrity
 from continuations.wire.envelope import object_digest
-from continuations_storage import FileStore, MemoryStore, faults
+from continuations_storage import FileStore, MemoryStore, Store, faults
 from continuations_storage.faults import Crash, FaultyStore
 from continuations_storage.forwarding import ForwardingStore
 from tests.clocks import ManualClock
@@ -46,10 +47,6 @@ from tests.ledger.copied_store import WAIT_ID, contents, fill, make_runner, star
 from tests.ledger.damage import overwrite
 from tests.ledger.interleaving import InterleavingStore
 from tests.sampling import examples, sample
-
-if TYPE_CHECKING:
-    from continuations.ledger.copying.store_copy import CopyResult
-    from continuations_storage import Store
 
 LAYOUT_PAGE = Path(__file__).parents[2] / "docs" / "object-layout.md"
 DAY = 86_400

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NoReturn, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Any, NoReturn, cast
 
 _ROLES = ("system", "assistant", "user", "function", "tool", "developer")
 _PARAMETERS = frozenset(

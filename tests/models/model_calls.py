@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from continuations.core.messages import user_message
 from continuations.errors import ModelError
+from continuations.models.dialect import ChatDialect
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.openai_chat import OpenAIChat
 from tests.model_server import ModelServer, Rule, Script
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations.models.dialect import ChatDialect
 
 KEY = "sk-proj-0123456789abcdefghij"
 HELLO_REQUEST = ModelRequest(messages=[user_message("hello")])

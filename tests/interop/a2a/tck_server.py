@@ -16,17 +16,15 @@ import itertools
 import json
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from continuations import Agent, AsyncRunner, ask, tool
 from continuations.errors import ContinuationsError
 from continuations.interop import a2a
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from continuations.models.interface import ModelRequest
 
 URL = os.environ.get("A2A_URL", "http://127.0.0.1:9999")
 _SECONDS_OF_LONG_TASK = 4.0

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import pytest
@@ -19,30 +19,19 @@ from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
 from a2a.types import AgentCard, Part, TaskState
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
+from starlette.types import ASGIApp
 
-from continuations import (
-    Agent,
-    Answer,
-    Approve,
-    AsyncRunner,
-    Suspended,
-    Wait,
-)
+from continuations import Agent, Answer, Approve, AsyncRunner, Suspended, Wait
 from continuations.errors import DecisionRefused, InvalidInput
 from continuations.interop import a2a
 from continuations.interop.a2a.task_states import data_part
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import FrozenClock, memory_store
-from tests.crash_points import every_crash
+from continuations_storage import Store
+from tests.crash_points import CrashPoint, every_crash
 from tests.interop.a2a.application import URL, make_app, make_runner
-
-if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
-    from continuations.models.interface import ModelRequest
-    from continuations_storage import Store
-    from tests.crash_points import CrashPoint
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 
 def headers_of_kim(_ctx: object) -> dict[str, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from a2a.types import (
@@ -35,10 +37,6 @@ from tests.serve.notify.receivers import (
     WebhookReceiver,
     serve_webhook,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-    from pathlib import Path
 
 
 async def is_loopback(url: str) -> bool:

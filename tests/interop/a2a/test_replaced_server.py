@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from a2a.types import ListTasksRequest
@@ -21,11 +22,7 @@ from tests.interop.a2a.servers import (
     javascript_client,
     running_server,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 
 def message(part: dict[str, Any], **options: Any) -> dict[str, Any]:

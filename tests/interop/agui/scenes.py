@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel
 
@@ -12,21 +13,16 @@ from continuations import (
     Agent,
     ApprovalPolicy,
     AsyncRunner,
+    Call,
     ToolContext,
     ask_person,
     tool,
 )
 from continuations.interop import agui
-from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.models.scripted import Script, ScriptedModel, ToolCall
 from continuations.tools import Secret
 from tests.interop.agui.clients import Client, Clients, run_clients
 from tests.interop.agui.servers import serve, verify
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from continuations import Call
-    from continuations.models.scripted import Script
 
 paid: list[str] = []
 

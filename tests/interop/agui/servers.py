@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 
+from continuations.serve.http.api import Request
 from tests.ports import wait_for_port
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
-
-    from continuations.serve.http.api import Request
 
 
 def verify(request: Request) -> str | None:

@@ -11,18 +11,20 @@ import asyncio
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 
 from continuations import Agent, AsyncRunner, tool
 from continuations.interop import agui
-from continuations.models.interface import ModelDelta, ModelReply, ModelRequest
+from continuations.models.interface import (
+    ModelDelta,
+    ModelReply,
+    ModelRequest,
+    PendingReply,
+)
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.interop.agui.servers import verify
-
-if TYPE_CHECKING:
-    from continuations.models.interface import PendingReply
 
 PORT, FOLDER = int(sys.argv[1]), Path(sys.argv[2])
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.interop.agui.clients import run_clients
+from tests.interop.agui.clients import Client, run_clients
 from tests.ports import free_port, wait_for_port
 from tests.run_environment import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-    from pathlib import Path
-
-    from tests.interop.agui.clients import Client
 
 YES = {"approved": True}
 END = "Jane has her money, and you have a receipt."

@@ -9,7 +9,8 @@ import asyncio
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -20,19 +21,12 @@ from mcp.client.auth.extensions.client_credentials import (
     SignedJWTParameters,
 )
 from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
-from mcp.shared.auth import (
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthToken,
-)
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
 from continuations import Agent, Answer, AsyncRunner, Suspended
 from continuations.interop.mcp import McpTools
 from continuations.models.scripted import ScriptedModel, ToolCall
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
 _CONTEXT: dict[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))

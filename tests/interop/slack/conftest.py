@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Generator
 
 import pytest
 
-from tests.interop.slack.web_api import serve_slack
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from tests.interop.slack.web_api import SlackApi
+from tests.interop.slack.web_api import SlackApi, serve_slack
 
 
 @pytest.fixture

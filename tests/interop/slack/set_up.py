@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations import AsyncRunner
 from continuations.interop import slack
+from continuations.models.scripted import ToolCall
 from tests.interop.slack.waiting_agents import make_runner, start, users
-from tests.interop.slack.web_api import CHANNEL, SIGNING_SECRET, Person
-
-if TYPE_CHECKING:
-    from continuations import AsyncRunner
-    from continuations.models.scripted import ToolCall
-    from tests.interop.slack.web_api import SlackApi
+from tests.interop.slack.web_api import CHANNEL, SIGNING_SECRET, Person, SlackApi
 
 
 def make_app(api: SlackApi, runner: AsyncRunner[Any], **options: Any) -> Any:

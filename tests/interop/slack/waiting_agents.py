@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel
 
-from continuations import Agent, AsyncRunner, Identity, Suspended, ask, tool
+from continuations import Agent, AsyncRunner, Identity, Suspended, Wait, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Money, Secret, ToolWait
-
-if TYPE_CHECKING:
-    from continuations import Wait
 
 PIN = "PLANTED-PIN-9876"
 TEXT = ["Pay Meridian."]

@@ -10,13 +10,14 @@ import json
 import re
 import threading
 import time
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape, unescape
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlencode
 
-from slack_bolt import BoltRequest
+from slack_bolt import App, BoltRequest, BoltResponse
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackObjectFormationError
 from slack_sdk.models.blocks import Block
@@ -25,11 +26,6 @@ from slack_sdk.signature import SignatureVerifier
 
 from continuations.core import jsontext
 from tests.local_server import LocalHandler, LocalServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
-
-    from slack_bolt import App, BoltResponse
 
 SIGNING_SECRET = "a-signing-secret-of-slack"
 TOKEN = "xoxb-planted-token"

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from continuations.core.messages import find_violation
+from continuations.core.messages import Message, find_violation
 from tests.simulation.agents import summarized_turns
-from tests.simulation.evidence import is_rewind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.messages import Message
-    from tests.simulation.evidence import Evidence, RunHistory, Version
+from tests.simulation.evidence import Evidence, RunHistory, Version, is_rewind
 
 
 def _compactions(history: RunHistory) -> Iterator[tuple[Version, Version, str]]:

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core.changes import history
-from continuations.core.changes.events import HistoryCompacted
+from continuations.core.changes.events import Event, HistoryCompacted, SummaryFailed
 from continuations.core.rows import delta
 from continuations.core.rows.delta import LogDelta
-from continuations.core.rows.frames import HistoryRecord
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.frames import HistoryRecord, MessageLog
 from continuations.engine.turns.compactor import Summarizer
 from continuations.engine.worker.run_loop import RunLoop
 from tests.simulation.compactions.laws import (
@@ -20,17 +21,18 @@ from tests.simulation.compactions.laws import (
     stored_summary_is_not_asked_again,
 )
 from tests.simulation.families import COMPACTIONS
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+)
 from tests.simulation.protocol.laws_of_effects import (
     model_reads_committed_messages,
     transcripts_valid,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.changes.events import Event, SummaryFailed
-    from continuations.core.rows.draft import Draft
-    from continuations.core.rows.frames import MessageLog
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tests.simulation.costs.charging import CHARGE_FIELD, PRICE_UNITS
-
-if TYPE_CHECKING:
-    from tests.simulation.evidence import Evidence, RunHistory
+from tests.simulation.evidence import Evidence, RunHistory
 
 
 def usage_is_what_the_models_charged(evidence: Evidence) -> str | None:

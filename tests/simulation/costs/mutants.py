@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core.changes import run_events
+from continuations.core.rows.draft import Draft
 from continuations.core.rows.run import budget_failure
+from continuations.core.usage import Usage
 from continuations.value_class import replace
 from tests.simulation.costs.laws import (
     a_money_budget_stops_a_run,
     usage_is_what_the_models_charged,
 )
 from tests.simulation.families import BUDGETS, STREAMS
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
-
-if TYPE_CHECKING:
-    from continuations.core.rows.draft import Draft
-    from continuations.core.usage import Usage
-    from tests.simulation.mutants.mutant import Original, Patches
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    skip,
+)
 
 
 @mutant(

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from continuations.authoring.errors import ArgumentsInvalid
 from continuations.core.rows.calls import Nested
 from continuations.core.rows.decisions import Decision
 from continuations.core.rows.quorum import Vote
-from continuations.core.rows.waits import call_digest
-from continuations.errors import (
-    AlreadyDecided,
-    Cancelled,
-    ContinuationsError,
-)
+from continuations.core.rows.waits import Wait, call_digest
+from continuations.errors import AlreadyDecided, Cancelled, ContinuationsError
 from continuations.ledger import layout
+from tests.simulation.evidence import Evidence, RunHistory, WaitRecord
 from tests.simulation.guards import laws as laws_of_guards
 from tests.simulation.operators.laws import requests_of
 from tests.simulation.policy import laws as laws_of_policy
 from tests.simulation.processes import EPOCH, wall_time
 from tests.simulation.seams.tools import first_name
+from tests.simulation.sim_environment import DecideResult, Effect
 from tests.simulation.tools import TOOLS
 from tests.simulation.workflows.histories import was_cancelled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.waits import Wait
-    from tests.simulation.evidence import Evidence, RunHistory, WaitRecord
-    from tests.simulation.sim_environment import DecideResult, Effect
-
 
 # One decision for each wait ---------------------------------------------------------
 

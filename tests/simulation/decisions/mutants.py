@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core.changes.events import Approved, RepeatAllowed
 from continuations.core.changes.reducer import advance
-from continuations.core.rows.calls import Started
+from continuations.core.rows.calls import CallRow, Started
+from continuations.core.rows.decisions import Decision, DecisionKind
+from continuations.core.rows.state import RunState
 from continuations.core.rows.waits import Wait
 from continuations.engine import call_waits, deadlines
 from continuations.engine.arrivals import arrival_reducer
@@ -23,7 +26,7 @@ from continuations.ledger import decision_errors, layout
 from continuations.ledger.arrivals import arrivals, recorded_decisions
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.decisions import decisions, verdict_checks
-from continuations.ledger.objects import AlreadyExists, NotFound
+from continuations.ledger.objects import AlreadyExists, NotFound, Objects
 from continuations.wire.records import DECISION
 from tests.simulation.decisions.laws import (
     approval_not_too_old,
@@ -37,6 +40,8 @@ from tests.simulation.decisions.laws import (
 )
 from tests.simulation.mutants.conditions import approvals_are_short
 from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
     gives_back,
     mutant,
     mutants_in,
@@ -49,16 +54,6 @@ from tests.simulation.protocol.laws_of_effects import (
     started_once,
 )
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Decision, DecisionKind
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Original, Patches
-
 
 # One decision -----------------------------------------------------------------------
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from continuations.core.messages import Message
-    from tests.simulation.evidence import Evidence
+from continuations.core.messages import Message
+from tests.simulation.evidence import Evidence
 
 # The default of `Agent(max_denials=...)`.
 MAX_DENIALS = 3

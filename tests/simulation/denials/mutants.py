@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core.rows import frames
 from continuations.wire.formats import Row
 from continuations.wire.rows import FRAME
 from tests.simulation.denials.laws import denied_calls_are_bounded
 from tests.simulation.mutants.conditions import models_repeat_denied_calls
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
-
-if TYPE_CHECKING:
-    from tests.simulation.mutants.mutant import Patches
+from tests.simulation.mutants.mutant import Patches, mutant, mutants_in, patch, skip
 
 
 @mutant(

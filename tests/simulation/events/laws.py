@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from continuations.core.rows.calls import Parked
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.waits import Wait
 from continuations.ledger import event_keys, layout
 from continuations.ledger.arrivals.arrival_logs import SIGNALS
-from continuations.wire.arrivals import EVENT, SIGNAL
+from continuations.wire.arrivals import EVENT, SIGNAL, PublishedEvent, Signal
 from continuations.wire.fields import to_milliseconds
-from tests.simulation.evidence import is_rewind
+from tests.simulation.evidence import Evidence, RunHistory, Version, is_rewind
 from tests.simulation.operators.laws import requests_of
 from tests.simulation.processes import wall_time
 from tests.simulation.workflows.histories import was_cancelled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.waits import Wait
-    from continuations.wire.arrivals import PublishedEvent, Signal
-    from tests.simulation.evidence import Evidence, RunHistory, Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,20 +5,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from continuations.core.rows import event_matching
+from continuations.core.rows.waits import Wait
 from continuations.engine.arrivals import arrival_reducer
 from continuations.engine.journal import publishing
 from continuations.engine.sweep.event_sweep import EventSweep
 from continuations.ledger import event_keys
+from continuations.ledger.event_keys import EventMarker
 from continuations.ledger.index import event_waiters
+from continuations.ledger.layout import Marker
 from continuations.ledger.published_events import (
     Delivered,
     EventDelivery,
     EventLog,
     EventPublisher,
 )
+from continuations.ledger.store_clock import StoreClock
+from continuations.wire.arrivals import PublishedEvent
 from tests.simulation.events.laws import (
     an_event_is_taken_once,
     an_own_id_names_one_event,
@@ -30,6 +36,8 @@ from tests.simulation.events.laws import (
 )
 from tests.simulation.families import EVENTS
 from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
     gives_back,
     mutant,
     mutants_in,
@@ -37,17 +45,6 @@ from tests.simulation.mutants.mutant import (
     returns,
     skip,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from continuations.core.rows.waits import Wait
-    from continuations.ledger.event_keys import EventMarker
-    from continuations.ledger.layout import Marker
-    from continuations.ledger.store_clock import StoreClock
-    from continuations.wire.arrivals import PublishedEvent
-    from tests.simulation.mutants.mutant import Original, Patches
-
 
 # Nothing is lost ----------------------------------------------------------------------
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
+from continuations.core.attachment_parts import Attachment
 from continuations.core.rows.attachments import attachments_of, attachments_of_run
 from continuations.ledger import layout
 from continuations.ledger.repair import run_files
+from tests.simulation.evidence import Evidence, RunHistory
 from tests.simulation.files.actors import LIMIT_BYTES
 from tests.simulation.protocol.laws_of_runs import posted_messages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from continuations.core.attachment_parts import Attachment
-    from tests.simulation.evidence import Evidence, RunHistory
 
 
 def no_message_lacks_its_attachment(evidence: Evidence) -> str | None:

@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from continuations.core.changes.events import CallReturned
+from continuations.core.changes.events import CallRaised, CallReturned
+from continuations.core.rows.attachments import Content, ResultWithFiles
+from continuations.core.rows.calls import CallRow
+from continuations.core.rows.state import RunState
 from continuations.engine.journal import file_storing
 from continuations.engine.start import new_run
 from continuations.errors import StoreError
+from continuations.ledger.objects import Objects
 from continuations.ledger.repair import run_files
 from continuations.ledger.repair.run_files import RunFiles
 from tests.simulation.families import ATTACHMENTS
@@ -21,6 +26,8 @@ from tests.simulation.files.laws import (
     no_message_lacks_its_attachment,
 )
 from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
     gives_back,
     mutant,
     mutants_in,
@@ -30,16 +37,6 @@ from tests.simulation.mutants.mutant import (
 )
 from tests.simulation.protocol.laws_of_effects import nothing_starts_without_claim
 from tests.simulation.protocol.laws_of_runs import no_foreign_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from continuations.core.changes.events import CallRaised
-    from continuations.core.rows.attachments import Content, ResultWithFiles
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

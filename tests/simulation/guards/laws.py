@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from continuations.core import jsontext
 from continuations.core.rows.calls import Errored
+from continuations.core.rows.state import RunState
 from tests.simulation.agents import GUARDED_TREES, JUDGED_TREES
+from tests.simulation.evidence import Evidence, WaitRecord
 from tests.simulation.guards.tools import ASKED, REFUSED, REFUSED_TASK, halved
 from tests.simulation.judging.guardrails import REFUSED_BY_AGENT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.state import RunState
-    from tests.simulation.evidence import Evidence, WaitRecord
-    from tests.simulation.sim_environment import Effect
+from tests.simulation.sim_environment import Effect
 
 # The model reads it as the result of a refused call.
 _REFUSAL = "the guardrail refuses refused it"

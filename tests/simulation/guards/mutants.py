@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations.authoring.guardrails import Tripped
 from continuations.core import jsontext
-from continuations.core.changes.events import CallReturned
+from continuations.core.changes.events import CallInvalid, CallReturned
 from continuations.core.rows import draft
+from continuations.core.rows.calls import CallRow
+from continuations.core.rows.frames import FrameRow
 from continuations.core.rows.run import new_trip
 from continuations.engine.calls.call_examination import CallExaminer
 from continuations.engine.guards import guarded_turn
@@ -23,15 +26,15 @@ from tests.simulation.guards.laws import (
     refused_by_a_guardrail_never_runs,
 )
 from tests.simulation.guards.tools import halved
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    skip,
+)
 from tests.simulation.state.laws import state_is_the_replay_of_its_changes
-
-if TYPE_CHECKING:
-    from continuations.authoring.guardrails import Tripped
-    from continuations.core.changes.events import CallInvalid
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.frames import FrameRow
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from continuations.core import jsontext
 from continuations.core.messages import Message
-from tests.simulation.agents import HANDOFF, HANDOFF_TREES, Tree, instructions_of
-
-if TYPE_CHECKING:
-    from tests.simulation.agents import Line
-    from tests.simulation.evidence import Evidence
+from tests.simulation.agents import HANDOFF, HANDOFF_TREES, Line, Tree, instructions_of
+from tests.simulation.evidence import Evidence
 
 
 def each_turn_is_of_the_agent_that_has_the_conversation(

@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
+from continuations.authoring.tool.tool_protocol import AgentProtocol
 from continuations.core.changes import history, reducer, tool_messages
+from continuations.core.messages import Message
 from continuations.core.rows import calls
+from continuations.core.rows.calls import CallRow
+from continuations.core.rows.state import RunState
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.worker import performer
 from tests.simulation.families import HANDOFFS
@@ -16,16 +21,15 @@ from tests.simulation.handoffs.laws import (
     each_turn_is_of_the_agent_that_has_the_conversation,
     the_next_agent_reads_what_the_filter_left,
 )
-from tests.simulation.mutants.mutant import gives_back, mutant, mutants_in, patch, skip
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from continuations.authoring.tool.tool_protocol import AgentProtocol
-    from continuations.core.messages import Message
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
-    from tests.simulation.mutants.mutant import Original, Patches
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+    skip,
+)
 
 
 @mutant(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.ledger.index import run_index
-
-if TYPE_CHECKING:
-    from tests.simulation.evidence import Evidence
+from tests.simulation.evidence import Evidence
 
 
 def runs_are_found(evidence: Evidence) -> str | None:

@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.engine.worker.worker import Worker
 from continuations.ledger.index import run_index
 from tests.simulation.families import PAST, SEAMS
 from tests.simulation.index.laws import runs_are_found
 from tests.simulation.mutants.conditions import the_index_fails_at_times
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+)
 from tests.simulation.protocol.laws_of_endings import listed_waits_are_open
-
-if TYPE_CHECKING:
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

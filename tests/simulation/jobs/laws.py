@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tests.simulation.evidence import Evidence
+from tests.simulation.evidence import Evidence
 
 
 def stopped_before_its_end(evidence: Evidence) -> str | None:

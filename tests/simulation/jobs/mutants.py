@@ -5,11 +5,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.state import RunState
+from continuations.core.rows.waits import Wait
 from continuations.engine.journal.job_cancellation import JobCanceller
 from continuations.engine.journal.publishing import Publisher
 from continuations.ledger import layout
+from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.families import JOBS
@@ -17,17 +22,15 @@ from tests.simulation.jobs.laws import (
     job_with_a_result_is_not_stopped,
     stopped_before_its_end,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    skip,
+)
 from tests.simulation.protocol.laws_of_endings import ended_run_leaves_no_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from continuations.core import jsontext
+from continuations.core.messages import Message
 from continuations.core.rows.state import ROOT_FRAME_ID
 from tests.simulation.agents import JUDGED_TREES
+from tests.simulation.evidence import Evidence, RunHistory
 from tests.simulation.judging.guardrails import REFUSED_BY_AGENT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.messages import Message
-    from tests.simulation.evidence import Evidence, RunHistory
 
 _NOTES = ("(This message was refused.)", "(This reply was withheld.)")
 

@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core import jsontext
 from continuations.core.changes import judged_texts
-from continuations.core.changes.events import TextAccepted
+from continuations.core.changes.events import ModelReplied, TextAccepted, TextRefused
+from continuations.core.changes.plan import CheckCall
+from continuations.core.rows.calls import CallRow
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.frames import FrameRow
+from continuations.core.rows.run import RunRow
+from continuations.core.rows.waits import Wait
 from continuations.engine.calls.call_examination import CallChecks, CallExaminer
 from continuations.engine.guards import guarded_turn
 from tests.simulation.families import JUDGES
@@ -18,17 +24,7 @@ from tests.simulation.judging.laws import (
     no_output_is_used_unasked,
     refused_by_an_agent_never_runs,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
-
-if TYPE_CHECKING:
-    from continuations.core.changes.events import ModelReplied, TextRefused
-    from continuations.core.changes.plan import CheckCall
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.draft import Draft
-    from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.run import RunRow
-    from continuations.core.rows.waits import Wait
-    from tests.simulation.mutants.mutant import Original, Patches
+from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
 
 
 @mutant(

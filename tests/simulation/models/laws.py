@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from math import inf
-from typing import TYPE_CHECKING
 
 from continuations.core.changes.plan import plan
+from continuations.core.rows.frames import FrameRow
 from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import RunState
+from continuations.core.rows.waits import Wait
 from continuations.engine.model_delays import FIRST_DELAY, MAX_DELAY
-from tests.simulation.processes import EPOCH
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from tests.simulation.evidence import Evidence
-    from tests.simulation.models.slow_provider import ProviderEvent, SlowProvider
-    from tests.simulation.processes import ClockSample
-    from tests.simulation.sim_environment import ModelTurn
+from tests.simulation.evidence import Evidence
+from tests.simulation.models.slow_provider import ProviderEvent, SlowProvider
+from tests.simulation.processes import EPOCH, ClockSample
+from tests.simulation.sim_environment import ModelTurn
 
 
 def pending_turn_is_asked_once(evidence: Evidence) -> str | None:

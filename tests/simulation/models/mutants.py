@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations.authoring.tool.tool_protocol import AgentProtocol
 from continuations.core.changes import run_events
-from continuations.core.changes.events import ModelDelayed
+from continuations.core.changes.events import Event, ModelDelayed, ModelFailed
+from continuations.core.model_protocol import ModelRequest
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import FrameRow
+from continuations.core.rows.waits import Wait
 from continuations.engine import deadlines, model_delays
 from continuations.engine.model_delays import ModelDelays
 from continuations.engine.model_registry import ModelRegistry
@@ -27,17 +30,9 @@ from tests.simulation.models.laws import (
     siblings_of_a_suspended_frame_go_on,
     suspended_frame_asks_no_model,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.waits.laws import timers_end_in_time
-
-if TYPE_CHECKING:
-    from continuations.authoring.tool.tool_protocol import AgentProtocol
-    from continuations.core.changes.events import Event, ModelFailed
-    from continuations.core.model_protocol import ModelRequest
-    from continuations.core.rows.waits import Wait
-    from tests.simulation.mutants.mutant import Original, Patches
-
 
 # Replies that come later ------------------------------------------------------------
 

@@ -6,41 +6,36 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core import jsontext
 from continuations.core.changes import tool_messages
 from continuations.core.messages import Message
+from continuations.core.rows.calls import CallRow
 from continuations.core.rows.decisions import Decision, Deny
+from continuations.core.rows.draft import Draft
+from continuations.core.rows.frames import FrameRow
+from continuations.core.rows.state import RunState
 from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.requests.run_requests import RunRequests
 from continuations.errors import ContinuationsError, StoreUnavailable
 from continuations.ledger.arrivals import wait_slots
 from continuations.ledger.index import run_index
-from continuations.ledger.versions import Versions
+from continuations.ledger.versions import LoadedVersion, Versions
 from continuations.past import Rewound
+from continuations.wire.continuation import Continuation
 from tests.simulation import actors, agents, tools
 from tests.simulation.actors import Actor
 from tests.simulation.families import Family
-from tests.simulation.mutants.mutant import patch, returns
+from tests.simulation.mutants.mutant import Original, Patches, patch, returns
 from tests.simulation.past import actors as past_actors
 from tests.simulation.processes import Process, current_process
 from tests.simulation.protocol import laws_of_endings
 from tests.simulation.seams import actors as people
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.draft import Draft
-    from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.versions import LoadedVersion
-    from continuations.wire.continuation import Continuation
-    from tests.simulation.mutants.mutant import Original, Patches
-    from tests.simulation.sim_environment import SimEnvironment
+from tests.simulation.sim_environment import SimEnvironment
 
 
 def old_results_are_truncated() -> Patches:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from continuations.core.operator_request import OperatorRequest
 from continuations.core.rows.calls import CLOSED_STATES, Nested
+from continuations.core.rows.state import RunState
 from continuations.ledger import layout
 from continuations.wire.arrivals import OPERATOR_REQUEST
 from tests.simulation.agents import POISON_TREES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.operator_request import OperatorRequest
-    from continuations.core.rows.state import RunState
-    from tests.simulation.evidence import Evidence, RunHistory
+from tests.simulation.evidence import Evidence, RunHistory
 
 
 def requests_of(evidence: Evidence, run_id: str) -> Iterator[OperatorRequest]:

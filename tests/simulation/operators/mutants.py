@@ -5,20 +5,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core.changes import operator_changes
 from continuations.core.changes.events import AgentCancelled
 from continuations.core.changes.operator_changes import with_operator_requests
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.calls import Nested
-from continuations.core.rows.decisions import OPERATOR
+from continuations.core.rows.decisions import OPERATOR, Door
 from continuations.core.rows.state import RunState
 from continuations.engine.journal.run_ending import RunEnder
 from continuations.ledger import markers
+from continuations.ledger.layout import Marker
 from tests.simulation.decisions.laws import ended_by_its_decision
 from tests.simulation.families import OPERATORS
 from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
     gives_back,
     mutant,
     mutants_in,
@@ -31,11 +34,6 @@ from tests.simulation.operators.laws import (
     paused_run_begins_nothing,
 )
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
-
-if TYPE_CHECKING:
-    from continuations.core.rows.decisions import Door
-    from continuations.ledger.layout import Marker
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant("A paused run goes on.", breaks=(paused_run_begins_nothing,), family=OPERATORS)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from continuations.core.rows.calls import Nested, Started
-from tests.simulation.evidence import is_rewind
+from continuations.core.rows.calls import CallRow, Nested, Started
+from continuations.core.rows.state import RunState
+from tests.simulation.evidence import Evidence, RunHistory, Version, is_rewind
 from tests.simulation.past.actors import is_forker
 from tests.simulation.seams.tools import first_name
+from tests.simulation.sim_environment import Effect
 from tests.simulation.tools import TOOLS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
-    from tests.simulation.evidence import Evidence, RunHistory, Version
-    from tests.simulation.sim_environment import Effect
 
 
 def rewinds_of(history: RunHistory) -> Iterator[tuple[Version, Version, Version]]:

@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from continuations.core.changes.events import RepeatAllowed
 from continuations.core.changes.reducer import advance
 from continuations.core.reading import past_rules
-from continuations.core.rows.calls import Started
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.calls import CallRow, Started
+from continuations.core.rows.decisions import Verdict
+from continuations.core.rows.run import RunRow
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import Wait
 from continuations.engine.journal.later_versions import LaterCalls, read_later_calls
 from continuations.engine.journal.run_ending import RunEnder
 from continuations.engine.past import forking, rewinding
@@ -19,9 +23,17 @@ from continuations.engine.past.adoption import Relocation
 from continuations.engine.past.forking import Forker
 from continuations.engine.past.rewinding import Rewinder
 from continuations.ledger.decisions import decisions
+from continuations.ledger.loaded_version import LoadedVersion
 from continuations.value_class import replace
 from tests.simulation.families import PAST, SEAMS
-from tests.simulation.mutants.mutant import gives_back, mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    gives_back,
+    mutant,
+    mutants_in,
+    patch,
+)
 from tests.simulation.past.laws import (
     begun_rewinds_are_finished,
     forks_begin_with_nothing_of_their_own,
@@ -37,17 +49,6 @@ from tests.simulation.past.laws_of_forks import (
     models_read_the_changed_messages_of_a_fork,
 )
 from tests.simulation.protocol.laws_of_runs import each_message_once
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Verdict
-    from continuations.core.rows.run import RunRow
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from continuations.ledger.loaded_version import LoadedVersion
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

@@ -7,32 +7,26 @@ here, from the decision that gave it and from the stored revocations.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
+from continuations.authoring.tool.tool import Tool
 from continuations.core import jsontext
-from continuations.core.rows.calls import Nested, Refused
-from continuations.core.rows.decisions import Approve, Deny
+from continuations.core.rows.calls import CallRow, Nested, Refused
+from continuations.core.rows.decisions import Approve, Decision, Deny
 from continuations.core.rows.grants import parse_grant_text
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.state import RunState, frame_path
+from continuations.core.rows.wait_rules import WaitKind
 from continuations.core.rows.waits import call_digest
 from continuations.ledger import layout
+from tests.simulation.evidence import Evidence, RunHistory, WaitRecord
+from tests.simulation.fault_schedule import Deployment
 from tests.simulation.policy.tools import RULE_POLICIES, small_amounts
 from tests.simulation.processes import EPOCH
 from tests.simulation.seams.tools import first_name, names_after
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from continuations.authoring.tool.tool import Tool
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.wait_rules import WaitKind
-    from tests.simulation.evidence import Evidence, RunHistory, WaitRecord
-    from tests.simulation.fault_schedule import Deployment
-    from tests.simulation.sim_environment import Effect
+from tests.simulation.sim_environment import Effect
 
 _CONDITION = "small_amounts"
 

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations.authoring.tool.tool_protocol import ToolProtocol
 from continuations.core.rows import waits
-from continuations.core.rows.decisions import Approve, Deny
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.calls import CallRow
+from continuations.core.rows.decisions import Approve, Decision, Deny
+from continuations.core.rows.state import RunState, frame_path
 from continuations.engine.calls import rule_approvals
 from continuations.engine.calls.admission import Admission
 from continuations.engine.calls.rule_approvals import RuleApprovals
@@ -20,10 +22,12 @@ from continuations.ledger import layout
 from continuations.ledger.arrivals import recorded_decisions
 from continuations.ledger.arrivals.arrival_logs import REVOCATIONS
 from continuations.ledger.decisions import grant_revocations
-from continuations.ledger.objects import AlreadyExists
-from continuations.wire.arrivals import REVOCATION
+from continuations.ledger.objects import AlreadyExists, Objects
+from continuations.wire.arrivals import REVOCATION, Revocation
 from tests.simulation.families import POLICY
 from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
     gives_back,
     mutant,
     mutants_in,
@@ -41,16 +45,6 @@ from tests.simulation.policy.laws import (
     rules_decide_under_their_names,
 )
 from tests.simulation.seams.laws import denied_by_its_rule_never_runs
-
-if TYPE_CHECKING:
-    from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.objects import Objects
-    from continuations.wire.arrivals import Revocation
-    from tests.simulation.mutants.mutant import Original, Patches
-
 
 # Which grants stand -----------------------------------------------------------------
 

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations.core.rows.state import RunState
 from continuations.engine.journal import journal as operator_looks
 from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.requests import run_requests
@@ -21,7 +22,15 @@ from tests.simulation.mutants.conditions import (
     clocks_differ_and_workers_freeze,
     giving_up_is_slow,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
 from tests.simulation.protocol.laws_of_effects import (
     finished_never_runs_again,
     nothing_starts_without_claim,
@@ -39,10 +48,6 @@ from tests.simulation.protocol.laws_of_runs import (
     notified_after_commit,
     versions_are_linear,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.rows.state import RunState
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
+from continuations.core.rows.run import RunRow
+from continuations.core.rows.state import RunState
+from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.journal.publishing import Publisher
 from continuations.engine.sweep import sweeping
 from continuations.engine.sweep.sweeping import RunSweep, Sweeper, SweepResult
 from continuations.ledger import claims, markers
+from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.ledger.decisions import decisions
 from continuations.ledger.index.misdated_markers import redate_misdated
 from continuations.ledger.layout import Marker
@@ -20,6 +25,8 @@ from tests.simulation.decisions.laws import approval_not_too_old_for_the_store
 from tests.simulation.families import THREADS
 from tests.simulation.mutants.conditions import starters_die_late
 from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
     gives_back,
     mutant,
     mutants_in,
@@ -34,16 +41,6 @@ from tests.simulation.protocol.laws_of_endings import (
     only_able_workers_postpone,
 )
 from tests.simulation.protocol.laws_of_runs import no_foreign_errors
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations.core.rows.run import RunRow
-    from continuations.core.rows.state import RunState
-    from continuations.engine.journal.journal import StoreJournal
-    from continuations.ledger.arrivals.arrivals import Arrivals
-    from tests.simulation.mutants.mutant import Original, Patches
-
 
 # Situations -------------------------------------------------------------------------
 

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations.authoring.tool.tool_protocol import ToolProtocol
 from continuations.core.changes.events import Answered, CallRaised, RepeatAllowed
+from continuations.core.rows.calls import CallRow
+from continuations.core.rows.state import RunState
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.call_failures import FailedAttempts
 from continuations.engine.calls.admission import Admission
@@ -16,12 +19,20 @@ from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.worker import performer
 from continuations.errors import ContinuationsError
 from continuations.ledger import decision_errors, layout, missing_code
-from continuations.ledger.objects import AlreadyExists
+from continuations.ledger.objects import AlreadyExists, Objects
 from tests.simulation.decisions.laws import (
     approved_call_runs_or_waits_again,
     executed_equals_approved,
 )
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
 from tests.simulation.protocol.laws_of_effects import (
     started_once,
     timed_out_call_is_over_before_a_repeat,
@@ -30,14 +41,6 @@ from tests.simulation.protocol.laws_of_endings import same_end_as_uninterrupted
 from tests.simulation.protocol.laws_of_runs import (
     notes_of_missing_code_follow_their_versions,
 )
-
-if TYPE_CHECKING:
-    from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Original, Patches
-
 
 # Deployments ------------------------------------------------------------------------
 

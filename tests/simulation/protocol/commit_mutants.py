@@ -6,21 +6,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.engine.journal.publishing import Publisher
 from continuations.ledger import layout
 from continuations.ledger.index import run_index
 from tests.simulation.families import COMMITS
 from tests.simulation.index.laws import runs_are_found
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
 from tests.simulation.protocol.laws_of_endings import (
     listed_waits_are_open,
     no_run_stranded,
 )
-
-if TYPE_CHECKING:
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 def _without(prefix: str) -> Patches:

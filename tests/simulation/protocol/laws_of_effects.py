@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.core.messages import Message
 from continuations.core.rows.calls import CLOSED_STATES, Started
+from continuations.core.rows.state import RunState
 from continuations.ledger.layout import is_thread_id
 from tests.simulation.agents import HANDOFF, HANDOFF_TREES
+from tests.simulation.evidence import Evidence, RunHistory
 from tests.simulation.processes import EPOCH
 from tests.simulation.seams.tools import first_name
+from tests.simulation.sim_environment import Effect, ModelTurn
 from tests.simulation.tools import REPEATABLE, TOOLS
 from tests.simulation.workflows.trees import FLOW_TREES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.state import RunState
-    from tests.simulation.evidence import Evidence, RunHistory
-    from tests.simulation.sim_environment import Effect, ModelTurn
-
 
 # Effects ----------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 from continuations.core.changes.plan import plan
 from continuations.core.rows.run import ENDED_STATUSES
@@ -26,17 +25,15 @@ from tests.simulation.agents import (
     WAITING_TREES,
     find_tree,
 )
+from tests.simulation.evidence import Evidence, RunHistory
 from tests.simulation.fault_schedule import LOST_REPLY_KINDS, MISFITS
 from tests.simulation.files.actors import ATTACHER
 from tests.simulation.operators.laws import is_poison, requests_of
 from tests.simulation.processes import wall_time
 from tests.simulation.seams.tools import with_first_names
+from tests.simulation.sim_environment import StoreChange
 from tests.simulation.tools import deployed_tools, results_without_errors
 from tests.simulation.workflows.trees import FLOW_TREES, FlowTree
-
-if TYPE_CHECKING:
-    from tests.simulation.evidence import Evidence, RunHistory
-    from tests.simulation.sim_environment import StoreChange
 
 WRONG_CLOCK_SECONDS = 600.0
 _FAILED_REQUESTS = (*sorted(LOST_REPLY_KINDS), "refused", "caller_stops")

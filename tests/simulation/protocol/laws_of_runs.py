@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from continuations.core.operator_request import tells_of_cancellation
 from continuations.core.rows.calls import CLOSED_STATES
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.ledger import layout
 from continuations.ledger.layout import is_thread_id
-from continuations.wire.arrivals import MESSAGE, OPERATOR_REQUEST
+from continuations.wire.arrivals import MESSAGE, OPERATOR_REQUEST, InboxMessage
 from tests.simulation.costs.laws import budget_is_used_up
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.state import RunState
-    from continuations.wire.arrivals import InboxMessage
-    from tests.simulation.evidence import Evidence, RunHistory
+from tests.simulation.evidence import Evidence, RunHistory
 
 
 def versions_are_linear(evidence: Evidence) -> str | None:

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.waits import Wait
 from continuations.engine.arrivals import readiness
 from continuations.engine.journal import publishing
 from continuations.engine.journal.journal import StoreJournal
@@ -15,21 +18,22 @@ from continuations.engine.journal.publishing import Publisher
 from continuations.engine.sweep.sweeping import RunSweep
 from continuations.errors import RunNotFound
 from continuations.ledger import layout, markers
+from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.ledger.decisions import decisions
 from continuations.ledger.index import waits
+from continuations.ledger.layout import Marker
+from continuations.ledger.objects import Objects
 from tests.simulation.mutants.conditions import canceller_dies, starters_die_late
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.waits import Wait
-    from continuations.ledger.arrivals.arrivals import Arrivals
-    from continuations.ledger.layout import Marker
-    from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Original, Patches
 
 _DECISION, _CANCEL_REQUEST, _PAUSE = "d", "c", "r"
 

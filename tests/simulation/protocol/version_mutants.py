@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations.core.messages import Message
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import MessageLog
+from continuations.core.rows.state import RunState
 from continuations.engine.journal.journal import StoreJournal
 from continuations.errors import Inconclusive, StaleRun, StoreUnavailable
 from continuations.ledger import markers
@@ -20,10 +22,11 @@ from continuations.ledger.arrivals.arrivals import Arrivals
 from continuations.ledger.claims import Lease
 from continuations.ledger.objects import AlreadyExists, Objects
 from continuations.ledger.repair import doctor
+from continuations.ledger.repair.integrity import IntegrityReport
 from continuations.ledger.versions import LoadedVersion, RebuiltVersion, Versions
 from tests.simulation.decisions.laws import one_decision
 from tests.simulation.mutants.conditions import old_results_are_truncated, workers_send
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
 from tests.simulation.protocol.laws_of_effects import (
     finished_never_runs_again,
     model_reads_committed_messages,
@@ -38,12 +41,6 @@ from tests.simulation.protocol.laws_of_runs import (
     versions_are_linear,
 )
 from tests.simulation.sim_environment import SimStore
-
-if TYPE_CHECKING:
-    from continuations.core.messages import Message
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.repair.integrity import IntegrityReport
-    from tests.simulation.mutants.mutant import Original, Patches
 
 _TWO_HISTORIES = (versions_are_linear, started_once, finished_never_runs_again)
 

@@ -6,33 +6,26 @@ do not read the rows that the engine compares.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from continuations.core.rows.calls import Parked, Unknown
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.decisions import Decision
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import Wait
 from continuations.ledger import layout
+from continuations.ledger.layout import Marker
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.events.laws import signal_of, signals_dropped
-from tests.simulation.evidence import is_rewind
+from tests.simulation.evidence import Evidence, RunHistory, Version, is_rewind
 from tests.simulation.operators.laws import is_poison, requests_of
 from tests.simulation.past.laws import is_interrupted_again, rewinds_of
 from tests.simulation.policy.laws import is_denied_by_its_rule
 from tests.simulation.processes import wall_time
 from tests.simulation.protocol.laws_of_runs import posted_messages
 from tests.simulation.seams.tools import REQUESTED_POLICIES, first_name
+from tests.simulation.sim_environment import SignalList
 from tests.simulation.workflows.histories import was_cancelled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from continuations.ledger.layout import Marker
-    from tests.simulation.evidence import Evidence, RunHistory, Version
-    from tests.simulation.sim_environment import SignalList
-
 
 # People who ask ---------------------------------------------------------------------
 

@@ -5,11 +5,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection
+from typing import Any
 
 from continuations.core.changes import operator_changes
+from continuations.core.operator_request import OperatorRequest
 from continuations.core.reading import past_rules
 from continuations.core.rows import event_matching
+from continuations.core.rows.calls import CallRow
+from continuations.core.rows.decisions import Approve, Deny
+from continuations.core.rows.run import RunRow
+from continuations.core.rows.state import RunState
+from continuations.core.rows.waits import Wait
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.arrivals.readiness import arrivals_unblock, is_runnable
 from continuations.engine.calls import rule_approvals
@@ -31,6 +38,8 @@ from tests.simulation.mutants.conditions import (
     runs_are_rewound_before_they_are_adopted,
 )
 from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
     gives_back,
     mutant,
     mutants_in,
@@ -54,17 +63,6 @@ from tests.simulation.threads.laws import (
     each_message_has_one_reply,
     no_message_is_left_in_a_thread,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from continuations.core.operator_request import OperatorRequest
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Approve, Deny
-    from continuations.core.rows.run import RunRow
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from continuations.core import jsontext
+from continuations.core.messages import Message
 from tests.simulation.agents import GUARDED_TREES, STATE_TREES
+from tests.simulation.evidence import Evidence
 from tests.simulation.state.tools import RESULT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from continuations.core.messages import Message
-    from tests.simulation.evidence import Evidence
 
 
 def state_is_the_replay_of_its_changes(evidence: Evidence) -> str | None:

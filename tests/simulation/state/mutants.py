@@ -5,22 +5,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from continuations.core import jsontext
 from continuations.core.rows import delta, frames
+from continuations.core.rows.calls import CallRow
+from continuations.core.rows.frames import FrameRow
 from continuations.wire.formats import Row
 from continuations.wire.rows import CALL
 from tests.simulation.families import STATES
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+)
 from tests.simulation.state.laws import state_is_the_replay_of_its_changes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.frames import FrameRow
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

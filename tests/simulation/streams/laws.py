@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from continuations.core.reading.live_events import LiveTranscript
+from continuations.core.reading.run_stream import StreamEvent
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.engine.event_reading import Cursor, read_events
 from continuations.ledger.objects import Objects
-from tests.simulation.evidence import ReadOnlyStore
-
-if TYPE_CHECKING:
-    from continuations.core.reading.live_events import LiveTranscript
-    from continuations.core.reading.run_stream import StreamEvent
-    from tests.simulation.evidence import Evidence, RunHistory
+from tests.simulation.evidence import Evidence, ReadOnlyStore, RunHistory
 
 _RUN_ID = "r0"
 

@@ -5,22 +5,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations.core.model_protocol import ModelDelta
 from continuations.core.reading.live_events import LiveTranscript
 from continuations.engine import event_reading
 from continuations.engine.event_reading import Cursor
 from continuations.engine.events.event_feeds import RunFeed, TurnFeed
 from tests.simulation.families import STREAMS
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    skip,
+)
 from tests.simulation.streams.laws import (
     each_text_is_shown_once,
     streams_go_on_where_they_were_cut,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.model_protocol import ModelDelta
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from continuations import Failed, Queued, Replied, Suspended
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.errors import ThreadClosed
 from continuations.ledger import layout
-from continuations.ledger.layout import is_thread_id
+from continuations.ledger.layout import Marker, is_thread_id
+from continuations.wire.arrivals import InboxMessage
 from continuations.wire.fields import to_milliseconds
 from tests.simulation.agents import thread_reply
+from tests.simulation.evidence import Evidence, RunHistory, Version
 from tests.simulation.operators.laws import requests_of
 from tests.simulation.past.laws import rewinds_of
 from tests.simulation.processes import wall_time
 from tests.simulation.protocol.laws_of_runs import posted_messages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.ledger.layout import Marker
-    from continuations.wire.arrivals import InboxMessage
-    from tests.simulation.evidence import Evidence, RunHistory, Version
-    from tests.simulation.threads.actors import SendAnswer
+from tests.simulation.threads.actors import SendAnswer
 
 
 def _threads(evidence: Evidence) -> Iterator[RunHistory]:

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core.changes import operator_changes
+from continuations.core.changes.events import TurnBeginning
+from continuations.core.operator_request import OperatorRequest
+from continuations.core.rows.state import RunState
 from continuations.engine.inbox_messages import (
     is_for_present_reply,
     leaves_messages,
@@ -20,9 +23,20 @@ from continuations.engine.threads import async_ticket
 from continuations.ledger import layout
 from continuations.ledger.arrivals import inbox, thread_keys, thread_replies
 from continuations.ledger.arrivals.arrival_logs import MESSAGES
-from continuations.ledger.versions import Versions
+from continuations.ledger.objects import Objects
+from continuations.ledger.versions import LoadedVersion, Versions
+from continuations.wire.arrivals import InboxMessage
+from continuations.wire.versions import VersionHeader
 from tests.simulation.families import THREADS
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns, skip
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+    skip,
+)
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.protocol.laws_of_runs import each_message_once
 from tests.simulation.threads.laws import (
@@ -35,16 +49,6 @@ from tests.simulation.threads.laws import (
     senders_get_their_own_replies,
     turns_end_as_asked,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.changes.events import TurnBeginning
-    from continuations.core.operator_request import OperatorRequest
-    from continuations.core.rows.state import RunState
-    from continuations.ledger.objects import Objects
-    from continuations.ledger.versions import LoadedVersion
-    from continuations.wire.arrivals import InboxMessage
-    from continuations.wire.versions import VersionHeader
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

@@ -7,19 +7,14 @@ and after it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from datetime import datetime
 
-from continuations.core.rows.decisions import Escalate
+from continuations.core.rows.decisions import Decision, Escalate
 from continuations.core.rows.quorum import Vote
+from continuations.core.rows.slots import Slot
+from continuations.core.rows.waits import Wait
 from continuations.ledger import markers
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.slots import Slot
-    from continuations.core.rows.waits import Wait
-    from tests.simulation.evidence import Evidence
+from tests.simulation.evidence import Evidence
 
 
 @dataclass

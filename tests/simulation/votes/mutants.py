@@ -5,37 +5,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from continuations.core.rows import slots
 from continuations.core.rows.decisions import Decision
-from continuations.core.rows.quorum import Quorum
+from continuations.core.rows.quorum import Quorum, Vote
+from continuations.core.rows.slots import Slot
+from continuations.core.rows.waits import Wait
 from continuations.engine import deadlines
+from continuations.engine.ports import Ports
 from continuations.ledger import markers
 from continuations.ledger.arrivals import arrivals, wait_slots
 from continuations.ledger.decisions.decisions import record_decision
+from continuations.ledger.objects import Objects
 from tests.simulation.decisions.laws import decided_in_time
 from tests.simulation.families import VOTES
 from tests.simulation.mutants.conditions import voters_die_after_the_last_slot
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, skip
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    skip,
+)
 from tests.simulation.protocol.laws_of_endings import no_run_stranded
 from tests.simulation.votes.laws import (
     decided_by_its_slots,
     each_vote_is_counted_once,
     votes_that_were_acknowledged_are_kept,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from continuations.core.rows.quorum import Vote
-    from continuations.core.rows.slots import Slot
-    from continuations.core.rows.waits import Wait
-    from continuations.engine.ports import Ports
-    from continuations.ledger.objects import Objects
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

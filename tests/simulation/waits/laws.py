@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.rows.calls import (
-    Errored,
-    Parked,
-    Refused,
-    Returned,
-)
-from continuations.core.rows.decisions import Answer, Fail, parse_action
+from continuations.core.rows.calls import CallRow, Errored, Parked, Refused, Returned
+from continuations.core.rows.decisions import Answer, Decision, Fail, parse_action
 from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.waits import Wait
 from continuations.ledger import layout
-from tests.simulation.evidence import is_rewind
+from tests.simulation.evidence import Evidence, RunHistory, Version, is_rewind
 from tests.simulation.processes import wall_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.waits import Wait
-    from tests.simulation.evidence import Evidence, RunHistory, Version
-    from tests.simulation.sim_environment import Effect
+from tests.simulation.sim_environment import Effect
 
 
 def tool_before_a_wait_never_runs_again(evidence: Evidence) -> str | None:

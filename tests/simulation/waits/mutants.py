@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.core import jsontext
 from continuations.core.changes import events, reducer
 from continuations.core.changes.reducer import advance
 from continuations.core.rows import waits
-from continuations.core.rows.calls import Started
-from continuations.core.rows.decisions import Answer, Deny, Fail
+from continuations.core.rows.calls import CallRow, Started
+from continuations.core.rows.decisions import Answer, Decision, Deny, Fail
+from continuations.core.rows.state import RunState
+from continuations.core.rows.waits import Wait
 from continuations.engine import call_waits, deadlines, tool_contexts
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.calls import parked_calls
@@ -23,7 +25,14 @@ from continuations.ledger.arrivals import early_answers
 from tests.simulation.decisions.laws import not_expired_early
 from tests.simulation.families import STAGES
 from tests.simulation.mutants.conditions import tools_wait
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch, returns
+from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
+    mutant,
+    mutants_in,
+    patch,
+    returns,
+)
 from tests.simulation.protocol.laws_of_effects import (
     idempotency_key_stable,
     started_once,
@@ -39,14 +48,6 @@ from tests.simulation.waits.laws import (
     timers_end_in_time,
     tool_before_a_wait_never_runs_again,
 )
-
-if TYPE_CHECKING:
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from tests.simulation.mutants.mutant import Original, Patches
-
 
 # After so many rounds, a loop is endless.
 ENDLESS = 100

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from tests.simulation.evidence import Evidence
 from tests.simulation.watches.actors import INTERVAL
-
-if TYPE_CHECKING:
-    from tests.simulation.evidence import Evidence
 
 # The requests of one look may be slow, and the last runs end after the loop.
 _SLOW_REQUESTS = 60.0

@@ -5,15 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from continuations.engine.sweep.sweep_loop import _Pace
 from tests.simulation.families import WATCHES
-from tests.simulation.mutants.mutant import mutant, mutants_in, patch
+from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
 from tests.simulation.watches.laws import lost_reports_cost_an_interval
-
-if TYPE_CHECKING:
-    from tests.simulation.mutants.mutant import Original, Patches
 
 
 @mutant(

@@ -5,27 +5,24 @@ Nothing here uses the code of workflows, except `replayed`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.authoring.workflow.drive import FlowDrive
+from continuations.core.messages import Message
 from continuations.core.rows.calls import CLOSED_STATES, Refused
+from continuations.core.rows.state import RunState
 from continuations.core.rows.workflow_history import (
     CANCELLED_BY_WORKFLOW,
     CommandsEntry,
+    Entry,
     OutcomeEntry,
     entry_of,
 )
+from tests.simulation.evidence import Evidence, RunHistory, Version
+from tests.simulation.fault_schedule import Deployment
 from tests.simulation.workflows.trees import FLOW_TREES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.messages import Message
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.workflow_history import Entry
-    from tests.simulation.evidence import Evidence, RunHistory, Version
-    from tests.simulation.fault_schedule import Deployment
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from continuations.authoring.workflow.drive import HistoryDiffers
 from continuations.core import jsontext
 from continuations.core.changes.operator_changes import EARLIER_ATTEMPT
 from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import RunState
+from continuations.core.rows.waits import Wait
 from continuations.core.rows.workflow_history import (
     BY_WORKFLOW,
     CANCELLED_BY_WORKFLOW,
+    Entry,
     OutcomeEntry,
     StartEntry,
     TimeEntry,
 )
 from continuations.ledger import layout
 from continuations.wire.fields import to_milliseconds
-from tests.simulation.fault_schedule import MISFITS
+from tests.simulation.evidence import Evidence, RunHistory, Version
+from tests.simulation.fault_schedule import MISFITS, Deployment
 from tests.simulation.operators.laws import is_poison
 from tests.simulation.processes import wall_time
 from tests.simulation.workflows.histories import (
+    FlowFrame,
     came_late,
     code_of_version,
     flow_frames,
@@ -34,16 +39,6 @@ from tests.simulation.workflows.histories import (
     replayed,
 )
 from tests.simulation.workflows.trees import CHANGED_CALLS, FIRST_CALL, STUCK_TREE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.waits import Wait
-    from continuations.core.rows.workflow_history import Entry
-    from tests.simulation.evidence import Evidence, RunHistory, Version
-    from tests.simulation.fault_schedule import Deployment
-    from tests.simulation.workflows.histories import FlowFrame
 
 # A store operation may take this long, and a worker reads its clock before it.
 _SLOW_SECONDS = 20.0

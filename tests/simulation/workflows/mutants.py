@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.authoring.workflow.drive import FlowDrive, HistoryDiffers
 from continuations.authoring.workflow.workflow import Flow
@@ -15,11 +16,18 @@ from continuations.core.changes import operator_changes, workflow_steps
 from continuations.core.changes import plan as plans
 from continuations.core.changes.operator_changes import with_cancelled_call
 from continuations.core.changes.plan import CancelCall
+from continuations.core.messages import Message, ToolCallRequest
 from continuations.core.rows import delta, workflow_history
 from continuations.core.rows.calls import Ready, Started
 from continuations.core.rows.draft import Draft
-from continuations.core.rows.frames import MessageLog
-from continuations.core.rows.workflow_history import StartEntry, entry_of, message_of
+from continuations.core.rows.frames import FrameRow, MessageLog
+from continuations.core.rows.state import RunState
+from continuations.core.rows.workflow_history import (
+    OutcomeEntry,
+    StartEntry,
+    entry_of,
+    message_of,
+)
 from continuations.engine.past import rewinding
 from continuations.engine.worker.run_loop import ActionTasks, OperatorEffects, RunLoop
 from continuations.engine.workflow import flow_drives
@@ -27,6 +35,8 @@ from continuations.engine.workflow.flow_drives import FlowDrives
 from continuations.value_class import replace
 from tests.simulation.families import PASTS_OF_WORKFLOWS, WORKFLOWS
 from tests.simulation.mutants.mutant import (
+    Original,
+    Patches,
     gives_back,
     mutant,
     mutants_in,
@@ -53,16 +63,6 @@ from tests.simulation.workflows.laws import (
     the_mark_precedes_the_decision,
     time_of_a_workflow_never_goes_back,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from continuations.core.messages import Message, ToolCallRequest
-    from continuations.core.rows.frames import FrameRow
-    from continuations.core.rows.state import RunState
-    from continuations.core.rows.workflow_history import OutcomeEntry
-    from tests.simulation.mutants.mutant import Original, Patches
-
 
 # Histories --------------------------------------------------------------------------
 

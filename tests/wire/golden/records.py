@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from continuations.core.messages import user_message
 from continuations.core.operator_request import OperatorRequest
@@ -13,6 +14,7 @@ from continuations.core.rows.delta import diff
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.slots import Slot
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import Wait
 from continuations.core.words.call_display import CallDisplay
 from continuations.wire.arrivals import (
     CANCEL_REQUEST,
@@ -49,11 +51,6 @@ from continuations.wire.versions import (
 )
 from tests.core import rows
 from tests.wire.golden import runs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations.core.rows.waits import Wait
 
 NAME = "golden"
 OF_RUN: Any = {

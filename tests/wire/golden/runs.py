@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from continuations.core import jsontext
 from continuations.core.changes import events
@@ -17,7 +18,7 @@ from continuations.core.messages import (
     system_message,
     user_message,
 )
-from continuations.core.rows.attachments import Audio, File, Image, text_part
+from continuations.core.rows.attachments import Audio, Content, File, Image, text_part
 from continuations.core.rows.calls import Handoff, Ready
 from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import ConditionCount, DenialCount
@@ -39,11 +40,6 @@ from continuations.core.words.call_display import CallDisplay, Finding
 from continuations.core.words.summaries import MoneyReading
 from tests.core import rows
 from tests.core.thread_rows import new_thread, posted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations.core.rows.attachments import Content
 
 # Text that breaks other formats, and a reply with fields that are unknown here.
 ODD_TEXT = "caf\u00e9 e\u0301 \u2028 \x00 \u202e \U0001f9d1\u200d\U0001f680 \ud800"
