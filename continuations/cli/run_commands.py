@@ -38,7 +38,7 @@ from continuations.engine.ports import Ports, SystemClock
 from continuations.engine.sync import portal
 from continuations.errors import AlreadyDecided, ContinuationsError, RunBusy, StaleRun
 from continuations.ledger.layout import is_thread_id
-from continuations.present.json_forms import sweep_result_json
+from continuations.present.json_forms import SWEEP_RESULT
 from continuations.present.times import counted
 from continuations.serve.operation_calls import TextsViewer, outcome_response
 from continuations.wire.fields import readable_time
@@ -204,7 +204,7 @@ def sweep(command: Command, *, context: str | None = None) -> None:
     """
     runner = command.runner("if given")
     result = runner.sweep(context=load_context(context))
-    command.write(partial(sweep_result_json, result), _sweep_lines(result))
+    command.write(partial(SWEEP_RESULT.of, result), _sweep_lines(result))
     for run_id, error in result.errors.items():
         write_note(f"{run_id}: {type(error).__name__}: {error}")
     if result.errors:

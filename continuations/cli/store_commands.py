@@ -21,7 +21,7 @@ from continuations.engine.sync import portal
 from continuations.errors import RunBusy, StaleRun
 from continuations.ledger.layout import role_rights
 from continuations.ledger.objects import Objects, open_store
-from continuations.present.json_forms import copy_result_json, prune_result_json
+from continuations.present.json_forms import COPY_RESULT, PRUNE_RESULT
 from continuations.present.times import counted
 from continuations.wire.report import to_json
 
@@ -183,7 +183,7 @@ def _write_pruned(command: Command, result: PruneResult, *, dry_run: bool) -> No
     lines = [f"{counted(len(result.erased), 'run')} {verb} erased"]
     if dry_run:
         lines = [*map(escape_invisible, result.run_ids)]
-    command.write(partial(prune_result_json, result), lines)
+    command.write(partial(PRUNE_RESULT.of, result), lines)
     for run_id, error in result.errors.items():
         write_note(f"Error: run {run_id} was not erased: {error}")
     if result.errors:
@@ -250,7 +250,7 @@ def copy(
     else:
         rest = "resume none of them in" if run else "remove"
         following = f"let only {names[1]} go on with these runs, and {rest} {names[0]}"
-    command.write(partial(copy_result_json, result), _copy_lines(result, following))
+    command.write(partial(COPY_RESULT.of, result), _copy_lines(result, following))
     for name, error in result.errors.items():
         write_note(f"{name}: {type(error).__name__}: {error}")
     for key in result.unknown_keys:

@@ -31,10 +31,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.waits import Wait
     from continuations.engine.outcomes import Outcome, SendResult
-    from continuations.engine.sweep.sweeping import SweepResult
-    from continuations.ledger.copying.store_copy import CopyResult
     from continuations.ledger.decisions.worklist import ListedWait
-    from continuations.ledger.repair.pruning import PruneResult
     from continuations.wire.continuation import Continuation
 
 # The model reads a reason or an answer again in every later turn.
@@ -132,33 +129,34 @@ def decide_json(result: Decision | Vote, *, woken: bool) -> dict[str, Any]:
 # Runs and threads -----------------------------------------------------------------
 
 
-def prune_result_json(result: PruneResult) -> dict[str, Any]:
-    """Return the result of `prune` as JSON values (`prune_result`)."""
-    return {
-        "run_ids": list(result.run_ids),
-        "erased": to_json(result.erased),
-        "failed": _slugs(result.errors),
-    }
-
-
-def copy_result_json(result: CopyResult) -> dict[str, Any]:
-    """Return the result of `copy_to` as JSON values (`copy_result`)."""
-    return {
-        "copied": list(result.copied),
-        "unchanged": list(result.unchanged),
-        "moved_on": list(result.moved_on),
-        "failed": _slugs(result.errors),
-        "objects": result.objects,
-        "unknown_keys": list(result.unknown_keys),
-    }
-
-
 def _slugs(errors: Mapping[str, Exception]) -> dict[str, str]:
     """Return for each run the last part of its problem's `type`."""
     from continuations.present.problems import find_problem_type  # noqa: PLC0415 - decisions need none
 
     found = {run_id: find_problem_type(type(each)) for run_id, each in errors.items()}
     return {run_id: problem.slug for run_id, problem in found.items()}
+
+
+_FAILED = {"failed": lambda result: _slugs(result.errors)}
+PRUNE_RESULT = JsonForm(names="run_ids erased failed=errors", values=_FAILED)
+COPY_RESULT = JsonForm(
+    names="copied unchanged moved_on failed=errors objects unknown_keys",
+    values=_FAILED,
+)
+# A resumed run has its id and status only: one sweep may resume many runs, and a
+# response of AWS Lambda has at most 6 MB.
+SWEEP_RESULT = JsonForm(
+    names="runs_checked resumed failed=errors skipped erased",
+    values={
+        **_FAILED,
+        "resumed": lambda result: [
+            {"run_id": outcome.run_id, "status": outcome.continuation.status}
+            for outcome in result.resumed
+        ],
+        "skipped": lambda result: sorted(result.skipped),
+        "erased": lambda result: [receipt.run_id for receipt in result.erased],
+    },
+)
 
 
 def run_json(
@@ -286,24 +284,6 @@ def reply_json(
         shown = [wait_json(wait, now=now) for wait in waits]
         form |= {"status": "suspended", "waits": shown}
     return form
-
-
-def sweep_result_json(result: SweepResult) -> dict[str, Any]:
-    """Return the result of a sweep as JSON values (`sweep_result`).
-
-    A resumed run has its id and status only: one sweep may resume many runs, and a
-    response of AWS Lambda has at most 6 MB.
-    """
-    return {
-        "runs_checked": result.runs_checked,
-        "resumed": [
-            {"run_id": outcome.run_id, "status": outcome.continuation.status}
-            for outcome in result.resumed
-        ],
-        "failed": _slugs(result.errors),
-        "skipped": sorted(result.skipped),
-        "erased": [receipt.run_id for receipt in result.erased],
-    }
 
 
 # Events and the past --------------------------------------------------------------

@@ -16,8 +16,8 @@ import sys
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
-from inspect import cleandoc
-from types import NoneType, UnionType
+from inspect import cleandoc, get_annotations
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from continuations.authoring.manifest import ChangeKind, ManifestChange
@@ -25,9 +25,10 @@ from continuations.core.changes.tool_messages import CallEnd
 from continuations.core.reading import live_events, run_past, run_stream
 from continuations.core.reading.audit import AuditLine
 from continuations.core.reading.notices import ChildNotice, DecisionNotice, RunNotice
-from continuations.core.rows.calls import STATE_TYPES
+from continuations.core.rows.calls import STATE_TYPES, CallRow
 from continuations.core.rows.decisions import Decision, DecisionKind, VerdictKind
 from continuations.core.rows.event_matching import UntakenSignal
+from continuations.core.rows.frames import FrameRow
 from continuations.core.rows.grants import KeptGrant
 from continuations.core.rows.quorum import Quorum, Vote
 from continuations.core.rows.run import (
@@ -35,6 +36,7 @@ from continuations.core.rows.run import (
     RUN_STATUSES,
     Failure,
     GuardrailStage,
+    RunRow,
     RunStatus,
 )
 from continuations.core.rows.wait_rules import WaitKind
@@ -42,9 +44,12 @@ from continuations.core.rows.waits import Wait, WaitSummary
 from continuations.core.usage import Usage
 from continuations.core.words.call_display import CallDisplay, Finding
 from continuations.engine.past.drift import DriftReason, DriftRow, DriftVerdict
+from continuations.engine.sweep.sweeping import SweepResult
+from continuations.ledger.copying.store_copy import CopyResult
 from continuations.ledger.index.run_listing import RunSummary
 from continuations.ledger.published_events import Publication
 from continuations.ledger.repair.erasing import ErasedRun
+from continuations.ledger.repair.pruning import PruneResult
 from continuations.present import json_forms, requests
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.schema_parts import (
@@ -65,6 +70,7 @@ from continuations.present.schema_parts import (
     object_form,
     ref,
 )
+from continuations.wire.continuation import CALL, FRAME
 from continuations.wire.report import JSON_FORMS, JsonForm
 
 # Schemas of classes ---------------------------------------------------------------
@@ -74,6 +80,7 @@ _DEFINED: dict[Any, str] = {
     Wait: "wait",
     Vote: "vote",
     Decision: "decision",
+    ErasedRun: "erased_run",
     ManifestChange: "code_change",
     run_stream.StreamEvent: "event",
 }
@@ -95,7 +102,7 @@ _NAMES: dict[str, Any] = {
             Failure,
         ),
         *(Usage, Wait, Vote, Decision, ManifestChange, datetime, Mapping),
-        *(CallDisplay, Decimal, Finding, Quorum),
+        *(CallDisplay, Decimal, ErasedRun, Finding, Quorum),
     )
 } | {
     "CallEnd": CallEnd,
@@ -168,8 +175,10 @@ def value_schema(
     differs = {**_DIFFERENCES.get(cls, {}), **differs}
     optional = form.optional.split()
     fields = {
-        name: _field_schema(cls, name, differs.get(name), is_left_out=name in optional)
-        for name in form.all_names(cls)
+        name: _field_schema(
+            cls, name, source, differs.get(name), is_left_out=name in optional
+        )
+        for name, source in form.sources(cls).items()
     }
     return object_form(
         (cls.__doc__ or "").partition("\n")[0],
@@ -184,29 +193,38 @@ def field_schemas(schema: Json, names: str) -> Json:
 
 
 def _field_schema(
-    cls: Any, name: str, differs: Json | str | None, *, is_left_out: bool
+    cls: Any, name: str, source: str, differs: Json | str | None, *, is_left_out: bool
 ) -> Json:
     own = getattr(cls, name, None)
     if isinstance(own, property):
         prose = _as_json_words((own.__doc__ or "").partition("\n\n")[0])
     else:
-        prose = _field_words(cls, name) or _field_words(cls, f"{name}_json")
+        prose = _field_words(cls, name) or _field_words(cls, source)
     if isinstance(differs, str):
         prose, differs = differs, None
     if differs is None:
-        differs = _type_schema(_field_type(cls, name), may_be_null=not is_left_out)
+        differs = _type_schema(
+            _field_type(cls, name, source), may_be_null=not is_left_out
+        )
     return {"description": prose, **differs} if prose else differs
 
 
-def _field_type(cls: Any, name: str) -> Any:
+def _field_type(cls: Any, name: str, source: str) -> Any:
     """Return the type of a field, or of the property with its name."""
     own = getattr(cls, name, None)
-    hints = get_type_hints(cls, localns=_NAMES)
     if not isinstance(own, property):
-        return hints[name]
+        return _hint(cls, source)
     found = get_type_hints(own.fget, localns=_NAMES)["return"]
-    may_be_null = NoneType in get_args(hints.get(f"{name}_json"))
-    return Union[found, None] if may_be_null else found  # noqa: UP007 - of a type that is known only here
+    if source != name and NoneType in get_args(_hint(cls, source)):
+        return Union[found, None]  # noqa: UP007 - of a type that is known only here
+    return found
+
+
+def _hint(cls: type, name: str) -> Any:
+    """Return the type of one field; those of others may name unknown classes."""
+    owner = next(each for each in cls.__mro__ if name in get_annotations(each))
+    one = SimpleNamespace(__annotations__={name: get_annotations(owner)[name]})
+    return get_type_hints(one, vars(sys.modules[owner.__module__]), _NAMES)[name]
 
 
 def _type_schema(hint: Any, *, may_be_null: bool = True) -> Json:
@@ -260,6 +278,7 @@ def _as_json_words(text: str) -> str:
 # Parts of several forms ------------------------------------------------------------
 
 _STATE: Json = described(OBJECT, "The fields of the agent's state that tools changed.")
+_MESSAGES: Json = described(array(OBJECT), "Chat completions messages.")
 _WOKEN: Json = {"woken": described(BOOLEAN, "HTTP: whether a worker was told at once.")}
 _TOLD: Json = {"woken": described(BOOLEAN, "Whether a worker was told at once.")}
 _FAILED: Json = {
@@ -550,30 +569,17 @@ def _past_definitions() -> Json:
 # Runs and threads -----------------------------------------------------------------
 
 _FAILURE: Json = {"oneOf": [{"type": "null"}, value_schema(Failure)]}
-_DESCRIPTION: Json = {
-    "title": described(TEXT_OR_NULL, "The subject of the run."),
-    "labels": LABELS,
-    "requester": described(
-        TEXT_OR_NULL, "The person or program that asked for the run."
-    ),
-}
 _RUN: Json = {
-    "run_id": TEXT,
-    "agent": described(TEXT, "The name of the root agent."),
-    **_DESCRIPTION,
-    "thread": described(TEXT_OR_NULL, "The key of the thread; null for a run."),
-    "forked_from": described(
-        TEXT_OR_NULL, "The run and version, as `jane-1@4`, that this run is a fork of."
-    ),
+    **value_schema(
+        RunRow,
+        run_id=TEXT,
+        labels=LABELS,
+        status=enum(RUN_STATUSES),
+        claimed_until=described(
+            TIME_OR_NULL, "The end of the claim of the worker that advances the run."
+        ),
+    )["properties"],
     "version": COUNT,
-    "status": enum(RUN_STATUSES),
-    "created_at": TIME,
-    "claimed_until": described(
-        TIME_OR_NULL, "The end of the claim of the worker that advances the run."
-    ),
-    "output": described(TEXT_OR_NULL, "The text of a finished run."),
-    "failure": _FAILURE,
-    "usage": value_schema(Usage),
     "waits": described(array(ref("wait")), "The waits without a decision."),
 }
 _DECIDED: Json = {
@@ -595,21 +601,6 @@ _UNREAD: Json = described(
         )
     ),
     "Messages that the run has not read, as `show RUN --json` prints them.",
-)
-
-
-_COPY_RESULT = object_form(
-    "The result of `copy_to`.",
-    {
-        "copied": described(
-            array(TEXT), "The runs that are new or were brought up to date."
-        ),
-        "unchanged": described(array(TEXT), "The runs that were there before."),
-        "moved_on": described(array(TEXT), "The runs that went on during the copy."),
-        "failed": _FAILED,
-        "objects": COUNT,
-        "unknown_keys": described(array(TEXT), "Keys that this release does not know."),
-    },
 )
 
 
@@ -640,33 +631,24 @@ def _run_definitions() -> Json:
         "run_summary": value_schema(RunSummary),
         "run_page": _page("One page of runs.", "runs", "run_summary"),
         "erased_run": value_schema(ErasedRun),
-        "prune_result": object_form(
-            "The result of `prune`.",
-            {
-                "run_ids": described(
-                    array(TEXT), "The runs that ended long enough ago."
-                ),
-                "erased": array(ref("erased_run")),
-                "failed": _FAILED,
-            },
+        "prune_result": value_schema(
+            PruneResult, json_forms.PRUNE_RESULT, failed=_FAILED
         ),
-        "copy_result": _COPY_RESULT,
-        "sweep_result": object_form(
-            "The result of a sweep.",
-            {
-                "runs_checked": COUNT,
-                "resumed": array(
-                    object_form("A resumed run.", {"run_id": TEXT, "status": TEXT})
-                ),
-                "failed": _FAILED,
-                "skipped": described(
-                    array(TEXT),
-                    "The ids of due runs that only other processes can work on.",
-                ),
-                "erased": described(
-                    array(TEXT), "The ended runs that the retention keeps no longer."
-                ),
-            },
+        "copy_result": value_schema(CopyResult, json_forms.COPY_RESULT, failed=_FAILED),
+        "sweep_result": value_schema(
+            SweepResult,
+            json_forms.SWEEP_RESULT,
+            resumed=array(
+                object_form("A resumed run.", {"run_id": TEXT, "status": TEXT})
+            ),
+            failed=_FAILED,
+            skipped=described(
+                array(TEXT),
+                "The ids of due runs that only other processes can work on.",
+            ),
+            erased=described(
+                array(TEXT), "The ended runs that the retention keeps no longer."
+            ),
         ),
         "drift_row": value_schema(DriftRow),
         "drift_page": _page("One page of live runs, by run id.", "runs", "drift_row"),
@@ -674,53 +656,28 @@ def _run_definitions() -> Json:
 
 
 def _stack_definitions() -> Json:
+    frame = value_schema(FrameRow, FRAME, state=_STATE)
+    metadata: Json = {
+        "type": "object",
+        "additionalProperties": OBJECT,
+        "description": "Facts about messages by their position, such as which model of "
+        "a `Fallback` replied. Providers do not get them.",
+    }
+    frame["properties"] |= {"messages": _MESSAGES, "metadata": metadata}
+    frame["required"].append("messages")
+    call = value_schema(
+        CallRow,
+        CALL,
+        raw_arguments="The text that the model wrote.",
+        arguments=described(ANY, "The effective arguments, or null."),
+        original_arguments=described(
+            ANY, "The effective arguments before an edit, or null."
+        ),
+        state=enum(STATE_TYPES),
+    )
     return {
-        "frame": object_form(
-            "One agent's activation.",
-            {
-                "id": TEXT,
-                "agent": TEXT,
-                "parent_call_id": described(
-                    TEXT_OR_NULL, "The call that this frame answers."
-                ),
-                "turns": described(COUNT, "How often the model was called."),
-                "messages": described(array(OBJECT), "Chat completions messages."),
-                "open_call_ids": array(TEXT),
-            },
-            {
-                "model_error": described(
-                    TEXT,
-                    "Why its model refused the last request. Resume the run to ask "
-                    "again.",
-                ),
-                "state": _STATE,
-                "metadata": {
-                    "type": "object",
-                    "additionalProperties": OBJECT,
-                    "description": "Facts about messages by their position, such as "
-                    "which model of a `Fallback` replied. Providers do not get them.",
-                },
-            },
-        ),
-        "call": object_form(
-            "One tool call.",
-            {
-                "id": TEXT,
-                "frame_id": TEXT,
-                "tool": TEXT,
-                "tool_call_id": described(TEXT, "The id that the provider gave."),
-                "raw_arguments": described(TEXT, "The text that the model wrote."),
-                "arguments": described(ANY, "The effective arguments, or null."),
-                "original_arguments": described(
-                    ANY, "The effective arguments before an edit, or null."
-                ),
-                "state": enum(STATE_TYPES),
-                "tasks": described(
-                    array(TEXT),
-                    "The asyncio tasks of the workflow's code that made the call.",
-                ),
-            },
-        ),
+        "frame": {**frame, "description": "One agent's activation."},
+        "call": {**call, "description": "One tool call."},
     }
 
 
@@ -734,7 +691,7 @@ def _thread_definitions() -> Json:
                 "answered": described(
                     COUNT, "Number of the last message with a reply."
                 ),
-                "messages": described(array(OBJECT), "Chat completions messages."),
+                "messages": _MESSAGES,
             },
             {"state": _STATE},
         ),

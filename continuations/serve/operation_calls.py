@@ -248,7 +248,7 @@ def sweep_response(result: SweepResult) -> dict[str, Any]:
     """
     for run_id, error in result.errors.items():
         _log.warning("run %s cannot go on: %s: %s", run_id, type(error).__name__, error)
-    return json_forms.sweep_result_json(result)
+    return json_forms.SWEEP_RESULT.of(result)
 
 
 async def _run(viewer: Viewer, _: str, run: Continuation) -> Any:

@@ -19,12 +19,14 @@ from continuations.wire import envelope, report
 from continuations.wire.fields import COUNT, ID
 from continuations.wire.formats import NEWEST_FORMAT, OBJECTS, Row
 from continuations.wire.records import open_object
+from continuations.wire.report import JsonForm
 from continuations.wire.rows import DELTA, delta_fields, read_delta
 from continuations.wire.versions import check_state, rebuild_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations.core.rows.frames import FrameRow
     from continuations.core.rows.run import Failure, RunStatus
     from continuations.core.usage import Usage
 
@@ -195,71 +197,51 @@ class Continuation:
         return jsontext.escape_surrogates(json.dumps(value, ensure_ascii=False))
 
 
+def _arguments(row: CallRow, text: str | None) -> Any:
+    return None if text is None else masked(jsontext.parse(text), row.secrets)
+
+
+FRAME = JsonForm(
+    names="id agent parent_call_id turns open_call_ids", optional="state model_error"
+)
+# Secret arguments are masked. Before the arguments are validated, the secrets of a call
+# are not known.
+CALL = JsonForm(
+    names="id frame_id tool tool_call_id raw_arguments arguments original_arguments "
+    "state tasks",
+    values={
+        "raw_arguments": lambda row: (
+            MASK if row.arguments is None or row.secrets else row.raw_arguments
+        ),
+        "arguments": lambda row: _arguments(row, row.arguments),
+        "original_arguments": lambda row: _arguments(row, row.original_arguments),
+        "state": lambda row: STATE_NAMES[type(row.state)],
+    },
+)
+
+
 def stack_json(state: RunState, detail: Detail = "transcript") -> dict[str, Any]:
     """Return all frames and calls of a run as JSON values.
 
     They are two flat lists with parent ids: a stack may be a thousand frames deep.
+    `detail` says which texts of messages the frames have.
     """
     return {
-        "frames": [frame_json(state, each, detail) for each in state.frames],
-        "calls": [call_json(state, call_id) for call_id in state.calls],
+        "frames": [_frame_json(state, row, detail) for row in state.frames.values()],
+        "calls": [CALL.of(row) for row in state.calls.values()],
     }
 
 
-def frame_json(state: RunState, frame_id: str, detail: Detail) -> dict[str, Any]:
-    """Return a frame and its messages as JSON values.
-
-    `detail` says which texts of messages it has.
-
-    These fields are present only if they have a value:
-
-    - `model_error`: why its model refused the last request
-    - `state`: the state of the agent, if tools have changed it
-    - `metadata`: facts about messages
-    """
-    row = state.frames[frame_id]
-    frame = Frame(state, frame_id)
-    form: dict[str, Any] = {
-        "id": row.id,
-        "agent": row.agent,
-        "parent_call_id": row.parent_call_id,
-        "turns": row.turns,
-        "messages": [
-            shown_message(each, detail, of_sub_agent=row.parent_call_id is not None)
-            for each in frame.messages
-        ],
-        "open_call_ids": list(row.open_call_ids),
+def _frame_json(state: RunState, row: FrameRow, detail: Detail) -> dict[str, Any]:
+    frame = Frame(state, row.id)
+    is_sub_agent = row.parent_call_id is not None
+    messages = [
+        shown_message(each, detail, of_sub_agent=is_sub_agent)
+        for each in frame.messages
+    ]
+    metadata = {
+        str(number): shown_facts(facts, detail)
+        for number, facts in frame.metadata.items()
     }
-    if row.state_json:
-        form["state"] = jsontext.parse(row.state_json)
-    if row.model_error is not None:
-        form["model_error"] = row.model_error
-    if frame.metadata:
-        form["metadata"] = {
-            str(number): shown_facts(facts, detail)
-            for number, facts in frame.metadata.items()
-        }
-    return form
-
-
-def call_json(state: RunState, call_id: str) -> dict[str, Any]:
-    """Return a call as JSON values."""
-    row = state.calls[call_id]
-    # Before its arguments are validated, the secrets of a call are not known.
-    has_no_secrets = row.arguments is not None and not row.secrets
-    return {
-        "id": row.id,
-        "frame_id": row.frame_id,
-        "tool": row.tool,
-        "tool_call_id": row.tool_call_id,
-        "raw_arguments": row.raw_arguments if has_no_secrets else MASK,
-        "arguments": _arguments(row, row.arguments),
-        "original_arguments": _arguments(row, row.original_arguments),
-        "state": STATE_NAMES[type(row.state)],
-        "tasks": list(row.tasks),
-    }
-
-
-def _arguments(row: CallRow, text: str | None) -> Any:
-    """Return the arguments of a call as JSON values, with secret values masked."""
-    return None if text is None else masked(jsontext.parse(text), row.secrets)
+    form = {**FRAME.of(row), "messages": messages}
+    return {**form, "metadata": metadata} if metadata else form

@@ -39,11 +39,6 @@ def utc_text(moment: datetime) -> str:
     return text.removesuffix("+00:00") + "Z"
 
 
-def optional_utc_text(moment: datetime | None) -> str | None:
-    """Return a moment as `utc_text` does, or `None`."""
-    return None if moment is None else utc_text(moment)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonForm:
     """The differences between the JSON of a value and the fields of its class.
@@ -53,7 +48,7 @@ class JsonForm:
 
     Attributes:
         names: Names in their order, separated by spaces; empty: all fields. A name may
-            be that of a property.
+            be that of a property. `thread=thread_key`: the field has another name.
         optional: Further names, which are left out if the value is `None` or empty.
         hidden: Fields without a place in the JSON, if `names` is empty.
         texts: Names whose values are JSON text although no suffix says it.
@@ -73,14 +68,22 @@ class JsonForm:
         default_factory=dict[type, "tuple[_Step, ...]"]
     )
 
-    def all_names(self, cls: type) -> tuple[str, ...]:
-        """Return the names of the JSON of a class, the optional ones last."""
+    def sources(self, cls: type) -> dict[str, str]:
+        """Return the names of the JSON of a class, and the field of each of them.
+
+        The optional ones are the last.
+        """
         names = self.names.split()
         if not names:
             hidden = self.hidden.split()
             fields = [each for each in _field_names(cls) if each not in hidden]
             names = [each.removesuffix("_json") for each in fields]
-        return (*names, *self.optional.split())
+        found: dict[str, str] = {}
+        for each in (*names, *self.optional.split()):
+            name, _, source = each.partition("=")
+            stored = f"{name}_json"
+            found[name] = source or (stored if hasattr(cls, stored) else name)
+        return found
 
     def of(self, value: Any) -> dict[str, Any]:
         """Return the JSON of a value."""
@@ -93,7 +96,7 @@ class JsonForm:
         made: dict[str, Any] = {}
         for name, read, is_text, is_optional in steps:
             found = read(value)
-            if is_optional and found in (None, ()):
+            if is_optional and found in (None, (), ""):
                 continue
             if is_text and found is not None:
                 made[name] = jsontext.parse(str(found))
@@ -104,11 +107,9 @@ class JsonForm:
     def _steps_of(self, cls: type) -> tuple[_Step, ...]:
         texts, optional = self.texts.split(), self.optional.split()
         steps: list[_Step] = []
-        for name in self.all_names(cls):
-            is_stored = hasattr(cls, f"{name}_json")
-            source = f"{name}_json" if is_stored else name
+        for name, source in self.sources(cls).items():
             read: Callable[[Any], Any] = attrgetter(source)
-            is_text = is_stored or name in texts
+            is_text = source.endswith("_json") or name in texts
             if name in self.values:
                 read, is_text = self.values[name], False
             steps.append((name, read, is_text, name in optional))
@@ -168,6 +169,14 @@ JSON_FORMS: dict[str, JsonForm] = {
             "currency": lambda usage: usage.currency or None,
         },
     ),
+    "RunRow": JsonForm(
+        names="run_id=id agent title labels requester thread=thread_key forked_from "
+        "status created_at claimed_until output failure usage",
+        values={
+            "labels": lambda run: dict(run.labels),
+            "claimed_until": lambda run: run.claim and run.claim.until,
+        },
+    ),
     # Several of its names are properties.
     "Wait": JsonForm(
         names="id run_id call_id frame_id kind path tool title reversible requester "
@@ -216,20 +225,4 @@ JSON_FORMS: dict[str, JsonForm] = {
 
 def run_json(state: RunState, version: int) -> dict[str, Any]:
     """Return the row of a run as JSON values."""
-    run = state.run
-    return {
-        "run_id": run.id,
-        "agent": run.agent,
-        "title": run.title,
-        "labels": dict(run.labels),
-        "requester": run.requester,
-        "thread": run.thread_key,
-        "forked_from": run.forked_from,
-        "version": version,
-        "status": run.status,
-        "created_at": utc_text(run.created_at),
-        "claimed_until": optional_utc_text(run.claim.until if run.claim else None),
-        "output": run.output,
-        "failure": to_json(run.failure),
-        "usage": to_json(run.usage),
-    }
+    return {**to_json(state.run), "version": version}

@@ -268,7 +268,7 @@ def test_sweep_result_names_problems_and_resumed_runs() -> None:
         },
     )
 
-    form = json_forms.sweep_result_json(result)
+    form = json_forms.SWEEP_RESULT.of(result)
 
     assert {
         "runs_checked": 4,
