@@ -110,17 +110,15 @@ def _check_injected(
         wanted = set()
     missing, unknown = sorted(wanted - set(functions)), sorted(set(functions) - wanted)
     if missing:
-        msg = (
+        raise InvalidInput(
             f"from_langchain: the argument {missing[0]} of tool {tool.name} is "
             f"injected. Pass injected={{{missing[0]!r}: function of the ToolContext}}."
         )
-        raise InvalidInput(msg)
     if unknown:
-        msg = (
+        raise InvalidInput(
             f"from_langchain: tool {tool.name} has no injected argument {unknown[0]}. "
             "Leave it out: arguments that a model gives are in the schema."
         )
-        raise InvalidInput(msg)
 
 
 def _fields(tool: BaseTool) -> Mapping[str, Any]:

@@ -146,11 +146,10 @@ def _json(value: Any) -> Any:
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
-        msg = (
+        raise InvalidInput(
             f"the interrupt was not opened: its value ({type(value).__name__}) is not "
             "JSON, so no person could read it. Call interrupt(...) with JSON values."
-        )
-        raise InvalidInput(msg) from None
+        ) from None
 
 
 class _Action(TypedDict):
@@ -204,12 +203,11 @@ def _action(
     name = action["name"]
     decisions = allowed.get(name, {"approve", "reject"})
     if not {"approve", "reject"} <= decisions:
-        msg = (
+        raise InvalidInput(
             f"the interrupt was not opened: the action {name} does not allow both "
             "approve and reject, so a decision could not be carried over. Decide it "
             "in LangGraph."
         )
-        raise InvalidInput(msg)
     return PausedCall(
         id=interrupt_id,
         tool=name,

@@ -104,8 +104,7 @@ def _check_kept(tool: agents.FunctionTool, options: Mapping[str, Any]) -> None:
     elif getattr(tool, "_is_agent_tool", False):
         lost = "the interruptions of its agent. Make an Agent, and list it in tools"
     if lost:
-        msg = f"from_openai_agents: tool {tool.name} would lose {lost}."
-        raise InvalidInput(msg)
+        raise InvalidInput(f"from_openai_agents: tool {tool.name} would lose {lost}.")
 
 
 async def open_state(
@@ -228,12 +227,11 @@ def _paused(item: agents.ToolApprovalItem) -> PausedCall:
     except ValueError:
         arguments = None
     if not name or not call_id or not isinstance(arguments, dict):
-        msg = (
+        raise InvalidInput(
             f"the RunState was not opened: the interruption of {name or 'a tool'} has "
             "no id or no JSON object as arguments, so no person could check it. Decide "
             "it in the SDK."
         )
-        raise InvalidInput(msg)
     return PausedCall(id=call_id, tool=name, arguments=cast("Any", arguments))
 
 

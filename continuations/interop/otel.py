@@ -216,12 +216,11 @@ class _ProviderWithIds(trace.TracerProvider):
         found: Any = self._provider.get_tracer(*args, **kwargs)
         ids = getattr(found, "id_generator", None)
         if ids is None:
-            msg = (
+            raise InvalidInput(
                 "one_trace needs a TracerProvider of opentelemetry.sdk, got "
                 f"{type(self._provider).__name__}. Set the tracer provider first, or "
                 "pass tracer_provider=."
             )
-            raise InvalidInput(msg)
         # A copy: the provider hands the same tracer to others.
         tracer = copy.copy(found)
         tracer.id_generator = _TraceIds(ids)

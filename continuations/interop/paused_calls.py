@@ -134,11 +134,10 @@ def make_paused_calls(
     check_type("approval", approval, ApprovalPolicy | None, "an ApprovalPolicy or None")
     policy = ApprovalPolicy() if approval is None else approval
     if policy.form is not None or policy.editable is not None:
-        msg = (
+        raise errors.InvalidInput(
             "make_paused_calls: approval has form or editable, which cannot be handed "
             "to another kit. Leave both out of the ApprovalPolicy."
         )
-        raise errors.InvalidInput(msg)
 
     fixed = _approval_tool("paused_call", replace(policy, editable=[]))
     editable = _approval_tool(
@@ -383,10 +382,9 @@ def keep_approval(label: str, name: str, options: Any) -> None:
     """
     approval = options.get("approval")
     if approval is False:
-        msg = (
+        raise errors.InvalidInput(
             f"{label}: tool {name} needs an approval, and approval=False would drop it."
             " Leave approval out, or pass a policy."
         )
-        raise errors.InvalidInput(msg)
     if approval is None:
         options["approval"] = True

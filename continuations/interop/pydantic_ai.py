@@ -110,11 +110,10 @@ def from_pydantic_ai(
     """
     check_type("tool", tool, PydanticTool, "a pydantic_ai.Tool(function)")
     if tool.prepare is not None and "is_enabled" not in options:
-        msg = (
+        raise errors.InvalidInput(
             f"from_pydantic_ai: tool {tool.name} would lose its prepare function. Pass "
             "is_enabled=, and change the definition yourself."
         )
-        raise errors.InvalidInput(msg)
     if tool.requires_approval:
         keep_approval(_LABEL, tool.name, options)
     function = tool.function_schema
@@ -189,11 +188,10 @@ async def open_requests(
     requests: object = result.output
     if not isinstance(requests, DeferredToolRequests):
         got = type(requests).__name__
-        msg = (
+        raise errors.InvalidInput(
             f"run {run_id} was not opened: the output of the agent is {got}, and not "
             "DeferredToolRequests. Open a run that ended with deferred calls."
         )
-        raise errors.InvalidInput(msg)
     return await open_calls(
         runner,
         _calls(requests, None),
@@ -250,12 +248,11 @@ def _calls(
         try:
             arguments: Any = each.args_as_dict(raise_if_invalid=True)
         except (ValueError, AssertionError):
-            msg = (
+            raise errors.InvalidInput(
                 f"the deferred call of {each.tool_name} was not opened: its arguments "
                 "are no JSON object, so no person could check them. Deny it in "
                 "Pydantic AI."
-            )
-            raise errors.InvalidInput(msg) from None
+            ) from None
         kind = requests.kind(each.tool_call_id)
         calls.append(
             PausedCall(

@@ -170,8 +170,7 @@ def read(
 
 def _check_agent(agent: object) -> None:
     if not isinstance(agent, Agent):
-        msg = f"agent must be an Agent, got {type(agent).__name__}."
-        raise InvalidInput(msg)
+        raise InvalidInput(f"agent must be an Agent, got {type(agent).__name__}.")
 
 
 def _open(source: str | os.PathLike[str] | bytes | Mapping[str, Any]) -> Field:
@@ -185,11 +184,10 @@ def _open(source: str | os.PathLike[str] | bytes | Mapping[str, Any]) -> Field:
     if isinstance(source, bytes):
         return _parse(source, "the bytes")
     if not isinstance(source, str | os.PathLike):
-        msg = (
+        raise InvalidInput(
             "source must be a path, bytes or a dict, got "
             f"{type(source).__name__}. Pass the path of the file."
         )
-        raise InvalidInput(msg)
     return _parse(_read_file(Path(source)), os.fspath(source))
 
 

@@ -50,8 +50,7 @@ class Field:
         """Raise `FormatError` for this field."""
         where = f"field {self.path}" if self.path else "it"
         advice = advice or "Check which program wrote the file."
-        msg = f"{self.source} was not read: {where} {why}. {advice}"
-        raise FormatError(msg)
+        raise FormatError(f"{self.source} was not read: {where} {why}. {advice}")
 
     def has(self, key: str) -> bool:
         """Return whether the object has a value under a key that is not null."""

@@ -225,8 +225,7 @@ def _members_of(models: object) -> tuple[_Member, ...]:
     given: list[Any] = [*cast("Sequence[Any]", models)] if listed else []
     if len(given) < _MIN_MODELS:
         got = f"{len(given)} of them" if listed else type(models).__name__
-        msg = f"models must be a list of at least two models, got {got}."
-        raise InvalidInput(msg)
+        raise InvalidInput(f"models must be a list of at least two models, got {got}.")
     members: dict[str, _Member] = {}
     for each in given:
         model = _model_of(each)
@@ -247,11 +246,10 @@ def _model_of(given: Any) -> Any:
     if has_name and callable(getattr(given, "reply", None)):
         return given
     # The value is not shown: a client of a model may show its API key.
-    msg = (
+    raise InvalidInput(
         "models must have names, or objects with `name` and `reply`, got "
         f"{type(given).__name__}."
     )
-    raise InvalidInput(msg)
 
 
 def _checked_on(on: object) -> tuple[str, ...] | Callable[[ModelError], bool]:
@@ -260,11 +258,10 @@ def _checked_on(on: object) -> tuple[str, ...] | Callable[[ModelError], bool]:
     kinds = tuple(cast("Sequence[object]", on)) if isinstance(on, list | tuple) else ()
     if kinds and all(kind in _KINDS for kind in kinds):
         return cast("tuple[str, ...]", kinds)
-    msg = (
+    raise InvalidInput(
         f"on must be a function of a ModelError, or a list of {', '.join(_KINDS)}, got "
         f"{on!r:.80}."
     )
-    raise InvalidInput(msg)
 
 
 def _names_of(model: Any) -> tuple[str, ...]:

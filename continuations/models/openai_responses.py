@@ -318,11 +318,10 @@ def _check_options(
     tools = cast("Sequence[object]", hosted_tools)
     is_list = isinstance(hosted_tools, list | tuple)
     if not is_list or not all(_is_hosted_tool(tool) for tool in tools):
-        msg = (
+        raise InvalidInput(
             'hosted_tools must be a list of objects with a "type", for example '
             '[{"type": "web_search"}]. Pass functions as Agent(tools=...).'
         )
-        raise InvalidInput(msg)
     if not isinstance(background, bool) or not isinstance(batch, bool):
         raise InvalidInput("background and batch must be True or False.")
     if background and batch:

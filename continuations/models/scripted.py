@@ -286,11 +286,10 @@ def _check_script(script: Any) -> None:
         is_text = isinstance(part, str | bytes)
         if callable(part) or (isinstance(part, _SEQUENCE) and not is_text):
             continue
-        msg = (
+        raise InvalidInput(
             "script must be a list of replies, a function, or a mapping of agent names"
             f" to them, got {part.__class__.__name__}. Pass a list, also for one reply."
         )
-        raise InvalidInput(msg)
 
 
 def _to_reply(scripted: ScriptedReply, turn: int) -> ModelReply:
@@ -300,8 +299,7 @@ def _to_reply(scripted: ScriptedReply, turn: int) -> ModelReply:
         return scripted
     message = Message.from_mapping(_message_data(scripted, turn))
     if message.role != "assistant":
-        msg = "it is not an assistant message"
-        raise MalformedMessage(msg)
+        raise MalformedMessage("it is not an assistant message")
     return ModelReply(
         message=message, finish_reason="tool_calls" if message.tool_call_ids else "stop"
     )
@@ -312,8 +310,7 @@ def _message_data(
     turn: int,
 ) -> Mapping[str, Any]:
     if isinstance(scripted, LaterReply):
-        msg = "a LaterReply must not contain another one"
-        raise MalformedMessage(msg)
+        raise MalformedMessage("a LaterReply must not contain another one")
     if isinstance(scripted, Mapping):
         return scripted
     if isinstance(scripted, str):
@@ -321,8 +318,7 @@ def _message_data(
     calls = [scripted] if isinstance(scripted, ToolCall) else scripted
     data = [_tool_call_data(call, turn, index) for index, call in enumerate(calls)]
     if not data:
-        msg = "a list of calls must have at least one call"
-        raise MalformedMessage(msg)
+        raise MalformedMessage("a list of calls must have at least one call")
     return {"role": "assistant", "content": None, "tool_calls": data}
 
 

@@ -431,12 +431,10 @@ def check_fields(
     properties: Mapping[str, Any] = schema["properties"]
     if not fields.keys() <= properties.keys():
         allowed = ", ".join(sorted(properties))
-        msg = f"{where} has unknown fields. Allowed: {allowed}."
-        raise FieldsInvalid(msg)
+        raise FieldsInvalid(f"{where} has unknown fields. Allowed: {allowed}.")
     missing = [f'"{name}"' for name in schema["required"] if name not in fields]
     if missing:
-        msg = f"{where} needs {' and '.join(missing)}."
-        raise FieldsInvalid(msg)
+        raise FieldsInvalid(f"{where} needs {' and '.join(missing)}.")
     for name, value in fields.items():
         _check_value(name, value, properties[name])
 
@@ -446,14 +444,12 @@ def _check_value(name: str, value: Any, schema: Mapping[str, Any]) -> None:
     types = [given] if isinstance(given, str) else given
     if types and not any(_TYPES[each][0](value) for each in types):
         words = " or ".join(_TYPES[each][1] for each in types)
-        msg = f'"{name}" must be {words}.'
-        raise FieldsInvalid(msg)
+        raise FieldsInvalid(f'"{name}" must be {words}.')
     choices = schema.get("enum")
     # A list or an object equals no text.
     if choices is not None and value not in list(choices):
         listed = " or ".join(f'"{each}"' for each in choices)
-        msg = f'"{name}" must be {listed}.'
-        raise FieldsInvalid(msg)
+        raise FieldsInvalid(f'"{name}" must be {listed}.')
     if "properties" in schema:
         check_fields(value, schema, f'"{name}"')
     elif types and isinstance(value, str):
@@ -464,8 +460,7 @@ def check_text(name: str, value: str) -> None:
     """Raise `FieldsInvalid` for a text that is too long for the field of its name."""
     if name in _DOCUMENTS:
         if not value:
-            msg = f'"{name}" must not be empty.'
-            raise FieldsInvalid(msg)
+            raise FieldsInvalid(f'"{name}" must not be empty.')
     elif len(value) > MAX_TEXT_CHARS:
         msg = f'"{name}" has {len(value)} characters; the maximum is {MAX_TEXT_CHARS}.'
         raise FieldsInvalid(msg)
@@ -504,8 +499,7 @@ def text_with_files(text: str, files: object) -> Any:
 
     items = jsontext.as_array(files)
     if items is None or len(items) > MAX_FILES:
-        msg = f'"files" must be a list of at most {MAX_FILES} objects'
-        raise FieldsInvalid(msg)
+        raise FieldsInvalid(f'"files" must be a list of at most {MAX_FILES} objects')
     contents = tuple(_content(item, f"files[{n}]") for n, item in enumerate(items))
     check_total(contents, {})
     return [text, *contents] if contents else text
@@ -520,8 +514,7 @@ def _content(item: object, where: str) -> Content:
         raise FieldsInvalid(msg)
     for name, value in fields.items():
         if type(value) is not str or not value:
-            msg = f'"{where}.{name}" must be a text that is not empty'
-            raise FieldsInvalid(msg)
+            raise FieldsInvalid(f'"{where}.{name}" must be a text that is not empty')
     try:
         data = binascii.a2b_base64(fields["data"], strict_mode=True)
     except ValueError:
@@ -533,5 +526,4 @@ def _content(item: object, where: str) -> Content:
     try:
         return make_content(data, fields["media_type"], fields["name"])
     except InvalidInput as error:
-        msg = f'"{where}" is not valid: {error}'
-        raise FieldsInvalid(msg) from None
+        raise FieldsInvalid(f'"{where}" is not valid: {error}') from None

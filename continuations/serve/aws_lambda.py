@@ -203,11 +203,10 @@ def _parse_wake(wake: str | Dispatcher) -> Dispatcher:
     kind, _, queue_url = wake.partition(":")
     if kind == "sqs":
         return SqsDispatcher(queue_url)
-    msg = (
+    raise errors.InvalidInput(
         "wake must be 'inline', 'invoke', 'sqs:' and the URL of a queue, or a "
         f"Dispatcher, got {wake[:80]!r}."
     )
-    raise errors.InvalidInput(msg)
 
 
 class Handler:

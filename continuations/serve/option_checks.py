@@ -17,8 +17,7 @@ def check_type(
 ) -> None:
     """Raise `InvalidInput` unless the value has one of the types."""
     if not isinstance(value, types):
-        msg = f"{name} must be {expected}, got {type(value).__name__}."
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{name} must be {expected}, got {type(value).__name__}.")
 
 
 def check_callable(name: str, value: object, expected: str) -> None:
@@ -33,18 +32,16 @@ def check_seconds(name: str, value: object, *, above_zero: bool) -> None:
     if is_number(value) and (value > 0 or (value == 0 and not above_zero)):
         return
     lowest = "above 0" if above_zero else "of at least 0"
-    msg = f"{name} must be a number of seconds {lowest}, got {value!r}."
-    raise InvalidInput(msg)
+    raise InvalidInput(f"{name} must be a number of seconds {lowest}, got {value!r}.")
 
 
 def check_dispatcher(name: str, value: object) -> None:
     """Raise `InvalidInput` unless the value has a method `wake`."""
     if not callable(getattr(value, "wake", None)):
-        msg = (
+        raise InvalidInput(
             f"{name} must be a Dispatcher, an object with the coroutine method wake, "
             f"got {type(value).__name__}."
         )
-        raise InvalidInput(msg)
 
 
 def check_async_runner(runner: object) -> None:

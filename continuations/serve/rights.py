@@ -92,11 +92,10 @@ class Rights:
         allowed: object = await callables.call(self._can, person, act, run_id)
         if type(allowed) is not bool:
             # A truthy object, such as a list of groups, must not become a right.
-            msg = (
+            raise TypeError(
                 f"can must return True or False, got {type(allowed).__name__}. Return "
                 "whether the identity may do this."
             )
-            raise TypeError(msg)
         return allowed
 
 

@@ -122,8 +122,7 @@ def _make_signal(**attributes: Any) -> Signal:
     signal = Signal(**attributes)
     names, rest = divmod(len(signal.names_before), SIGNAL_NAME_BYTES)
     if rest or names > max(signal.number - 1, 0):
-        msg = "the names of the signals before it are not valid"
-        raise fields.Unfit(msg)
+        raise fields.Unfit("the names of the signals before it are not valid")
     return signal
 
 
@@ -332,8 +331,7 @@ def _make_file(**attributes: Any) -> StoredFile:
 
     stored = StoredFile(**attributes)
     if not (is_media_type(stored.media_type) and is_file_name(stored.name)):
-        msg = "its media type or its name is not valid"
-        raise fields.Unfit(msg)
+        raise fields.Unfit("its media type or its name is not valid")
     return stored
 
 
@@ -358,9 +356,8 @@ def decode_file(data: bytes, name: str) -> StoredFile:
 
     stored = FILE.decode(data, name)
     if digest_of(stored.data) != stored.digest:
-        msg = (
+        raise Corrupt(
             f"{name} is damaged: its content does not have the digest that it names. "
             "It was not changed. Restore it from a backup."
         )
-        raise Corrupt(msg)
     return stored

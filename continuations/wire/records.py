@@ -137,8 +137,7 @@ def _read_deadline_action(value: object, where: str, name: str) -> str:
 def _make_quorum(**attributes: Any) -> Quorum:
     quorum = Quorum(**attributes)
     if quorum.votes < 1:
-        msg = "it must need a vote"
-        raise fields.Unfit(msg)
+        raise fields.Unfit("it must need a vote")
     return quorum
 
 
@@ -234,11 +233,9 @@ def _make_wait(**attributes: Any) -> Wait:
     wait = Wait(**attributes)
     of_call = "call" in WAIT_RULES[wait.kind].subjects
     if of_call and not wait.call_id:
-        msg = "'call' is missing"
-        raise fields.Unfit(msg)
+        raise fields.Unfit("'call' is missing")
     if wait.subject not in wait.rules.subjects or (of_call and wait.frame_id):
-        msg = f"a wait of kind {wait.kind} has another subject"
-        raise fields.Unfit(msg)
+        raise fields.Unfit(f"a wait of kind {wait.kind} has another subject")
     return wait
 
 

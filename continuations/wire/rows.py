@@ -259,8 +259,7 @@ def _read_history(value: object, where: str, name: str) -> frames.HistoryRecord:
 def _make_trip(**attributes: Any) -> Trip:
     trip = Trip(**attributes)
     if _TRIP_ID.match(trip.id) is None:
-        msg = "'id' must be g and a number"
-        raise fields.Unfit(msg)
+        raise fields.Unfit("'id' must be g and a number")
     return trip
 
 
@@ -268,11 +267,9 @@ def _make_reply(text: str, metadata_json: str | None) -> Message:
     try:
         reply = Message.from_json(text)
     except (MalformedMessage, jsontext.NotJson) as error:
-        msg = f"it is not a chat message, {error}"
-        raise fields.Unfit(msg) from None
+        raise fields.Unfit(f"it is not a chat message, {error}") from None
     if reply.role != "assistant" or reply.tool_call_ids:
-        msg = "it must be a reply without calls"
-        raise fields.Unfit(msg)
+        raise fields.Unfit("it must be a reply without calls")
     return reply if metadata_json is None else reply.with_metadata(metadata_json)
 
 
@@ -360,8 +357,7 @@ def _make_log(
     messages = list(added)
     for position, text in metadata:
         if position >= len(messages) or messages[position].metadata_json is not None:
-            msg = "its metadata belongs to no message"
-            raise fields.Unfit(msg)
+            raise fields.Unfit("its metadata belongs to no message")
         messages[position] = messages[position].with_metadata(text)
     return LogDelta(added=tuple(messages), **attributes)
 
@@ -407,8 +403,7 @@ def _make_call(
 ) -> calls.CallRow:
     raw_arguments = arguments if written_arguments is None else written_arguments
     if raw_arguments is None:
-        msg = "the arguments are missing"
-        raise fields.Unfit(msg)
+        raise fields.Unfit("the arguments are missing")
     return calls.CallRow(raw_arguments=raw_arguments, arguments=arguments, **attributes)
 
 

@@ -353,11 +353,10 @@ def _check_card(card: object) -> None:
     except ValueError:
         parts = urlsplit("")
     if parts.scheme not in ("https", "http") or not parts.netloc or parts.username:
-        msg = (
+        raise InvalidInput(
             "card must be a URL such as https://agents.example.com, without a user "
             "name. Pass tokens with headers=."
         )
-        raise InvalidInput(msg)
 
 
 def _new_http_client() -> httpx.AsyncClient:
@@ -393,8 +392,7 @@ def _type_of(schema: Any) -> Any:
 
 
 def _refuse_reference(uri: str) -> Any:
-    msg = f"{uri} is not part of the schema"
-    raise ValueError(msg)
+    raise ValueError(f"{uri} is not part of the schema")
 
 
 def _text_of(contents: Sequence[Any]) -> str:

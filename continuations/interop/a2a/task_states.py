@@ -395,6 +395,5 @@ def _whole(value: float) -> float | int:
         return value
     if abs(value) >= MAX_EXACT:
         # Its last digits may be lost: such a number must not become a decision.
-        msg = f"the number {value:.0f} is not exact"
-        raise ValueError(msg)
+        raise ValueError(f"the number {value:.0f} is not exact")
     return int(value)

@@ -98,11 +98,10 @@ class Agent:
         """Refuse a subclass that overrides a step of the prototype's loop."""
         for name in _HOOKS:
             if name in vars(cls):
-                msg = (
+                raise InvalidInput(
                     f"{cls.__name__}.{name} would never be called: the loop is another "
                     "one here. Use continuations.Agent and its options."
                 )
-                raise InvalidInput(msg)
 
     def request(self, input: Mapping[str, Any]) -> dict[str, Any]:  # noqa: A002 - the prototype's name
         """Run the agent to its end.
@@ -161,11 +160,10 @@ class Agent:
             return completed_response(outcome.continuation)
         names = list(outcome.reasons)
         if not pauses and not names:
-            msg = (
+            raise InvalidInput(
                 f"tool {outcome.waits[0].tool} needs an approval, and an Agent cannot "
                 "pause. The call did not run. Use ContinuationAgent."
             )
-            raise InvalidInput(msg)
         return paused_response(outcome.continuation, names)
 
     def _messages(self, given: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -291,11 +289,10 @@ def _find_agent(declared: Tool) -> Agent:
             return found.agent
     finally:
         _probing.reset(token)
-    msg = (
+    raise InvalidInput(
         f"tool {declared.name} has is_agent=True, and does not pass on its input to "
         "request() of an agent. Use agent.as_tool(name, description)."
     )
-    raise InvalidInput(msg)
 
 
 _Json = dict[str, Any]
@@ -486,8 +483,7 @@ def tool_of(declared: object) -> Tool:
     if isinstance(found, Tool):
         return found
     name = getattr(declared, "__name__", repr(declared)[:60])
-    msg = f"tools has {name}, which is no tool. Declare it with @tool()."
-    raise InvalidInput(msg)
+    raise InvalidInput(f"tools has {name}, which is no tool. Declare it with @tool().")
 
 
 def suspend_function(

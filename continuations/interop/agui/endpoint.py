@@ -84,11 +84,10 @@ def app(
     check_callable("thread", thread, "a function of an identity and a thread id")
     if thread is None and len(runner.root_agents) > 1:
         names = ", ".join(agent.name for agent in runner.root_agents)
-        msg = (
+        raise InvalidInput(
             f"the runner has several root agents ({names}), so a threadId names no "
             "conversation. Pass thread=, a function that returns runner.thread(...)."
         )
-        raise InvalidInput(msg)
     check_callable("verify", verify, "a function that takes a Request")
     rights = Rights(can)
     if type(max_body_bytes) is not int or max_body_bytes < 1:
@@ -185,11 +184,10 @@ class _Door:
             return Subject(self._runner, found)
         if found is None:
             raise problems.forbidden("view")
-        msg = (
+        raise TypeError(
             "thread must return a thread of the runner, the id of a run, or None, got "
             f"{type(found).__name__}. Return runner.thread(agent, key=...)."
         )
-        raise TypeError(msg)
 
 
 def _input_of(request: PlainRequest) -> RunAgentInput:
@@ -209,11 +207,10 @@ def _input_of(request: PlainRequest) -> RunAgentInput:
     entries = given.resume or ()
     answers = sum(each.status == "resolved" for each in entries)
     if answers > _MAX_ANSWERS or len({e.interrupt_id for e in entries}) < len(entries):
-        msg = (
+        raise problems.malformed(
             '"resume" must name each interrupt once, and resolve at most '
             f"{_MAX_ANSWERS}."
         )
-        raise problems.malformed(msg)
     if given.protocol_version not in (None, PROTOCOL_VERSION):
         text = "a client speaks AG-UI %.20r, and this server %s"
         _log.warning(text, given.protocol_version, PROTOCOL_VERSION)

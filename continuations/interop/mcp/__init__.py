@@ -21,6 +21,5 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     module = _MODULE_BY_NAME.get(name)
     if module is None:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{module}"), name)

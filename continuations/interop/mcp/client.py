@@ -166,12 +166,11 @@ def _checked_server(server: Any) -> tuple[str | list[str] | Callable[[], Any], s
         return cast("Callable[[], Any]", server), "the server"
     words = _words(server)
     if not words or not all(isinstance(word, str) and word for word in words):
-        msg = (
+        raise InvalidInput(
             "McpTools: server must be a URL, a command or a function, got "
             f"{type(server).__name__}. Pass for example 'https://bank.example/mcp' or "
             "['python', 'bank.py']."
         )
-        raise InvalidInput(msg)
     return cast("list[str]", [*words]), PurePath(str(words[0])).name
 
 
@@ -194,18 +193,16 @@ def _checked_host(url: str) -> str:
     except ValueError:
         host, has_password = None, False
     if host is None:
-        msg = (
+        raise InvalidInput(
             "McpTools: server is not a valid URL. Pass a URL such as "
             "'https://bank.example/mcp', or a command."
         )
-        raise InvalidInput(msg)
     if has_password:
         # Clients log URLs.
-        msg = (
+        raise InvalidInput(
             "McpTools: server has a user name or a password in its URL. Pass them with "
             "headers=, as a function that returns them."
         )
-        raise InvalidInput(msg)
     return host
 
 
@@ -220,20 +217,18 @@ def _checked_names(include: object) -> frozenset[str]:
     if isinstance(include, Sequence) and not isinstance(include, str):
         names = cast("Sequence[object]", include)
         return frozenset(_checked_name("each name in include", each) for each in names)
-    msg = (
+    raise InvalidInput(
         "McpTools: include must be a list of names of tools, got "
         f"{type(include).__name__}. Pass for example ['balance']."
     )
-    raise InvalidInput(msg)
 
 
 def _check_fits(label: str, option: object, wanted: str, *, fits: bool) -> None:
     if option is not None and not fits:
-        msg = (
+        raise InvalidInput(
             f"McpTools: {label} is only for {wanted}. Leave it out, or set it in the "
             "transport that your function returns."
         )
-        raise InvalidInput(msg)
 
 
 def _check_texts(label: str, option: object) -> None:
@@ -242,11 +237,10 @@ def _check_texts(label: str, option: object) -> None:
         return
     fields = _as_mapping(option)
     if fields is None or not all(isinstance(each, str) for each in fields.values()):
-        msg = (
+        raise InvalidInput(
             f"McpTools: {label} must be a dict of texts, or a function that returns "
             f"one, got {type(option).__name__}."
         )
-        raise InvalidInput(msg)
 
 
 def _as_mapping(value: object) -> Mapping[str, object] | None:
@@ -267,11 +261,10 @@ def _checked_options(
     by_name = _as_mapping({} if tool_options is None else tool_options)
     each = [_as_mapping(options) for options in (by_name or {}).values()]
     if by_name is None or None in each:
-        msg = (
+        raise InvalidInput(
             "McpTools: tool_options must be a dict of dicts by names of tools. Pass "
             "for example {'pay': {'approval': True}}."
         )
-        raise InvalidInput(msg)
     for options in (None, *each):
         given: dict[str, object] = {**defaults, **(options or {})}
         ApprovalPolicy.from_option(cast("Any", given.pop("approval")))

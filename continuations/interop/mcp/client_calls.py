@@ -144,12 +144,11 @@ async def listed_tools(
             listed = await connection.list_tools(session)
     except client_connections.NotConnected as error:
         connection.retire()
-        msg = (
+        raise ToolsUnavailable(
             f"the tools of {server} could not be listed: {error}. Nothing ran and "
             "nothing was written. Check the address or the command, and headers=, "
             "auth= and env=; a later sweep tries a stored run again."
-        )
-        raise ToolsUnavailable(msg) from error
+        ) from error
     except Exception:
         connection.retire()
         raise
@@ -157,11 +156,10 @@ async def listed_tools(
     for option, named in (("tool_options", {*tool_options}), ("include", include)):
         missing = sorted((named or set[str]()) - names)
         if missing:
-            msg = (
+            raise ToolsUnavailable(
                 f"{server} does not list the tool {missing[0]}, which {option} names. "
                 "Nothing ran and nothing was written. Correct the name, or remove it."
             )
-            raise ToolsUnavailable(msg)
     chosen = [
         each
         for each in listed
@@ -318,8 +316,7 @@ class RemoteTool:
             task = {"task": result.task_id, "run": ctx.run_id}
             return _pause(task, result.poll_interval_ms)
         if not isinstance(result, InputRequiredResult):
-            msg = f"{self._server} sent a result of an unknown type"
-            raise EffectUnknown(msg)
+            raise EffectUnknown(f"{self._server} sent a result of an unknown type")
         memo = {k: memo[k] for k in ("arguments", "waited") if k in memo}
         if result.request_state is not None:
             memo["state"] = result.request_state
@@ -360,10 +357,9 @@ class RemoteTool:
         except MCPError as error:
             if error.code in _LOST or error.code == INTERNAL_ERROR:
                 return _pause(memo)
-            text = (
+            raise EffectUnknown(
                 f"{self._server} does not tell the state of its task: {error.message}"
-            )
-            raise EffectUnknown(text) from error
+            ) from error
         except ValidationError as error:
             text = f"{self._server} sent a state of its task that breaks the protocol"
             raise EffectUnknown(text) from error

@@ -69,8 +69,7 @@ class _Tasks(ClientExtension):
 
 async def _never_resolved(*_: object) -> Any:
     """Fail: only `Client.call_tool` resolves a claim, and the calls use the session."""
-    msg = "a task is read by its call, and not by the client"
-    raise AssertionError(msg)
+    raise AssertionError("a task is read by its call, and not by the client")
 
 
 async def _no_question(context: object, params: object) -> ErrorData:
@@ -187,8 +186,7 @@ class Connection:
             if cursor is None:
                 self.is_listed = True
                 return tools
-        msg = f"more than {_MAX_PAGES} pages"
-        raise ValueError(msg)
+        raise ValueError(f"more than {_MAX_PAGES} pages")
 
 
 class Connections:

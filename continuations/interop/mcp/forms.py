@@ -144,19 +144,16 @@ def _verdict(wait: Wait, content: Mapping[str, Any], by: str | Identity) -> Verd
     decision, reason = content.get("decision"), content.get("reason")
     choices = _choices(wait)
     if type(decision) is not str or decision not in choices:
-        msg = f"decision must be one of {', '.join(choices)}"
-        raise NotAnAnswer(msg)
+        raise NotAnAnswer(f"decision must be one of {', '.join(choices)}")
     if reason is not None and type(reason) is not str:
-        msg = "reason must be a text"
-        raise NotAnAnswer(msg)
+        raise NotAnAnswer("reason must be a text")
     why = reason or None
     if decision == "deny":
         return Deny(by=by, reason=why)
     if decision == "answer":
         value = content.get("value")
         if type(value) is not str:
-            msg = "value must be the result of the call, as a text"
-            raise NotAnAnswer(msg)
+            raise NotAnAnswer("value must be the result of the call, as a text")
         return Answer(value, by=by, reason=why)
     fields = _policy_form(wait)
     form = None if fields is None else {k: content[k] for k in fields if k in content}
@@ -185,21 +182,18 @@ def _answer(wait: Wait, content: Mapping[str, Any]) -> Any:
     if read == "object":
         return {name: content[name] for name in form.properties if name in content}
     if "answer" not in content:
-        msg = "the field answer is missing"
-        raise NotAnAnswer(msg)
+        raise NotAnAnswer("the field answer is missing")
     value = content["answer"]
     if read == "field":
         return value
     try:
         return json.loads(value, parse_constant=_refuse_constant)
     except (TypeError, ValueError, RecursionError):
-        msg = "the field answer must be JSON text"
-        raise NotAnAnswer(msg) from None
+        raise NotAnAnswer("the field answer must be JSON text") from None
 
 
 def _refuse_constant(name: str) -> Any:
-    msg = f"{name} is not JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is not JSON")
 
 
 # Schemas -------------------------------------------------------------------------
@@ -352,11 +346,10 @@ def _read(request: object) -> Any:
         return ElicitRequest.model_validate(request, by_name=False).params
     except ValidationError:
         method = (as_object(request) or {}).get("method")
-        msg = (
+        raise QuestionInvalid(
             f"the server sent the request {str(method)[:60]!r}, and only a question of "
             "the protocol can be asked"
-        )
-        raise QuestionInvalid(msg) from None
+        ) from None
 
 
 def _check_url(url: str) -> None:
@@ -373,8 +366,7 @@ def _form(asked: Mapping[str, Any]) -> Json:
     form = flat_object(schema) if meta.is_valid(schema) else None
     # A list of choices is taken over as it is.
     if form is None or '"$' in json.dumps(form.properties):
-        msg = "the server asked with a form that is not flat"
-        raise QuestionInvalid(msg)
+        raise QuestionInvalid("the server asked with a form that is not flat")
     return {
         "type": "object",
         "properties": form.properties,

@@ -339,22 +339,20 @@ def _check_hosts(hosts: object) -> None:
     if names is None or not all(
         isinstance(each, str) and each and "/" not in each for each in names
     ):
-        msg = (
+        raise InvalidInput(
             "hosts must be a list of names such as ['mcp.example.com'], got "
             f"{hosts!r:.100}. Pass names without a scheme."
         )
-        raise InvalidInput(msg)
 
 
 def _check_names(runner: AsyncRunner, names: Collection[str]) -> None:
     known = {agent.name for agent in runner.root_agents}
     unknown = {*names} - known
     if unknown:
-        msg = (
+        raise InvalidInput(
             f"task_required and ask_first must name root agents, got {min(unknown)!r}. "
             f"The root agents are: {', '.join(sorted(known))}."
         )
-        raise InvalidInput(msg)
 
 
 mcp_server = McpServer

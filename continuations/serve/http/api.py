@@ -91,11 +91,10 @@ async def identify(verify: Verifier | None, request: Request) -> str | Identity 
 
     if type(known) is not Identity:
         # `True` must not become a name: a verifier says who, not whether.
-        msg = (
+        raise TypeError(
             "verify must return a name, an Identity or None, got "
             f"{type(known).__name__}. Return the name of the identity."
         )
-        raise TypeError(msg)
     return known
 
 
@@ -148,11 +147,10 @@ class HttpApi:
             check_dispatcher("dispatcher", dispatcher)
         check_type("base_path", base_path, str, "a text")
         if not is_count(max_body_bytes):
-            msg = (
+            raise InvalidInput(
                 "max_body_bytes must be an integer, at least 1, got "
                 f"{max_body_bytes!r}."
             )
-            raise InvalidInput(msg)
         self.max_body_bytes = max_body_bytes
         # A console with a secret of its own sets it.
         self.cursor_secret: bytes | None = None

@@ -131,11 +131,10 @@ def _typed_verdict(fields: Mapping[str, str], by: str | Identity) -> Verdict:
     is_approval = others.get("decision") == "approve"
     kind = _checked_kind(others if is_approval else {**others, "value": ""})
     if not is_approval and (kind != "answer" or "value" in others):
-        msg = (
+        raise problems.malformed(
             'Only the decisions "answer" and "approve" have typed fields. Open the '
             "page again."
         )
-        raise problems.malformed(msg)
     reason = fields.get("reason") or None
     value = answer_forms.value_from_fields(typed)
     if not is_approval:
@@ -175,8 +174,7 @@ def _grant(fields: Mapping[str, Any]) -> Grant | None:
     try:
         return parse_grant(fields["remember"])
     except FieldsInvalid as error:
-        msg = f'"remember" is not a grant: {error}.'
-        raise problems.malformed(msg) from None
+        raise problems.malformed(f'"remember" is not a grant: {error}.') from None
 
 
 def _json_value(text: str) -> object:
@@ -185,5 +183,4 @@ def _json_value(text: str) -> object:
     except jsontext.NotJson as error:
         from continuations.serve.http.answer_forms import json_problem  # noqa: PLC0415 - rarely needed
 
-        msg = f'"value" {json_problem(text, error)}'
-        raise problems.malformed(msg) from None
+        raise problems.malformed(f'"value" {json_problem(text, error)}') from None

@@ -82,11 +82,10 @@ class SigningKey:
         """Return the key of a secret; errors do not contain the secret."""
         data = secret.encode() if isinstance(secret, str) else secret
         if not isinstance(data, bytes) or len(data) < MIN_SECRET_BYTES:
-            msg = (
+            raise InvalidInput(
                 f"secret must have at least {MIN_SECRET_BYTES} random bytes. Make one "
                 "with `openssl rand -hex 32`."
             )
-            raise InvalidInput(msg)
         # Derived keys, so that the secret may have other uses.
         signing = hmac.digest(data, f"continuations: {purpose}".encode(), "sha256")
         name = hmac.digest(data, b"continuations: naming the key", "sha256")
@@ -316,18 +315,16 @@ class Links:
         fitting = tuple(wait.rules.verdicts)
         kinds = fitting if allowed is None else _checked_kinds(allowed)
         if not fitting:
-            msg = (
+            raise InvalidInput(
                 f"wait {wait.id} has no link: a wait of kind {wait.kind} is ended by "
                 f"{wait.rules.ended_by}. Make links for waits that a decision ends, "
                 "such as approvals and questions."
             )
-            raise InvalidInput(msg)
         if not kinds or not set(kinds) <= set(fitting):
-            msg = (
+            raise InvalidInput(
                 f"allowed must be some of {', '.join(fitting)} for wait {wait.id} of "
                 f"kind {wait.kind}, got {', '.join(map(str, kinds)) or 'nothing'}."
             )
-            raise InvalidInput(msg)
         head = _HEADER.pack(
             _timestamp(until or self._default_until(wait)),
             sum(1 << VERDICT_KINDS.index(kind) for kind in set(kinds)),
@@ -462,9 +459,8 @@ def _checked_url(url: str) -> str:
         good = False
         parts = None
     if parts is None or not good or parts.query or parts.fragment:
-        msg = (
+        raise InvalidInput(
             "base_url must be the public URL of the HTTP API, for example "
             "https://example.com/agents."
         )
-        raise InvalidInput(msg)
     return url.rstrip("/")

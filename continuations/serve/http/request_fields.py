@@ -103,8 +103,7 @@ def _query_value(name: str, text: str, schema: Mapping[str, Any]) -> Any:
 def _number(name: str, text: str, least: int, most: int) -> int:
     number = digits(text, len(str(most)))
     if number is None or not least <= number <= most:
-        msg = f'"{name}" must be a number from {least} to {most}.'
-        raise problems.malformed(msg)
+        raise problems.malformed(f'"{name}" must be a number from {least} to {most}.')
     return number
 
 
@@ -122,8 +121,7 @@ def parse_json_object(request: Request) -> Mapping[str, Any]:
     try:
         value = jsontext.parse(request.body, lossless=True)
     except jsontext.NotJson as error:
-        msg = f"The body is not JSON: {error}."
-        raise problems.malformed(msg) from None
+        raise problems.malformed(f"The body is not JSON: {error}.") from None
     fields = jsontext.as_object(value)
     if fields is None:
         raise problems.malformed("The body must be a JSON object.")

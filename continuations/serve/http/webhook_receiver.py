@@ -223,8 +223,7 @@ class WebhookReceiver:
         asked: object = await callables.call(self._handle, payload, headers)
         if asked is None or isinstance(asked, Decide | SendSignal | Publish | Wake):
             return asked
-        msg = (
+        raise TypeError(
             "handle must return Decide, SendSignal, Publish, Wake or None, got "
             f"{type(asked).__name__}. Return for example Decide(wait_id, Answer(7))."
         )
-        raise TypeError(msg)

@@ -266,11 +266,10 @@ def check_types(types: Collection[str]) -> frozenset[str]:
     is_collection = isinstance(given, list | tuple | set | frozenset)
     chosen = frozenset(map(str, types)) if is_collection else frozenset[str]()
     if not chosen or not chosen <= set(NOTICE_TYPES):
-        msg = (
+        raise InvalidInput(
             f"types must be a list of types of notifications, got {types!r:.100}. "
             f"Choose from {', '.join(NOTICE_TYPES)}."
         )
-        raise InvalidInput(msg)
     return chosen
 
 
