@@ -295,6 +295,10 @@ class RequestErrors:
         unusable.usage = error.usage
         return unusable
 
+    def of_settings(self, error: ValueError) -> ModelError:
+        """Return the error for settings that cannot be part of a request."""
+        return self._error(f"{error}.")
+
     def _of_status(self, error: APIStatusError) -> ModelError:
         status = error.status_code
         provider_text = chat_reply.error_text(error.body)

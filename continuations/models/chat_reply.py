@@ -20,7 +20,7 @@ from continuations.core.usage import Usage
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 
-    from openai import AsyncOpenAI
+    from openai import AsyncStream
 
     from continuations.core.model_protocol import DeltaListener
 
@@ -71,15 +71,31 @@ def completion_of_stream(body: bytes) -> tuple[dict[str, Any], bool]:
 
 def _events(body: bytes) -> list[str]:
     """Return the data of each event."""
-    events: list[str] = []
-    lines: list[str] = []
-    for line in [*_LINE_END.split(body.decode("utf-8", "replace")), ""]:
-        if line.startswith("data:"):
-            lines.append(line[5:].removeprefix(" "))
-        elif not line and lines:
-            events.append("\n".join(lines).strip())
-            lines = []
-    return [event for event in events if event]
+    return [*_EventReader().read(body + b"\n\n")]
+
+
+class _EventReader:
+    """Reads the data of events in the bytes of a stream, wherever they are cut."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+        self._data: list[str] = []
+
+    def read(self, chunk: bytes) -> Iterator[str]:
+        """Yield the data of the events that are complete with these bytes."""
+        text = self._rest + self._decoder.decode(chunk)
+        # The next bytes may continue a line end.
+        held = "\r" if text.endswith("\r") else ""
+        *lines, rest = _LINE_END.split(text.removesuffix(held))
+        self._rest = rest + held
+        for line in lines:
+            if line.startswith("data:"):
+                self._data.append(line[5:].removeprefix(" "))
+            elif not line and self._data:
+                data, self._data = "\n".join(self._data).strip(), []
+                if data:
+                    yield data
 
 
 def first_choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -262,13 +278,14 @@ class UnusableReply(ValueError):
         retryable: bool = True,
         error_status: int | None = None,
         lacks_credit: bool = False,
+        usage: Usage | None = None,
     ) -> None:
         super().__init__(reason)
         self.provider_text = provider_text
         self.retryable = retryable
         self.error_status = error_status
         self.lacks_credit = lacks_credit
-        self.usage = Usage(requests=1)
+        self.usage = usage or Usage(requests=1)
 
 
 def parse_completion(body: bytes, *, output_tool: str | None = None) -> ModelReply:
@@ -282,7 +299,7 @@ def parse_completion(body: bytes, *, output_tool: str | None = None) -> ModelRep
     usage = Usage(requests=1)
     try:
         completion, is_complete = _parse_body(body)
-        usage = _usage(completion)
+        usage = read_usage(completion, "prompt", "completion")
         choice = _first_choice(completion, is_complete=is_complete)
         fields = _assistant_fields(choice.get("message"))
         if output_tool is not None:
@@ -297,9 +314,8 @@ def parse_completion(body: bytes, *, output_tool: str | None = None) -> ModelRep
     except jsontext.NotJson:
         raise UnusableReply("the response is not JSON") from None
     except MalformedMessage as error:
-        unusable = UnusableReply(f"the assistant message is not valid: {error}")
-        unusable.usage = usage
-        raise unusable from None
+        reason = f"the assistant message is not valid: {error}"
+        raise UnusableReply(reason, usage=usage) from None
     return ModelReply(message=message, usage=usage, finish_reason=finish)
 
 
@@ -418,25 +434,27 @@ def _with_content(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "content": ""}
 
 
-def _usage(completion: object) -> Usage:
-    usage = jsontext.as_object((jsontext.as_object(completion) or {}).get("usage"))
-    if usage is None:
-        return Usage(requests=1)
+def read_usage(response: object, sent: str, written: str) -> Usage:
+    """Return the request and the tokens that a response cost.
+
+    Args:
+        response: The response.
+        sent: The word of the API for tokens of requests, such as `prompt`.
+        written: The word of the API for tokens of replies, such as `completion`.
+    """
+    usage = jsontext.as_object((jsontext.as_object(response) or {}).get("usage")) or {}
+    details = [usage.get(f"{word}_tokens_details") for word in (sent, written)]
     return Usage(
         requests=1,
-        input_tokens=_token_count(usage, "prompt_tokens"),
-        output_tokens=_token_count(usage, "completion_tokens"),
-        cached_tokens=_token_count(usage.get("prompt_tokens_details"), "cached_tokens"),
-        reasoning_tokens=_token_count(
-            usage.get("completion_tokens_details"), "reasoning_tokens"
-        ),
+        input_tokens=_token_count(usage, f"{sent}_tokens"),
+        output_tokens=_token_count(usage, f"{written}_tokens"),
+        cached_tokens=_token_count(details[0], "cached_tokens"),
+        reasoning_tokens=_token_count(details[1], "reasoning_tokens"),
     )
 
 
 def _token_count(counts: object, name: str) -> int:
-    count = (
-        cast("Mapping[str, Any]", counts).get(name) if isinstance(counts, dict) else 0
-    )
+    count = (jsontext.as_object(counts) or {}).get(name)
     return count if isinstance(count, int) and count > 0 else 0
 
 
@@ -444,32 +462,21 @@ def _token_count(counts: object, name: str) -> int:
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
-async def post_for_stream(
-    client: AsyncOpenAI, body: bytes, on_delta: DeltaListener
-) -> bytes:
+async def read_stream(stream: AsyncStream[object], on_delta: DeltaListener) -> bytes:
     """Return the whole body of a response, and hand its parts on before.
 
     Each part is handed on before the next bytes are read. A server that does not stream
     sends one completion, which has no parts. Raises `UnusableReply` if the connection
     broke, and the errors of the client.
     """
-    from openai import AsyncStream  # noqa: PLC0415 - slow to import
-
-    stream = await client.post(
-        "/chat/completions",
-        content=body,
-        options={"security": {"bearer_auth": True}},
-        cast_to=object,
-        stream=True,
-        stream_cls=AsyncStream[object],
-    )
-    parts = _PartReader()
+    reader = _EventReader()
     received: list[bytes] = []
     async with stream, aclosing(_chunks(stream.response.aiter_bytes())) as chunks:
         async for chunk in chunks:
             received.append(chunk)
-            for delta in parts.read(chunk):
-                await on_delta(delta)
+            for event in reader.read(chunk):
+                for delta in _parts_of(event):
+                    await on_delta(delta)
     return b"".join(received)
 
 
@@ -485,29 +492,6 @@ async def _chunks(source: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
         return
     # Outside of `except`: the error holds the request with its headers.
     raise UnusableReply(reason)
-
-
-class _PartReader:
-    """Finds the parts of a reply in the bytes of a stream, wherever they are cut."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._rest = ""
-        self._data: list[str] = []
-
-    def read(self, chunk: bytes) -> Iterator[ModelDelta]:
-        """Return the parts that are complete with these bytes."""
-        text = self._rest + self._decoder.decode(chunk)
-        # The next bytes may continue a line end.
-        held = "\r" if text.endswith("\r") else ""
-        *lines, rest = _LINE_END.split(text.removesuffix(held))
-        self._rest = rest + held
-        for line in lines:
-            if line.startswith("data:"):
-                self._data.append(line[5:].removeprefix(" "))
-            elif not line and self._data:
-                data, self._data = "\n".join(self._data), []
-                yield from _parts_of(data)
 
 
 def _parts_of(data: str) -> Iterator[ModelDelta]:

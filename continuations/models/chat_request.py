@@ -42,18 +42,17 @@ def build_request_body(
     them, in alphabetical order. A lone surrogate has no form in UTF-8 (RFC 3629,
     section 3) and is sent as U+FFFD. The stored message keeps the surrogate.
     """
-    settings = dict(request.settings)
-    clash = sorted(_RESERVED_FIELDS & settings.keys())
-    if clash:
-        msg = f"settings must not contain {', '.join(clash)}: the adapter sets them"
-        raise InvalidModelSettings(msg)
+    settings = own_settings(request, _RESERVED_FIELDS)
     output = None if "response_format" in settings else request.output_schema
     tools = [*request.tools]
     if output is not None and dialect.output == "tool":
         tools.append(_output_tool(output, output_tool_name(request)))
     elif output is not None:
-        strict = dialect.output == "strict"
-        settings["response_format"] = _response_format(output, strict=strict)
+        json_schema = schema_format(output, strict=dialect.output == "strict")
+        settings["response_format"] = {
+            "type": "json_schema",
+            "json_schema": json_schema,
+        }
     if streams(request, dialect):
         settings["stream"] = True
         if dialect.stream == "usage":
@@ -73,6 +72,16 @@ def build_request_body(
         conversation = _with_files(request)
     messages = _messages_json(conversation, null_content=dialect.null_content)
     return encode_utf8(f'{head[:-1]},"messages":[{messages}]{rest}')
+
+
+def own_settings(request: ModelRequest, reserved: frozenset[str]) -> dict[str, Any]:
+    """Return the settings of a request; raises `InvalidModelSettings` for reserved."""
+    clash = sorted(reserved & request.settings.keys())
+    if clash:
+        raise InvalidModelSettings(
+            f"settings must not contain {', '.join(clash)}: the adapter sets them"
+        )
+    return dict(request.settings)
 
 
 def streams(request: ModelRequest, dialect: ChatDialect) -> bool:
@@ -97,14 +106,14 @@ def _output_tool(output: OutputSchema, name: str) -> ToolSpec:
     )
 
 
-def _response_format(output: OutputSchema, *, strict: bool) -> Mapping[str, Any]:
+def schema_format(output: OutputSchema, *, strict: bool) -> dict[str, Any]:
+    """Return the schema of an output; in strict mode, if that can express it."""
     schema = to_strict_schema(output.schema) if strict else None
-    json_schema = {
+    return {
         "name": output.name,
         "schema": dict(output.schema) if schema is None else schema,
         "strict": schema is not None,
     }
-    return {"type": "json_schema", "json_schema": json_schema}
 
 
 def _tool_json(spec: ToolSpec) -> Mapping[str, Any]:

@@ -97,7 +97,7 @@ class DialectMemory:
             default = replace(default, stream=self._stream_mode)
         if output_schema is None or not self._output_modes:
             return default
-        mode = self._output_modes.get(_schema_key(output_schema), default.output)
+        mode = self._output_modes.get(schema_key(output_schema), default.output)
         return replace(default, output=mode)
 
     def remember(
@@ -112,21 +112,22 @@ class DialectMemory:
         if accepted.stream != first.stream:
             self._stream_mode = accepted.stream
         if accepted.output != first.output and output_schema is not None:
-            self._output_modes[_schema_key(output_schema)] = accepted.output
+            self._output_modes[schema_key(output_schema)] = accepted.output
 
 
-def _schema_key(output_schema: OutputSchema) -> str:
-    return f"{output_schema.name} {output_schema.schema!r}"
+def schema_key(output_schema: OutputSchema | None) -> str:
+    """Return a text that names a schema, which a server may refuse."""
+    return f"{output_schema.name} {output_schema.schema!r}" if output_schema else ""
 
 
 def dialect_after_refusal(
-    dialect: ChatDialect, request: ModelRequest, *, status: int, text: str
+    request: ModelRequest, dialect: ChatDialect, status: int, text: str
 ) -> ChatDialect | None:
     """Return the dialect for one more try of a refused request.
 
     Args:
-        dialect: The dialect in which the request was sent.
         request: The request.
+        dialect: The dialect in which the request was sent.
         status: The HTTP status of the refusal.
         text: The text of the refusal.
 

@@ -5,22 +5,26 @@ It imports openai with the first request, see `openai_clients`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from continuations.errors import InvalidInput
-from continuations.models import chat_errors, chat_reply, chat_request
+from continuations.models import chat_reply, chat_request
 from continuations.models.dialect import (
     ChatDialect,
     DialectMemory,
     dialect_after_refusal,
     dialect_of_host,
 )
-from continuations.models.openai_clients import OpenAIModel
+from continuations.models.openai_clients import OpenAIModel, post, post_for_stream
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
     from continuations.core.model_protocol import ModelReply, ModelRequest
+    from continuations.models.chat_errors import RequestErrors
+
+_PATH = "/chat/completions"
 
 
 class OpenAIChat(OpenAIModel):
@@ -89,74 +93,35 @@ class OpenAIChat(OpenAIModel):
 
     async def reply(self, request: ModelRequest) -> ModelReply:
         """Return the next assistant message; see `Model.reply`."""
-        client = await self._clients.of_running_loop(request.run_id)
-        errors = chat_errors.RequestErrors(self._name, request, client)
+        errors = await self._errors_of(request)
+        client = errors.client
         default = self._dialect or dialect_of_host(client.base_url.host)
         first = self._dialect_memory.first_dialect(default, request.output_schema)
-        dialect = first
-        while True:
-            body = self._build_body(request, dialect)
-            try:
-                response = await _send(client, body, request, dialect)
-            except chat_reply.UnusableReply as unusable:
-                raise errors.of_unusable_reply(unusable) from None
-            except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
-                caught = error
-            else:
-                self._dialect_memory.remember(first, dialect, request.output_schema)
-                return _parse_response(response, request, dialect, errors)
-            # Outside of `except`: the original error holds the request with its
-            # headers. It must not become the context of another error.
-            next_dialect = _dialect_after(caught, dialect, request)
-            if next_dialect is None:
-                raise errors.of_exception(caught)
-            dialect = next_dialect
-
-    def _build_body(self, request: ModelRequest, dialect: ChatDialect) -> bytes:
-        try:
-            return chat_request.build_request_body(self._name, request, dialect)
-        except chat_request.InvalidModelSettings as error:
-            run_id = request.run_id
-            raise chat_errors.model_error(self._name, run_id, f"{error}.") from None
+        response, dialect = await self._answered(
+            errors,
+            first,
+            partial(chat_request.build_request_body, self._name, request),
+            partial(_send, client, request),
+            partial(dialect_after_refusal, request),
+        )
+        self._dialect_memory.remember(first, dialect, request.output_schema)
+        return _parse_response(response, request, dialect, errors)
 
 
 async def _send(
-    client: AsyncOpenAI, body: bytes, request: ModelRequest, dialect: ChatDialect
+    client: AsyncOpenAI, request: ModelRequest, body: bytes, dialect: ChatDialect
 ) -> bytes:
     if request.on_delta is None or not chat_request.streams(request, dialect):
-        return await _post(client, body)
-    return await chat_reply.post_for_stream(client, body, request.on_delta)
-
-
-async def _post(client: AsyncOpenAI, body: bytes) -> bytes:
-    # The public `post`, because `create` converts the whole request. The raw response,
-    # because a ChatCompletion drops unknown fields.
-    from openai import AsyncAPIResponse  # noqa: PLC0415 - slow to import
-
-    response = await client.post(
-        "/chat/completions",
-        content=body,
-        options={"security": {"bearer_auth": True}},
-        cast_to=AsyncAPIResponse[object],
-    )
-    return await response.read()
-
-
-def _dialect_after(
-    error: Exception, dialect: ChatDialect, request: ModelRequest
-) -> ChatDialect | None:
-    refusal = chat_errors.refusal_of(error)
-    if refusal is None:
-        return None
-    status, text = refusal
-    return dialect_after_refusal(dialect, request, status=status, text=text)
+        return await post(client, _PATH, body)
+    stream = await post_for_stream(client, _PATH, body)
+    return await chat_reply.read_stream(stream, request.on_delta)
 
 
 def _parse_response(
     body: bytes,
     request: ModelRequest,
     dialect: ChatDialect,
-    errors: chat_errors.RequestErrors,
+    errors: RequestErrors,
 ) -> ModelReply:
     uses_tool = request.output_schema is not None and dialect.output == "tool"
     output_tool = chat_request.output_tool_name(request) if uses_tool else None

@@ -1,5 +1,8 @@
 """An adapter that asks with the openai package, and its clients for each event loop.
 
+If the provider refuses a form of a request, such as a strict schema, the adapter leaves
+that form out and sends the request again.
+
 The import of openai takes half a second, and most processes of a run never call a
 model: so the first request imports it.
 """
@@ -10,21 +13,29 @@ import asyncio
 import os
 import weakref
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from continuations.models import chat_errors
+from continuations.models.chat_reply import UnusableReply
+from continuations.models.chat_request import InvalidModelSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
     from ssl import SSLContext
 
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI, AsyncStream, RequestOptions
+
+    from continuations.core.model_protocol import ModelRequest
 
     ClientsByLoop = dict[
         asyncio.AbstractEventLoop,
         tuple[AsyncOpenAI, AsyncGenerator[AsyncOpenAI, None]],
     ]
 
+Form = TypeVar("Form")
+Answer = TypeVar("Answer")
+
+AUTHORIZED: RequestOptions = {"security": {"bearer_auth": True}}
 _pending_closes: set[asyncio.Future[None]] = set()
 
 
@@ -100,7 +111,7 @@ class OpenAIClients:
 
 
 class OpenAIModel:
-    """The name and the clients of an adapter."""
+    """The name and the clients of an adapter, and how it sends a request."""
 
     provider = "openai"  # the name that traces have
 
@@ -120,6 +131,82 @@ class OpenAIModel:
     def name(self) -> str:
         """The name of the model, as the provider knows it."""
         return self._name
+
+    async def _errors_of(self, request: ModelRequest) -> chat_errors.RequestErrors:
+        """Return the client of the running loop, and what makes its errors."""
+        client = await self._clients.of_running_loop(request.run_id)
+        return chat_errors.RequestErrors(self._name, request, client)
+
+    async def _answered(
+        self,
+        errors: chat_errors.RequestErrors,
+        form: Form,
+        build: Callable[[Form], bytes],
+        send: Callable[[bytes, Form], Awaitable[Answer]],
+        form_after: Callable[[Form, int, str], Form | None],
+    ) -> tuple[Answer, Form]:
+        """Send a request, and again in another form if the provider refuses one.
+
+        Args:
+            errors: Makes the errors of the request.
+            form: The form in which it is sent first.
+            build: Returns the body in a form.
+            send: Sends a body, and returns the answer.
+            form_after: Returns the next form for a form and the status and text of its
+                refusal; `None` if the refusal is about something else.
+
+        Returns:
+            The answer, and the form that the provider accepted.
+
+        Raises:
+            ModelError: There is no usable answer.
+        """
+        while True:
+            try:
+                body = build(form)
+            except InvalidModelSettings as invalid:
+                raise errors.of_settings(invalid) from None
+            try:
+                return await send(body, form), form
+            except UnusableReply as unusable:
+                raise errors.of_unusable_reply(unusable) from None
+            except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
+                caught = error
+            # Outside of `except`: the original error holds the request with its
+            # headers. It must not become the context of another error.
+            refusal = chat_errors.refusal_of(caught)
+            following = None if refusal is None else form_after(form, *refusal)
+            if following is None:
+                raise errors.of_exception(caught)
+            form = following
+
+
+async def post(client: AsyncOpenAI, path: str, body: bytes) -> bytes:
+    """Return the body of the response to a request."""
+    # The public `post` and the raw response, because the types of the client would
+    # convert the whole request and drop unknown fields of the response.
+    from openai import AsyncAPIResponse  # noqa: PLC0415 - slow to import
+
+    response = await client.post(
+        path, content=body, options=AUTHORIZED, cast_to=AsyncAPIResponse[object]
+    )
+    return await response.read()
+
+
+async def post_for_stream(
+    client: AsyncOpenAI, path: str, body: bytes
+) -> AsyncStream[object]:
+    """Return the stream of events of the response to a request."""
+    from openai import AsyncStream  # noqa: PLC0415 - slow to import
+
+    return await client.post(
+        path,
+        content=body,
+        options=AUTHORIZED,
+        cast_to=object,
+        stream=True,
+        stream_cls=AsyncStream[object],
+    )
 
 
 @cache

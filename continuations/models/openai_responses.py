@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
@@ -16,8 +17,13 @@ from continuations.core.usage import Usage
 from continuations.errors import InvalidInput
 from continuations.models import chat_errors, responses_items, responses_request
 from continuations.models.chat_reply import UnusableReply, error_text, lacks_credit
-from continuations.models.chat_request import InvalidModelSettings
-from continuations.models.openai_clients import OpenAIModel
+from continuations.models.dialect import schema_key
+from continuations.models.openai_clients import (
+    AUTHORIZED,
+    OpenAIModel,
+    post,
+    post_for_stream,
+)
 from continuations.models.responses_request import (
     ENCRYPTED_REASONING,
     RUN_METADATA,
@@ -29,7 +35,7 @@ from continuations.models.responses_request import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from openai import AsyncOpenAI, AsyncStream, RequestOptions
+    from openai import AsyncOpenAI
     from openai.types import Batch
 
     from continuations.core.model_protocol import ModelReply
@@ -123,26 +129,17 @@ class OpenAIResponses(OpenAIModel):
         Raises:
             ModelError: There is no usable reply.
         """
-        client = await self._clients.of_running_loop(request.run_id)
-        errors = chat_errors.RequestErrors(self._name, request, client)
-        first = form = self._first_form(request)
-        while True:
-            body = self._body(request, form)
-            try:
-                answer = await self._send(client, request, body, form)
-            except UnusableReply as unusable:
-                raise errors.of_unusable_reply(unusable) from None
-            except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
-                caught = error
-            else:
-                self._remember(first, form, request)
-                return answer
-            # Outside of `except`: the original error holds the request with its
-            # headers. It must not become the context of another error.
-            next_form = _form_after(self._name, caught, form, request)
-            if next_form is None:
-                raise errors.of_exception(caught)
-            form = next_form
+        errors = await self._errors_of(request)
+        first = self._first_form(request)
+        answer, form = await self._answered(
+            errors,
+            first,
+            partial(responses_request.build_body, self._name, request),
+            partial(self._send, errors.client, request),
+            partial(responses_request.form_after_refusal, self._name, request),
+        )
+        self._remember(first, form, request)
+        return answer
 
     async def poll(
         self, reply_id: str, request: ModelRequest
@@ -160,10 +157,9 @@ class OpenAIResponses(OpenAIModel):
         Raises:
             ModelError: The provider cannot be asked now, or the reply is not usable.
         """
-        client = await self._clients.of_running_loop(request.run_id)
-        errors = chat_errors.RequestErrors(self._name, request, client)
+        errors = await self._errors_of(request)
         try:
-            response = await fetch(client, reply_id)
+            response = await fetch(errors.client, reply_id)
             return self._answer(reply_id, request, response, errors)
         except UnusableReply as unusable:
             raise errors.of_unusable_reply(unusable) from None
@@ -193,11 +189,9 @@ class OpenAIResponses(OpenAIModel):
         Raises:
             ModelError: The provider cannot be asked now.
         """
-        request = ModelRequest(messages=())
-        client = await self._clients.of_running_loop("")
-        errors = chat_errors.RequestErrors(self._name, request, client)
+        errors = await self._errors_of(ModelRequest(messages=()))
         try:
-            metadata = await fetch_metadata(client, reply_id)
+            metadata = await fetch_metadata(errors.client, reply_id)
         except UnusableReply as unusable:
             raise errors.of_unusable_reply(unusable) from None
         except Exception as error:  # noqa: BLE001 - a Model raises ModelError only
@@ -215,7 +209,7 @@ class OpenAIResponses(OpenAIModel):
             self._form,
             is_stream=request.on_delta is not None and not is_later,
             with_encrypted_reasoning=not self._refuses_encrypted_reasoning,
-            is_strict=_schema_key(request) not in self._refused_schemas,
+            is_strict=schema_key(request.output_schema) not in self._refused_schemas,
         )
 
     def _remember(
@@ -225,14 +219,7 @@ class OpenAIResponses(OpenAIModel):
         if first.with_encrypted_reasoning and not accepted.with_encrypted_reasoning:
             self._refuses_encrypted_reasoning = True
         if first.is_strict and not accepted.is_strict:
-            self._refused_schemas.add(_schema_key(request))
-
-    def _body(self, request: ModelRequest, form: RequestForm) -> bytes:
-        try:
-            return responses_request.build_body(self._name, request, form)
-        except InvalidModelSettings as error:
-            run_id = request.run_id
-            raise chat_errors.model_error(self._name, run_id, f"{error}.") from None
+            self._refused_schemas.add(schema_key(request.output_schema))
 
     async def _send(
         self, client: AsyncOpenAI, request: ModelRequest, body: bytes, form: RequestForm
@@ -242,10 +229,10 @@ class OpenAIResponses(OpenAIModel):
             reply_id = f"{BATCH_PREFIX}{batch}"
             return PendingReply(id=reply_id, poll_after=self._poll_after)
         if form.is_stream and request.on_delta is not None:
-            stream = await post_for_stream(client, body)
+            stream = await post_for_stream(client, _PATH, body)
             response = await responses_items.read_stream(stream, request.on_delta)
         else:
-            response = responses_items.parse_response(await post(client, body))
+            response = responses_items.parse_response(await post(client, _PATH, body))
         if form.is_background and responses_items.is_pending(response):
             reply_id = responses_items.id_of(response)
             return PendingReply(id=reply_id, poll_after=self._poll_after)
@@ -290,26 +277,9 @@ def _lost_reply(reason: str, usage: Usage, *, lacks_credit: bool) -> LostReply:
     return LostReply(reason=reason, usage=usage, retryable=False)
 
 
-def _form_after(
-    model: str, error: Exception, form: RequestForm, request: ModelRequest
-) -> RequestForm | None:
-    refusal = chat_errors.refusal_of(error)
-    if refusal is None:
-        return None
-    status, text = refusal
-    return responses_request.form_after_refusal(
-        model, form, request, status=status, text=text
-    )
-
-
 def _is_unknown(error: Exception) -> bool:
     refusal = chat_errors.refusal_of(error)
     return refusal is not None and refusal[0] == _NOT_FOUND
-
-
-def _schema_key(request: ModelRequest) -> str:
-    schema = request.output_schema
-    return "" if schema is None else f"{schema.name} {schema.schema!r}"
 
 
 def _check_options(
@@ -419,33 +389,6 @@ def _reason(batch: Batch) -> str:
 
 
 _PATH = "/responses"
-_OPTIONS: RequestOptions = {"security": {"bearer_auth": True}}
-
-
-async def post(client: AsyncOpenAI, body: bytes) -> bytes:
-    """Return the body of the response to a request."""
-    # The public `post` and the raw response, because the types of the client would
-    # convert the whole request and drop unknown fields of the response.
-    from openai import AsyncAPIResponse  # noqa: PLC0415 - slow to import
-
-    response = await client.post(
-        _PATH, content=body, options=_OPTIONS, cast_to=AsyncAPIResponse[object]
-    )
-    return await response.read()
-
-
-async def post_for_stream(client: AsyncOpenAI, body: bytes) -> AsyncStream[object]:
-    """Return the stream of events of the response to a request."""
-    from openai import AsyncStream  # noqa: PLC0415 - slow to import
-
-    return await client.post(
-        _PATH,
-        content=body,
-        options=_OPTIONS,
-        cast_to=object,
-        stream=True,
-        stream_cls=AsyncStream[object],
-    )
 
 
 async def fetch(client: AsyncOpenAI, reply_id: str) -> Mapping[str, Any] | None:
@@ -457,7 +400,7 @@ async def fetch(client: AsyncOpenAI, reply_id: str) -> Mapping[str, Any] | None:
     include = {"include": [ENCRYPTED_REASONING]}
     response = await client.get(
         f"{_PATH}/{quote(reply_id, safe='')}",
-        options={"security": {"bearer_auth": True}, "params": include},
+        options={**AUTHORIZED, "params": include},
         cast_to=AsyncAPIResponse[object],
     )
     return responses_items.parse_response(await response.read())

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from continuations.core import jsontext
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.model_protocol import ModelDelta, ModelReply
-from continuations.core.usage import Usage
 from continuations.models.chat_reply import (
     UnusableReply,
     error_text,
     lacks_credit,
+    read_usage,
     with_standard_forms,
 )
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from openai import AsyncStream
 
     from continuations.core.model_protocol import DeltaListener
+    from continuations.core.usage import Usage
 
 
 ITEMS_FIELD = "openai_responses"
@@ -307,9 +308,7 @@ def reply_of(response: Mapping[str, Any]) -> ModelReply:
         error.usage = usage
         raise
     except (MalformedMessage, jsontext.NotJson) as error:
-        unusable = UnusableReply(f"the output is not valid: {error}")
-        unusable.usage = usage
-        raise unusable from None
+        raise UnusableReply(f"the output is not valid: {error}", usage=usage) from None
     finish = "tool_calls" if message.tool_call_ids else "stop"
     if _status(response) == "incomplete":
         details = jsontext.as_object(response.get("incomplete_details")) or {}
@@ -321,14 +320,7 @@ def reply_of(response: Mapping[str, Any]) -> ModelReply:
 
 def usage_of(response: Mapping[str, Any]) -> Usage:
     """Return the request and the tokens that a response cost."""
-    usage = jsontext.as_object(response.get("usage")) or {}
-    return Usage(
-        requests=1,
-        input_tokens=_count(usage, "input_tokens"),
-        output_tokens=_count(usage, "output_tokens"),
-        cached_tokens=_count(usage.get("input_tokens_details"), "cached_tokens"),
-        reasoning_tokens=_count(usage.get("output_tokens_details"), "reasoning_tokens"),
-    )
+    return read_usage(response, "input", "output")
 
 
 def provider_error(value: Mapping[str, Any], reason: str) -> UnusableReply:
@@ -369,11 +361,6 @@ def _output_items(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return items
 
 
-def _count(counts: object, name: str) -> int:
-    count = (jsontext.as_object(counts) or {}).get(name)
-    return count if isinstance(count, int) and count > 0 else 0
-
-
 _DELTA_KINDS: dict[str, Literal["text", "reasoning"]] = {
     "response.output_text.delta": "text",
     "response.refusal.delta": "text",
@@ -399,7 +386,7 @@ async def read_stream(
     has_thought = False
     async with stream, aclosing(_events(stream)) as events:
         async for event in events:
-            kind = _item_kind(event)
+            kind = _kind(event)
             if (delta := _delta(event, has_thought=has_thought)) is not None:
                 has_thought = has_thought or delta.kind == "reasoning"
                 await on_delta(delta)
@@ -413,14 +400,9 @@ async def read_stream(
     raise UnusableReply("the stream ended before the response was complete")
 
 
-def _item_kind(event: Mapping[str, Any]) -> str:
-    kind = event.get("type")
-    return kind if isinstance(kind, str) else ""
-
-
 def _delta(event: Mapping[str, Any], *, has_thought: bool) -> ModelDelta | None:
     """Return the part of a reply in an event, or `None`."""
-    kind = _item_kind(event)
+    kind = _kind(event)
     text = event.get("delta")
     if kind in _DELTA_KINDS and isinstance(text, str) and text:
         return ModelDelta(kind=_DELTA_KINDS[kind], text=text)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from continuations.core.model_protocol import (
         ModelReply,
         ModelRequest,
-        OutputSchema,
         ToolSpec,
     )
 
@@ -165,7 +164,7 @@ def build_body(model: str, request: ModelRequest, form: RequestForm) -> bytes:
 
 
 def form_after_refusal(
-    model: str, form: RequestForm, request: ModelRequest, *, status: int, text: str
+    model: str, request: ModelRequest, form: RequestForm, status: int, text: str
 ) -> RequestForm | None:
     """Return the form for one more try of a refused request, or `None`.
 
@@ -190,11 +189,7 @@ def form_after_refusal(
 
 
 def _settings(request: ModelRequest, form: RequestForm) -> dict[str, Any]:
-    settings = dict(request.settings)
-    clash = sorted(RESERVED_FIELDS & settings.keys())
-    if clash:
-        msg = f"settings must not contain {', '.join(clash)}: the adapter sets them"
-        raise chat_request.InvalidModelSettings(msg)
+    settings = chat_request.own_settings(request, RESERVED_FIELDS)
     # The provider keeps a background response only if it may store it.
     settings.setdefault("store", form.is_background)
     if form.with_encrypted_reasoning:
@@ -206,8 +201,8 @@ def _settings(request: ModelRequest, form: RequestForm) -> dict[str, Any]:
     output = request.output_schema
     text = _mapping(settings, "text")
     if output is not None and "format" not in text:
-        text_format = _text_format(output, is_strict=form.is_strict)
-        settings["text"] = {**text, "format": text_format}
+        schema = chat_request.schema_format(output, strict=form.is_strict)
+        settings["text"] = {**text, "format": {"type": "json_schema", **schema}}
     return settings
 
 
@@ -220,16 +215,6 @@ def _mapping(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         msg = f"settings[{name!r}] must be an object, got {type(value).__name__}"
         raise chat_request.InvalidModelSettings(msg)
     return mapping
-
-
-def _text_format(output: OutputSchema, *, is_strict: bool) -> Mapping[str, Any]:
-    schema = chat_request.to_strict_schema(output.schema) if is_strict else None
-    return {
-        "type": "json_schema",
-        "name": output.name,
-        "schema": dict(output.schema) if schema is None else schema,
-        "strict": schema is not None,
-    }
 
 
 def _tool_json(spec: ToolSpec) -> Mapping[str, Any]:
