@@ -129,15 +129,16 @@ def decide_json(result: Decision | Vote, *, woken: bool) -> dict[str, Any]:
 # Runs and threads -----------------------------------------------------------------
 
 
-def _slugs(errors: Mapping[str, Exception]) -> dict[str, str]:
-    """Return for each run the last part of its problem's `type`."""
+def _slugs(result: Any) -> dict[str, str]:
+    """Return for each run with an error the last part of its problem's `type`."""
     from continuations.present.problems import find_problem_type  # noqa: PLC0415 - decisions need none
 
+    errors: Mapping[str, Exception] = result.errors
     found = {run_id: find_problem_type(type(each)) for run_id, each in errors.items()}
     return {run_id: problem.slug for run_id, problem in found.items()}
 
 
-_FAILED = {"failed": lambda result: _slugs(result.errors)}
+_FAILED = {"failed": _slugs}
 PRUNE_RESULT = JsonForm(names="run_ids erased failed=errors", values=_FAILED)
 COPY_RESULT = JsonForm(
     names="copied unchanged moved_on failed=errors objects unknown_keys",
