@@ -31,7 +31,12 @@ from continuations.ledger.decisions.worklist import MAX_PAGE, ListedWait
 from continuations.ledger.index.waits_without_object import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, gather_all
 from continuations.present import wait_view
-from continuations.present.json_forms import listed_wait_json, run_json, wait_json
+from continuations.present.json_forms import (
+    Report,
+    listed_wait_json,
+    run_json,
+    wait_json,
+)
 from continuations.present.search_words import SearchWords
 from continuations.present.times import counted, plain_text
 from continuations.present.wait_words import agent_state, awaiting_models_line
@@ -323,13 +328,9 @@ def show(
     elif command.as_json:
         run = runner.look(name, version=version)
         detail = output.detail_of(transcript=transcript)
-        form = run_json(
-            run,
-            decided=output.recorded_decisions(runner.store, run),
-            now=datetime.now(UTC),
-            with_stack=True,
-            detail=detail,
-        )
+        decided = output.recorded_decisions(runner.store, run)
+        about = Report(datetime.now(UTC), decided, detail)
+        form = run_json(run, about, with_stack=True)
         unread = _unread_messages(runner.store, run, version)
         output.write_json(form | {"unread": _unread_json(unread)} if unread else form)
     else:

@@ -7,7 +7,7 @@ form is no more than its fields is passed to `to_json`.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Decision
@@ -16,7 +16,7 @@ from continuations.wire import report
 from continuations.wire.report import JsonForm, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     from continuations.core.messages import Detail
@@ -160,57 +160,57 @@ SWEEP_RESULT = JsonForm(
 )
 
 
-def run_json(
-    run: Continuation,
-    *,
-    decided: Collection[str],
-    now: datetime,
-    with_stack: bool = False,
-    detail: Detail = "states",
-) -> dict[str, Any]:
-    """Return a run as JSON values (`run`).
+class Report(NamedTuple):
+    """What the form of a run says beside its version.
 
-    Args:
-        run: One version of the run.
+    Attributes:
+        at: The time of the report, for the `state` of each wait.
         decided: The ids of waits that are decided, from `decided_wait_ids`. The version
             may still contain them: it changes when the run is resumed. They are in
             `decided` and not in `waits`.
-        now: The time of the report, for the `state` of each wait.
-        with_stack: Add `frames` (with their messages) and `calls`.
         detail: Which texts of models and tools the form has.
+    """
+
+    at: datetime
+    decided: Collection[str] = ()
+    detail: Detail = "states"
+
+
+def run_json(
+    run: Continuation, about: Report, *, with_stack: bool = False
+) -> dict[str, Any]:
+    """Return a version of a run as JSON values (`run`).
+
+    `with_stack` adds `frames` (with their messages) and `calls`.
     """
     # A process that only decides describes no run.
     from continuations.core.changes.operator_changes import operator_reasons  # noqa: PLC0415
     from continuations.core.reading.withheld_texts import shown_text  # noqa: PLC0415
 
     form = report.run_json(run.run_state, run.version)
-    form["output"] = shown_text(form["output"], detail)
-    form["waits"] = [
-        wait_json(wait, now=now) for wait in run.waits if wait.id not in decided
-    ]
-    form["decided"] = [wait.id for wait in run.waits if wait.id in decided]
+    form["output"] = shown_text(form["output"], about.detail)
+    form["waits"] = _open_waits(run.waits, about)
+    form["decided"] = [wait.id for wait in run.waits if wait.id in about.decided]
     form["reasons"] = list(operator_reasons(run.waits))
     if run.root.state:
         form["state"] = run.root.state
     if with_stack:
         from continuations.wire import continuation  # noqa: PLC0415 - decisions need no stack
 
-        form |= continuation.stack_json(run.run_state, detail)
+        form |= continuation.stack_json(run.run_state, about.detail)
     return form
 
 
-def outcome_json(
-    outcome: Outcome,
-    *,
-    decided: Collection[str],
-    now: datetime,
-    detail: Detail = "states",
-) -> dict[str, Any]:
+def _open_waits(waits: Iterable[Wait], about: Report) -> list[dict[str, Any]]:
+    return [wait_json(w, now=about.at) for w in waits if w.id not in about.decided]
+
+
+def outcome_json(outcome: Outcome, about: Report) -> dict[str, Any]:
     """Return the outcome of a start or resume as JSON values (`outcome`).
 
     The form is the run's form with two more fields: `paused`, and `code_changes`.
     """
-    form = run_json(outcome.continuation, decided=decided, now=now, detail=detail)
+    form = run_json(outcome.continuation, about)
     form["paused"] = bool(getattr(outcome, "paused", False))
     form["code_changes"] = to_json(outcome.code_changes)
     return form
@@ -223,46 +223,32 @@ THREAD_FIELDS = (
 )
 
 
-def thread_json(
-    run: Continuation,
-    *,
-    decided: Collection[str],
-    now: datetime,
-    detail: Detail = "states",
-) -> dict[str, Any]:
+def thread_json(run: Continuation, about: Report) -> dict[str, Any]:
     """Return a thread as JSON values (`thread`)."""
     from continuations.core.messages import shown_message  # noqa: PLC0415 - only threads need it
 
-    form = run_json(run, decided=decided, now=now)
+    form = run_json(run, about)
     names = (*THREAD_FIELDS, "decided", "state")
     return {
         **{name: form[name] for name in names if name in form},
         "answered": run.run_state.run.answered,
         "messages": [
-            shown_message(each, detail, of_sub_agent=False)
+            shown_message(each, about.detail, of_sub_agent=False)
             for each in run.root.messages
         ],
     }
 
 
 def reply_json(
-    result: SendResult[Any] | None,
-    *,
-    run_id: str,
-    number: int,
-    now: datetime,
-    decided: Collection[str] = (),
-    detail: Detail = "states",
+    result: SendResult[Any] | None, about: Report, *, run_id: str, number: int
 ) -> dict[str, Any]:
     """Return the result of a message of a thread as JSON values (`thread_reply`).
 
     Args:
         result: The result; `None` for a message that was only posted.
+        about: The report.
         run_id: Id of the thread's run.
         number: Number of the message.
-        now: The time of the report, for the `state` of each wait.
-        decided: As for `run_json`.
-        detail: As for `run_json`.
     """
     from continuations.core.reading.withheld_texts import shown_text  # noqa: PLC0415 - only threads need it
     from continuations.engine.outcomes import Failed, Replied, Suspended  # noqa: PLC0415 - only threads need them
@@ -277,13 +263,11 @@ def reply_json(
     }
     if isinstance(result, Replied):
         text = result.continuation.run_state.run.output
-        form |= {"status": "replied", "output": shown_text(text, detail)}
+        form |= {"status": "replied", "output": shown_text(text, about.detail)}
     elif isinstance(result, Failed):
         form |= {"status": "failed", "failure": to_json(result.error)}
     elif isinstance(result, Suspended):
-        waits = [w for w in result.waits if w.id not in decided]
-        shown = [wait_json(wait, now=now) for wait in waits]
-        form |= {"status": "suspended", "waits": shown}
+        form |= {"status": "suspended", "waits": _open_waits(result.waits, about)}
     return form
 
 

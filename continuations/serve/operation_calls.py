@@ -9,17 +9,17 @@ from __future__ import annotations
 import logging
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from continuations.engine.ports import SystemClock
 from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
 from continuations.present import json_forms
+from continuations.present.json_forms import Report
 from continuations.serve.rights import name_of
 from continuations.wire.report import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from continuations.core.identity import Identity
     from continuations.core.messages import Detail
@@ -144,24 +144,15 @@ Render: TypeAlias = "Callable[[Viewer, str, Any], Coroutine[Any, Any, dict[str, 
 # waits that are decided. They raise `StoreError` if the decisions cannot be read.
 
 
-class _Report(TypedDict):
-    decided: Collection[str]
-    now: datetime
-    detail: Detail
-
-
-async def _report(viewer: Viewer, run_id: str, run: Continuation | None) -> _Report:
+async def _report(viewer: Viewer, run_id: str, run: Continuation | None) -> Report:
     """Return what the form of a run says beside its version.
 
     A version may contain waits that are decided since, so the report of a run with
     waits costs one listing of its decisions.
     """
     store = viewer.runner.store
-    return {
-        "decided": () if run is None else await decided_wait_ids(store, run),
-        "now": viewer.clock.now(),
-        "detail": await viewer.detail(run_id),
-    }
+    decided = () if run is None else await decided_wait_ids(store, run)
+    return Report(viewer.clock.now(), decided, await viewer.detail(run_id))
 
 
 async def run_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
@@ -177,7 +168,7 @@ async def run_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
     Raises:
         StoreError: The decisions of the run cannot be read.
     """
-    return json_forms.run_json(run, **await _report(viewer, run.run_id, run))
+    return json_forms.run_json(run, await _report(viewer, run.run_id, run))
 
 
 async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
@@ -194,7 +185,7 @@ async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
         StoreError: The decisions of the run cannot be read.
     """
     report = await _report(viewer, outcome.run_id, outcome.continuation)
-    return json_forms.outcome_json(outcome, **report)
+    return json_forms.outcome_json(outcome, report)
 
 
 async def reply_response(
@@ -215,7 +206,7 @@ async def reply_response(
     """
     run: Continuation | None = getattr(result, "continuation", None)
     report = await _report(viewer, result.run_id, run)
-    return json_forms.reply_json(result, run_id=result.run_id, number=number, **report)
+    return json_forms.reply_json(result, report, run_id=result.run_id, number=number)
 
 
 async def thread_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
@@ -231,7 +222,7 @@ async def thread_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
     Raises:
         StoreError: The decisions of the run cannot be read.
     """
-    return json_forms.thread_json(run, **await _report(viewer, run.run_id, run))
+    return json_forms.thread_json(run, await _report(viewer, run.run_id, run))
 
 
 def sweep_response(result: SweepResult) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from continuations.core.visible_text import escape_invisible
 from continuations.core.words.call_display import MAX_FINDING_CHARS, MAX_FINDINGS
 from continuations.errors import DecisionRefused
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.present.json_forms import run_json
+from continuations.present.json_forms import Report, run_json
 from continuations.present.wait_words import finding_text
 from continuations.tools import Money, Secret, ToolWait
 from continuations.wire.records import WAIT
@@ -164,13 +164,9 @@ def test_call_of_a_secret_is_masked_in_the_json_of_its_run() -> None:
     wait_of(outcome)
 
     def form(detail: Detail) -> dict[str, Any]:
-        return run_json(
-            outcome.continuation,
-            decided=(),
-            now=outcome.continuation.run_state.run.created_at,
-            with_stack=True,
-            detail=detail,
-        )
+        run = outcome.continuation
+        about = Report(run.run_state.run.created_at, detail=detail)
+        return run_json(run, about, with_stack=True)
 
     assert PIN not in json.dumps(form("states"))
     assert PIN not in json.dumps(form("texts"))

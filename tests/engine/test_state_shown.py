@@ -9,7 +9,12 @@ from continuations.cli.event_lines import event_line
 from continuations.cli.stack_tree import tree_lines
 from continuations.core import jsontext
 from continuations.events import StateChanged
-from continuations.present.json_forms import event_json, run_json, thread_json
+from continuations.present.json_forms import (
+    Report,
+    event_json,
+    run_json,
+    thread_json,
+)
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.engine.state_agents import three_deep
@@ -66,7 +71,7 @@ def test_approver_sees_the_states_of_the_stack() -> None:
     store, clock = MemoryStore(), ManualClock()
     looked = suspended(store).look("r1")
 
-    form = run_json(looked, decided=(), now=clock.now(), with_stack=True)
+    form = run_json(looked, Report(clock.now()), with_stack=True)
     lines = [line.text for line in tree_lines(looked.root, {}, clock.now())]
 
     assert {"on": ["book", "book"], "spent": 3} == form["state"]
@@ -86,7 +91,7 @@ def test_thread_shows_the_state_of_its_agent() -> None:
 
     looked = thread.look()
     assert looked is not None
-    form = thread_json(looked, decided=(), now=clock.now())
+    form = thread_json(looked, Report(clock.now()))
 
     assert {"on": ["book"], "spent": 5} == form["state"]
     assert_matches_schema("thread", form)

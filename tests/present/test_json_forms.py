@@ -17,6 +17,7 @@ from continuations.engine.sweep.sweeping import SweepResult
 from continuations.ledger.arrivals.recorded_decisions import decided_wait_ids
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present import json_forms, schemas
+from continuations.present.json_forms import Report
 from continuations.wire.report import to_json, utc_text
 from tests.present.schema_check import (
     SCHEMA_FILE,
@@ -191,9 +192,7 @@ def test_run_and_outcome_match_the_schema_from_start_to_end() -> None:
     runner.decide(wait.id, Approve())
     outcomes.append(runner.resume("j"))
 
-    forms = [
-        json_forms.outcome_json(outcome, decided=(), now=NOW) for outcome in outcomes
-    ]
+    forms = [json_forms.outcome_json(outcome, Report(NOW)) for outcome in outcomes]
 
     assert ["suspended", "finished"] == [form["status"] for form in forms]
     assert [[wait.id], []] == [[each["id"] for each in form["waits"]] for form in forms]
@@ -211,7 +210,7 @@ def test_decided_wait_is_not_among_the_open_waits() -> None:
     run = runner.look("j")
     decided = asyncio.run(decided_wait_ids(runner.store, run))
 
-    form = json_forms.run_json(run, decided=decided, now=NOW)
+    form = json_forms.run_json(run, Report(NOW, decided))
 
     assert ([], [wait.id]) == (form["waits"], form["decided"])
     assert_matches_schema("run", form)
@@ -222,9 +221,8 @@ def test_run_with_its_stack_equals_the_report_of_the_continuation() -> None:
     runner = make_runner()
     run = runner.start("go", run_id="j").continuation
 
-    form = json_forms.run_json(
-        run, decided=(), now=NOW, with_stack=True, detail="transcript"
-    )
+    about = Report(NOW, detail="transcript")
+    form = json_forms.run_json(run, about, with_stack=True)
     report = json.loads(run.to_json())
 
     assert_matches_schema("run", form)
@@ -245,7 +243,7 @@ def test_failed_run_matches_the_schema() -> None:
     runner.start("go", run_id="j")
     run = runner.cancel("j", reason="wrong person")
 
-    form = json_forms.run_json(run, decided=(), now=NOW)
+    form = json_forms.run_json(run, Report(NOW))
 
     assert ("cancelled", "cancelled") == (form["status"], form["failure"]["code"])
     assert_matches_schema("run", form)

@@ -177,14 +177,9 @@ async def show_version(context: RequestContext) -> Response:
     if number is None:
         raise problems.malformed('"number" must be the number of a version.')
     run = await context.runner.look(context.path_params["run_id"], version=number)
-    form = json_forms.run_json(
-        run,
-        decided=(),
-        now=context.clock.now(),
-        with_stack=True,
-        detail=await context.detail(run.run_id),
-    )
-    return json_response(form)
+    detail = await context.detail(run.run_id)
+    about = json_forms.Report(context.clock.now(), detail=detail)
+    return json_response(json_forms.run_json(run, about, with_stack=True))
 
 
 async def openapi(_: RequestContext) -> Response:

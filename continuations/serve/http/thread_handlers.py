@@ -51,8 +51,9 @@ async def post_message(context: RequestContext) -> Response:
         door=HTTP,
         **options,
     )
+    about = json_forms.Report(context.clock.now())
     form = json_forms.reply_json(
-        None, run_id=ticket.run_id, number=ticket.number, now=context.clock.now()
+        None, about, run_id=ticket.run_id, number=ticket.number
     )
     if streams:
         return await event_stream.work_on_message(
