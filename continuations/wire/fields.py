@@ -269,6 +269,17 @@ def _read_event_ids(value: object, where: str, name: str) -> tuple[str, ...]:
     raise invalid_object(f"{where}.{name}", "it must be a list of ids of events")
 
 
+def items_of(
+    read: Callable[[Any, str], object], write: Callable[[Any], object]
+) -> Field:
+    """Return the field of a list, each item of which is read with its place."""
+    return Field(
+        lambda value, where, name: read_items(value, where, name, read),
+        lambda items: [*map(write, items)],
+        missing=(),
+    )
+
+
 # A missing text is `None`.
 TEXT = Field(_read_text)
 ID = TEXT.required()

@@ -208,22 +208,10 @@ def display_row() -> Row[CallDisplay]:
         CallDisplay,
         title=fields.TEXT,
         template=fields.Field(_read_template),
-        money=fields.Field(
-            lambda value, where, name: fields.read_items(
-                value, where, name, _read_money
-            ),
-            lambda money: [[path, *reading] for path, reading in money],
-            missing=(),
-        ),
+        money=fields.items_of(_read_money, lambda each: [each[0], *each[1]]),
         secrets=fields.TEXTS,
         reversible=fields.Field(_read_reversible, _REVERSIBLE.__getitem__),
-        evidence=fields.Field(
-            lambda value, where, name: fields.read_items(
-                value, where, name, _read_finding
-            ),
-            lambda evidence: [list(each) for each in evidence],
-            missing=(),
-        ),
+        evidence=fields.items_of(_read_finding, list),
         agent_words=fields.TEXT,
         requester=fields.TEXT,
     )

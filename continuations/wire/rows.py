@@ -187,11 +187,7 @@ RUN = Row(
     labels=fields.Field(_read_labels, dict, missing=(), constant=True),
     requester=fields.TEXT.in_full_copies(),
     last_signal=fields.COUNT.of("last_signal_number"),
-    signals=fields.Field(
-        lambda value, where, name: fields.read_items(value, where, name, _read_signal),
-        lambda kept: [[signal.number, signal.name] for signal in kept],
-        missing=(),
-    ),
+    signals=fields.items_of(_read_signal, lambda kept: [kept.number, kept.name]),
     events_taken=fields.EVENT_IDS,
     last_operator=fields.COUNT.of("last_operator_number"),
     grants=fields.rows_of(lambda: GRANT),
@@ -305,18 +301,12 @@ FRAME = Row(
     polls=fields.COUNT,
     model_error=fields.TEXT,
     watched_since=fields.TIME,
-    counts=fields.Field(
-        lambda value, where, name: fields.read_items(value, where, name, _read_count),
-        lambda counts: [
-            [c.name, c.turns, fields.to_milliseconds(c.since)] for c in counts
-        ],
-        missing=(),
+    counts=fields.items_of(
+        _read_count, lambda c: [c.name, c.turns, fields.to_milliseconds(c.since)]
     ),
     earlier_turns=fields.COUNT,
-    denials=fields.Field(
-        lambda value, where, name: fields.read_items(value, where, name, _read_denial),
-        lambda denials: [[each.tool, each.digest, each.count] for each in denials],
-        missing=(),
+    denials=fields.items_of(
+        _read_denial, lambda each: [each.tool, each.digest, each.count]
     ),
     retries=fields.COUNT,
     continues=fields.COUNT,
@@ -373,13 +363,7 @@ LOG = Row(
         missing=(),
         attribute="added",
     ),
-    metadata=fields.Field(
-        lambda value, where, name: fields.read_items(
-            value, where, name, _read_metadata
-        ),
-        lambda pairs: [list(pair) for pair in pairs],
-        missing=(),
-    ),
+    metadata=fields.items_of(_read_metadata, list),
 )
 
 # Calls ------------------------------------------------------------------------
