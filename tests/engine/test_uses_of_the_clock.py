@@ -181,12 +181,7 @@ _REASONS: dict[str, str] = {
         serve/console/wait_approvals.py _choices_form
         serve/console/wait_pages.py wait_page
         engine/worker/worker.py Worker._list_tools
-        serve/http/asgi.py Verified._sender
-        interop/a2a/run_handler.py _a2a_errors
         interop/a2a/task_states.py _time_of
-        interop/agui/endpoint.py _Door.__call__
-        interop/agui/turn.py _problem
-        interop/mcp/tasks.py error_of
         interop/slack/decisions.py Decisions._shown
         serve/http/api.py HttpApi.handle_route
         serve/http/run_handlers.py _result_json
@@ -196,6 +191,7 @@ _REASONS: dict[str, str] = {
         serve/http/reading_handlers.py show_wait
         serve/http/thread_handlers.py post_message
         serve/http/event_stream.py _WorkStream._result
+        serve/http/problems.py from_error
         serve/operation_calls.py _report
     """,
     """The time of a file is from the clock of the file system, and is compared with

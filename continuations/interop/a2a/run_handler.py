@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing, contextmanager, suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from a2a.server.request_handlers.request_handler import RequestHandler
@@ -577,8 +576,7 @@ def _a2a_errors(params: Any) -> Generator[None]:
     except (errors.RunNotFound, errors.RunErased, errors.InvalidId):
         raise TaskNotFoundError from None
     except Exception as error:  # noqa: BLE001 - a client gets only errors of A2A
-        now = datetime.now(UTC)
-        problem = problems.from_error(error, now=now, operation="A2A request")
+        problem = problems.from_error(error, "A2A request")
         title = problem.type.title
         if problem.type.status >= problems.SERVER_ERROR:
             raise InternalError(f"{title}. {problem.detail or ''}".strip()) from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -121,9 +120,8 @@ class _Door:
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - every error is a response
-            response = problems.from_error(
-                error, now=datetime.now(UTC), operation=f"{request.method} of AG-UI"
-            ).response()
+            operation = f"{request.method} of AG-UI"
+            response = problems.from_error(error, operation).response()
         outgoing = asgi.to_starlette(response, request.method)
         await outgoing(scope, receive, send)
 

@@ -7,7 +7,6 @@ import json
 import logging
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from ag_ui.core import (
@@ -491,6 +490,4 @@ def _error_event(error: Exception) -> RunErrorEvent:
 
 
 def _problem(error: Exception) -> problems.Problem:
-    return problems.from_error(
-        error, now=datetime.now(UTC), operation="A turn of AG-UI"
-    )
+    return problems.from_error(error, "A turn of AG-UI")

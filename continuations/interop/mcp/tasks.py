@@ -371,7 +371,7 @@ def error_of(error: Exception, operation: str) -> MCPError:
         The error, whose text is that of the HTTP API.
     """
     known = isinstance(error, errors.ContinuationsError)
-    problem = problems.from_error(error, now=datetime.now(UTC), operation=operation)
+    problem = problems.from_error(error, operation)
     is_own = known and problem.type.status < problems.SERVER_ERROR
     code = INVALID_PARAMS if is_own else INTERNAL_ERROR
     return MCPError(code, problem.detail or problem.type.title)

@@ -202,9 +202,7 @@ class HttpApi:
         except Exception as error:  # noqa: BLE001 - every error is a response
             # The route's path, because the path of a signed link is a secret.
             operation = f"{request.method} {route.path}"
-            problem = problems.from_error(
-                error, now=self._clock.now(), operation=operation
-            )
+            problem = problems.from_error(error, operation, self._clock.now())
             response = _problem_response(problem, route)
         return _without_body_for_head(request, response)
 

@@ -11,7 +11,6 @@ sender = request.scope[asgi.IDENTITY]
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -263,10 +262,7 @@ class Verified:
         try:
             found = await identify(self._verify, plain_request(request, path, body))
         except Exception as error:  # noqa: BLE001 - every error is a response
-            operation = f"{request.method} {path}"
-            return problems.from_error(
-                error, now=datetime.now(UTC), operation=operation
-            )
+            return problems.from_error(error, f"{request.method} {path}")
         return problems.unidentified() if found is None else found
 
 

@@ -351,12 +351,8 @@ class _WorkStream:
         try:
             return await work(self._buffer)
         except Exception as error:  # noqa: BLE001 - every error is an event or response
-            request = self._context.request
-            return problems.from_error(
-                error,
-                now=self._context.clock.now(),
-                operation=f"{request.method} as events",
-            )
+            operation = f"{self._context.request.method} as events"
+            return problems.from_error(error, operation, self._context.clock.now())
 
     async def _chunks(
         self,

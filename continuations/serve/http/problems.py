@@ -10,6 +10,7 @@ import logging
 import math
 import os
 from dataclasses import field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from continuations import errors
@@ -26,7 +27,6 @@ from continuations.wire.report import to_json, utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
 
 SERVER_ERROR = 500
@@ -227,10 +227,13 @@ def too_large(max_bytes: int) -> Problem:
     return Problem(type=found, detail=detail)
 
 
-def from_error(error: Exception, *, now: datetime, operation: str) -> Problem:
+def from_error(
+    error: Exception, operation: str, now: datetime | None = None
+) -> Problem:
     """Return the problem of an error; log a server error under its error id.
 
-    `operation` names the request for the log and contains no secret.
+    `operation` names the request for the log and contains no secret. `now` is the time
+    of this machine by default.
     """
     if isinstance(error, RequestRefused):
         return error.problem
@@ -247,7 +250,7 @@ def from_error(error: Exception, *, now: datetime, operation: str) -> Problem:
         type=problem_type,
         detail=str(error),
         members=_members(error),
-        headers=_headers(error, now),
+        headers=_headers(error, now or datetime.now(UTC)),
     )
 
 

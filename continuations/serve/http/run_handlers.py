@@ -231,9 +231,8 @@ def _result_json(
     woken: dict[str, bool],
 ) -> dict[str, Any]:
     if isinstance(result, Exception):
-        problem = problems.from_error(
-            result, now=context.clock.now(), operation="POST /decisions"
-        )
+        now = context.clock.now()
+        problem = problems.from_error(result, "POST /decisions", now)
         return {"wait_id": wait_id, "problem": problem.body()}
     was_woken = isinstance(result, Decision)
     was_woken = was_woken and woken[layout.parse_wait_id(wait_id).run_id]
