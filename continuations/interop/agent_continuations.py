@@ -1,4 +1,13 @@
-"""Agents, `tool` and `suspend_function` as the prototype has them."""
+"""The names of SnapLogic's prototype `agent-continuations`, over this library.
+
+An application of the prototype runs with other import lines:
+
+    from continuations.interop.agent_continuations import ContinuationAgent, tool
+
+`request()` takes and returns the dicts of the prototype. The loop, the approvals and
+the resumption are those of this library, so some results differ on purpose; see
+docs/how-to/adopt.md.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +36,14 @@ if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import ToolProtocol
     from continuations.wire.continuation import Continuation
 
+__all__ = [
+    "Agent",
+    "AgentExecutionStatus",
+    "ContinuationAgent",
+    "Tool",
+    "suspend_function",
+    "tool",
+]
 
 _ROOT_NAME = "agent"
 _MODEL_NAME = "gpt-4o-mini"
