@@ -31,8 +31,8 @@ _MAX_INLINE_CHARS = 100
 
 # The line above the facts is the wait id, which contains the run id.
 _FACTS_IN_THE_ID = ("Run", "Wait")
-# A wait that only the clock ends does not expire: the next sweep ends it.
-_ENDED_BY_THE_CLOCK: frozenset[str] = frozenset(
+# A wait that nobody decides does not expire: the next sweep ends it, or `unpause`.
+_WITHOUT_VERDICTS: frozenset[str] = frozenset(
     kind for kind in WAIT_RULES if not WAIT_RULES[kind].verdicts
 )
 
@@ -100,7 +100,7 @@ def _next_command(rules: WaitRules, wait_id: str, *, has_form: bool) -> str:
 def _state_word(wait: WaitSummary) -> str:
     if not wait.expired:
         return "open"
-    return "due" if wait.kind in _ENDED_BY_THE_CLOCK else "expired"
+    return "due" if wait.kind in _WITHOUT_VERDICTS else "expired"
 
 
 def wait_lines(wait: Wait, indent: str = "", agent_state: str = "") -> Iterator[str]:

@@ -251,7 +251,7 @@ async def open_calls(
 async def read_verdicts(
     runner: AsyncRunner, run_id: str, *, kit: str, flow: Any = paused_calls
 ) -> tuple[str, list[CallVerdict]]:
-    """Return the state and the decisions of a run, once all calls are decided.
+    """Resume a run; return its state and decisions once all calls are decided.
 
     Args:
         runner: A runner that has the workflow among its agents.
@@ -266,6 +266,8 @@ async def read_verdicts(
         NotFinished: A call is not decided.
         RunFailed: The run was cancelled or has failed.
         InvalidInput: The run holds no paused calls of this kit.
+        RunBusy, StaleRun: Another process works on the run.
+        StoreError: The store failed.
     """
     check_async_runner(runner)
     opened = _opened((await runner.look(run_id)).root, kit, flow)

@@ -347,7 +347,8 @@ class StoreWaiter(ExternalEventWaiter):
 
     Args:
         runner: A runner that has `paused_calls` among its agents.
-        run_id: The id of the agent's run. The waits have ids that begin with it.
+        run_id: The id of the agent's run. The runs with the waits have ids that begin
+            with it.
         poll: The time between two looks at the store, in seconds.
         flow: The workflow, of `make_paused_calls`.
 
@@ -452,7 +453,8 @@ def store_input(
 
     Args:
         runner: A runner that has `paused_calls` among its agents.
-        run_id: The id of the agent's run. The waits have ids that begin with it.
+        run_id: The id of the agent's run. The runs with the waits have ids that begin
+            with it.
         timeout: The time to wait; then all calls are denied. `None`: no limit.
         poll: The time between two looks at the store, in seconds.
         flow: The workflow, of `make_paused_calls`.

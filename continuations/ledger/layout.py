@@ -262,7 +262,7 @@ def cancel_request_key(run_id: str) -> str:
     return f"{arrivals_prefix(run_id)}stop"
 
 
-def erasure_key(run_id: str) -> str:
+def deletion_probe_key(run_id: str) -> str:
     """Return the key whose deletion proves that a process may erase the run."""
     return f"{run_prefix(run_id)}z"
 

@@ -69,7 +69,7 @@ def arguments_of(
     Returns:
         The arguments by position and by name.
     """
-    names = dict.fromkeys(positional_names(operation))
+    names = positional_names(operation)
     facts: dict[Actor, tuple[str, object]] = {
         "by": ("by", sender.name),
         "identity": ("by", sender.identity),

@@ -89,13 +89,12 @@ class MemoryStore:
             time = self._clock() if self._clock else None
             page = None if changes.listing is None else self._page(changes.listing)
             first = self._page(Listing(changes.only_if_first, limit=1))
-            is_cleaned = not changes.only_if_first or first == [changes.key]
-            if is_cleaned:
+            may_delete = not changes.only_if_first or first == [changes.key]
+            if may_delete:
                 for key in changes.deletes:
                     self._delete(key)
-        return Committed(
-            store_time=time, page=page, is_cleaned=is_cleaned and bool(changes.deletes)
-        )
+        is_cleaned = may_delete and bool(changes.deletes)
+        return Committed(store_time=time, page=page, is_cleaned=is_cleaned)
 
     async def read(self, key: str) -> bytes:
         """Return the whole body, or raise `NotFound`."""

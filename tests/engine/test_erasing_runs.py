@@ -557,7 +557,7 @@ def test_process_without_the_right_to_delete_hides_no_run(
         with pytest.raises(errors.StoreDenied, match="r1 was not erased"):
             worker.erase("r1")
 
-    proof = layout.erasure_key("r1")
+    proof = layout.deletion_probe_key("r1")
     assert sorted([*before, proof]) == all_keys(store)
     assert waiting.waits[0].id == worker.look("r1").waits[0].id
     make_runner(store, clock).erase("r1")

@@ -41,6 +41,7 @@ def parse_strict(text: str, *, lossless: bool = False) -> Any:
             parse_float=jsontext.parse_exact_float if lossless else _parse_float,
             parse_int=_parse_int,
         )
+        # Raises for a lone surrogate, written or escaped.
         f"{text}{jsontext.canonical(data)}".encode()
     except jsontext.NotJson:
         raise

@@ -271,8 +271,7 @@ def find_violation(
 ) -> str | None:
     """Return what is wrong with a history, or `None`.
 
-    Each outcome has a command before it, and one at most. The calls that are open have
-    a command and no outcome.
+    It has one start, times that never go back, and calls that fit.
     """
     if not entries or not isinstance(entries[0], StartEntry):
         return "a history has no start"
@@ -291,6 +290,11 @@ def find_violation(
 def _call_violation(
     entries: Sequence[Entry], open_call_ids: Collection[str]
 ) -> str | None:
+    """Return what is wrong with the calls of a history, or `None`.
+
+    Each outcome has a command before it, and one at most. The calls that are open have
+    a command and no outcome.
+    """
     waiting: set[str] = set()
     seen: set[str] = set()
     for entry in entries:

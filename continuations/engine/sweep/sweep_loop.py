@@ -32,8 +32,8 @@ _SHORTEST_PAUSE = 0.001
 _REST_AFTER_LOOK = 0.02
 _REST_FACTOR = 4
 # A report comes with the marker, and the decision follows the marker. If it has not
-# come yet, the run is looked at again after these seconds.
-_SECOND_LOOKS = (0.01, 0.02, 0.04, 0.08, 0.16)
+# come yet, the run is tried again after each of these seconds.
+_PAUSES_BEFORE_NEXT_TRY = (0.01, 0.02, 0.04, 0.08, 0.16)
 
 
 async def run_sweep_loop(
@@ -159,19 +159,19 @@ async def _first_of(
     events: tuple[asyncio.Event, ...], seconds: float, watch: Watch | None = None
 ) -> None:
     """Wait for an event or a report of the store, at most some seconds."""
-    waits: list[asyncio.Future[Any]]
-    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    futures: list[asyncio.Future[Any]]
+    futures = [asyncio.ensure_future(event.wait()) for event in events]
     if watch is not None:
-        waits.append(asyncio.ensure_future(_report_of(watch, seconds)))
+        futures.append(asyncio.ensure_future(_report_of(watch, seconds)))
     try:
         await asyncio.wait(
-            waits, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED
+            futures, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED
         )
     finally:
-        for each in waits:
+        for each in futures:
             each.cancel()
         # A watch has one caller at a time.
-        await asyncio.wait(waits)
+        await asyncio.wait(futures)
 
 
 async def _report_of(watch: Watch, seconds: float) -> None:
@@ -197,7 +197,7 @@ class _WorkerPool:
         self._sweeper = sweeper
         self._stop = stop
         self._max_concurrent_runs = max_concurrent_runs
-        self._second_looks = () if watch is None else _SECOND_LOOKS
+        self._pauses = () if watch is None else _PAUSES_BEFORE_NEXT_TRY
         self._tasks_by_run: dict[str, asyncio.Task[None]] = {}
         # Set if the run is due again while its task works.
         self._due_again: dict[str, asyncio.Event] = {}
@@ -238,14 +238,14 @@ class _WorkerPool:
             if self._stop.is_set():
                 break
             began_work = True
-            self._start(run_id, run_markers, self._second_looks if is_new else ())
+            self._start(run_id, run_markers, self._pauses if is_new else ())
         return _Look(began_work, due.seconds_to_next, seconds)
 
     def _start(
-        self, run_id: str, run_markers: list[Marker], second_looks: tuple[float, ...]
+        self, run_id: str, run_markers: list[Marker], pauses: tuple[float, ...]
     ) -> None:
         self._due_again[run_id] = asyncio.Event()
-        work = self._process_run(run_id, run_markers, second_looks)
+        work = self._process_run(run_id, run_markers, pauses)
         self._tasks_by_run[run_id] = asyncio.create_task(work)
 
     def _start_pruning(self) -> None:
@@ -289,10 +289,10 @@ class _WorkerPool:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _process_run(
-        self, run_id: str, due_markers: list[Marker], second_looks: tuple[float, ...]
+        self, run_id: str, due_markers: list[Marker], pauses: tuple[float, ...]
     ) -> None:
         try:
-            report = await self._look_at(run_id, due_markers, second_looks)
+            report = await self._try_until_it_arrives(run_id, due_markers, pauses)
         except Exception:  # noqa: BLE001 - one run's error must not stop the others
             _log.exception("run %s cannot continue now", run_id)
         else:
@@ -305,12 +305,12 @@ class _WorkerPool:
             if self._due_again.pop(run_id).is_set():
                 self._sweeper.objects.announce_work()
 
-    async def _look_at(
-        self, run_id: str, due_markers: list[Marker], second_looks: tuple[float, ...]
+    async def _try_until_it_arrives(
+        self, run_id: str, due_markers: list[Marker], pauses: tuple[float, ...]
     ) -> RunReport:
         """Look at a run; again if a marker came before the thing that it announces."""
         due_again = self._due_again[run_id]
-        for seconds in second_looks:
+        for seconds in pauses:
             report = await self._sweeper.try_run(run_id, due_markers, looks_again=True)
             if not report.is_early or self._stop.is_set():
                 return report

@@ -264,10 +264,12 @@ class Worker:
         return outcome
 
     async def _note_missing_code(
-        self, error: errors.AgentChanged, loaded: int = 0
+        self, error: errors.AgentChanged, loaded_number: int = 0
     ) -> None:
         """Store what this process lacks, for people who look at the run."""
-        newest = max(loaded, self._journal.version_number if self._journal else 0)
+        newest = max(
+            loaded_number, self._journal.version_number if self._journal else 0
+        )
         noted = self.objects.noted_missing_code
         if error.change == "removed" and noted.get(self.run_id) != newest:
             from continuations.ledger import missing_code  # noqa: PLC0415 - rarely needed

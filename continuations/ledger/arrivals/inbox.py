@@ -37,7 +37,8 @@ async def post(
         objects: The store.
         run_id: Id of the run.
         message: The message, whose number is not known yet.
-        last_read: Number of a message that exists for certain, or 0.
+        last_read: Number of the last message that the run has read, or 0. The limits
+            count from it.
 
     Raises:
         InboxFull: The run has too many unread messages.

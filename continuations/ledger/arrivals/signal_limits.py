@@ -70,12 +70,12 @@ def behind(signal: Signal, existing: Signal) -> Signal:
     )
 
 
-def _check_room(state: RunState, name: str, new: list[bytes]) -> None:
+def _check_room(state: RunState, name: str, new_names: list[bytes]) -> None:
     """Raise `InvalidInput` if a run has no room for a signal with this name."""
     run = state.run
-    in_all = len(run.signals) + len(new)
+    in_all = len(run.signals) + len(new_names)
     of_name = sum(kept.name == name for kept in run.signals)
-    of_name += new.count(_short_name(name))
+    of_name += new_names.count(_short_name(name))
     if of_name >= MAX_KEPT_SIGNALS:
         kept = f"{of_name} signals with the name {name!r}"
     elif in_all >= MAX_KEPT_IN_ALL and not waits_for(state, name):

@@ -78,7 +78,7 @@ async def _search(
     message_number: int,
     bodies: dict[int, bytes],
 ) -> int:
-    """Return the first version that has the reply to a message.
+    """Return a version that has the reply to a message.
 
     The number of the last answered message never falls, so about log2(versions) headers
     are read. Most messages need about as many versions as their neighbours. So the

@@ -138,9 +138,9 @@ class Eraser:
     async def _prove_right_to_delete(self) -> None:
         """Raise `StoreDenied` before the tombstone hides a run that would stay.
 
-        A store may tell only about a key that exists.
+        A store may tell only about a key that exists. A refused process leaves the key.
         """
-        key = layout.erasure_key(self.run_id)
+        key = layout.deletion_probe_key(self.run_id)
         with suppress(AlreadyExists):
             await self.objects.create(key, b"")
         try:

@@ -109,7 +109,7 @@ def _handler_in_module(operation: Operation) -> RouteHandler:
         from continuations.serve.http import thread_handlers  # noqa: PLC0415
 
         return thread_handlers.HANDLERS[operation.id]
-    if operation.right == "read":
+    if operation.id == "downloadFile":
         from continuations.serve.http import file_routes  # noqa: PLC0415
 
         return file_routes.download
