@@ -32,20 +32,12 @@ try:
     from opentelemetry.trace.propagation.tracecontext import (
         TraceContextTextMapPropagator,
     )
+    from opentelemetry.util.genai import types
     from opentelemetry.util.genai.environment_variables import (
         OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT,
     )
     from opentelemetry.util.genai.handler import TelemetryHandler
     from opentelemetry.util.genai.invocation import LocalAgentInvocation
-    from opentelemetry.util.genai.types import (
-        Error,
-        InputMessage,
-        MessagePart,
-        OutputMessage,
-        TextPart,
-        ToolCallRequestPart,
-        ToolCallResponsePart,
-    )
     from opentelemetry.util.genai.utils import fq_exception_type
 except ImportError as error:
     raise missing_package(
@@ -353,7 +345,7 @@ class _Session:
             if end.error is not None:
                 span.fail(_error(end.error))
             elif end.failure is not None and span is root:
-                span.fail(Error(message=None, type=end.failure))
+                span.fail(types.Error(message=None, type=end.failure))
             else:
                 span.stop()
 
@@ -502,7 +494,7 @@ class _Request(_Action):
             _message, self._observed.shown([*sent, reply.message.data])
         )
         self._span.input_messages = read
-        self._span.output_messages = [OutputMessage(written.role, written.parts)]
+        self._span.output_messages = [types.OutputMessage(written.role, written.parts)]
 
 
 class _Call(_Action):
@@ -517,19 +509,23 @@ class _Call(_Action):
             self._span.tool_result = self._call.scrubbed(result)
 
 
-def _message(message: Mapping[str, Any]) -> InputMessage:
+def _message(message: Mapping[str, Any]) -> types.InputMessage:
     role, content = str(message.get("role")), message.get("content")
     text = content if isinstance(content, str) else json.dumps(content)
     if role == "tool":
         called = str(message.get("tool_call_id"))
-        return InputMessage(role=role, parts=[ToolCallResponsePart(text, called)])
-    parts: list[MessagePart] = [TextPart(text)] if content else []
+        return types.InputMessage(
+            role=role, parts=[types.ToolCallResponsePart(text, called)]
+        )
+    parts: list[types.MessagePart] = [types.TextPart(text)] if content else []
     for call in message.get("tool_calls") or ():
         function = call["function"]
         parts.append(
-            ToolCallRequestPart(function["arguments"], function["name"], call["id"])
+            types.ToolCallRequestPart(
+                function["arguments"], function["name"], call["id"]
+            )
         )
-    return InputMessage(role=role, parts=parts)
+    return types.InputMessage(role=role, parts=parts)
 
 
 def _of_wait(wait: observers.ObservedWait) -> dict[str, str]:
@@ -540,9 +536,9 @@ def _of_wait(wait: observers.ObservedWait) -> dict[str, str]:
     return attributes
 
 
-def _error(error: BaseException) -> Error:
+def _error(error: BaseException) -> types.Error:
     # The text of an exception may have arguments.
-    return Error(message=None, type=fq_exception_type(error))
+    return types.Error(message=None, type=fq_exception_type(error))
 
 
 def _headers(context: Context) -> dict[str, str]:

@@ -20,20 +20,10 @@ from urllib.parse import urlsplit
 
 import httpx
 import jsonschema_rs
+from a2a import types
 from a2a.client import A2ACardResolver, Client, ClientConfig, ClientFactory
 from a2a.client.errors import A2AClientError
 from a2a.helpers import get_data_parts, new_message, new_text_part
-from a2a.types import (
-    AgentCard,
-    CancelTaskRequest,
-    GetTaskRequest,
-    Message,
-    Role,
-    SendMessageConfiguration,
-    SendMessageRequest,
-    Task,
-    TaskState,
-)
 from a2a.utils.constants import TransportProtocol
 from a2a.utils.errors import A2AError, TaskNotCancelableError, TaskNotFoundError
 from pydantic import WithJsonSchema
@@ -46,8 +36,6 @@ from continuations.tools import Tool, ToolWait
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
-
-    from a2a.types import Part
 
     from continuations import ApprovalPolicy
 
@@ -62,9 +50,9 @@ _TIMEOUT_SECONDS = 30.0
 _MAX_QUESTION_CHARS = 20_000
 _BINDINGS = [TransportProtocol.JSONRPC, TransportProtocol.HTTP_JSON]
 _FAILED = {
-    TaskState.TASK_STATE_FAILED: "failed",
-    TaskState.TASK_STATE_REJECTED: "rejected the task",
-    TaskState.TASK_STATE_CANCELED: "cancelled the task",
+    types.TaskState.TASK_STATE_FAILED: "failed",
+    types.TaskState.TASK_STATE_REJECTED: "rejected the task",
+    types.TaskState.TASK_STATE_CANCELED: "cancelled the task",
 }
 
 
@@ -76,7 +64,7 @@ class RemoteAgentError(Exception):
 
 
 def a2a_agent(  # noqa: PLR0913 - one parameter for each option
-    card: AgentCard | str,
+    card: types.AgentCard | str,
     *,
     name: str,
     description: str | None = None,
@@ -112,7 +100,7 @@ def a2a_agent(  # noqa: PLR0913 - one parameter for each option
     """
     remote = _RemoteAgent(card, name, headers, http_client, poll, longest_poll)
     if description is None:
-        own = card.description if isinstance(card, AgentCard) else ""
+        own = card.description if isinstance(card, types.AgentCard) else ""
         description = own or f"Give a message to the agent {name}; return its reply."
 
     async def send(message: str, ctx: ToolContext) -> Any:
@@ -136,7 +124,7 @@ class _RemoteAgent:
 
     def __init__(
         self,
-        card: AgentCard | str,
+        card: types.AgentCard | str,
         name: str,
         headers: Headers | None,
         http_client: Callable[[], httpx.AsyncClient] | None,
@@ -158,7 +146,7 @@ class _RemoteAgent:
 
     async def start(self, text: str, ctx: ToolContext) -> Any:
         """Send the message of a call."""
-        message = new_message([new_text_part(text)], role=Role.ROLE_USER)
+        message = new_message([new_text_part(text)], role=types.Role.ROLE_USER)
         # The same in a repeat of this stage, so a server can tell a repeat.
         message.message_id = ctx.idempotency_key
         try:
@@ -200,26 +188,26 @@ class _RemoteAgent:
             return
         async with self._client(ctx) as client:
             try:
-                await client.cancel_task(CancelTaskRequest(id=ctx.memo["task"]))
+                await client.cancel_task(types.CancelTaskRequest(id=ctx.memo["task"]))
             except (TaskNotCancelableError, TaskNotFoundError):
                 return  # it has ended
 
     # The next stage -----------------------------------------------------------------
 
     def _next(
-        self, reply: Task | Message, memo: Mapping[str, Any], note: str = ""
+        self, reply: types.Task | types.Message, memo: Mapping[str, Any], note: str = ""
     ) -> Any:
         """Return the result of a reply, or the wait that it needs."""
-        if isinstance(reply, Message):
+        if isinstance(reply, types.Message):
             return _text_of([reply])
         state, said = reply.status.state, _text_of([reply.status.message])
-        if state == TaskState.TASK_STATE_COMPLETED:
+        if state == types.TaskState.TASK_STATE_COMPLETED:
             return _text_of(reply.artifacts) or said
         if state in _FAILED:
             raise RemoteAgentError(f"agent {self._name} {_FAILED[state]}: {said}")
-        if state == TaskState.TASK_STATE_INPUT_REQUIRED:
+        if state == types.TaskState.TASK_STATE_INPUT_REQUIRED:
             return self._question(reply, said, note)
-        if state == TaskState.TASK_STATE_AUTH_REQUIRED:
+        if state == types.TaskState.TASK_STATE_AUTH_REQUIRED:
             return self._ask(reply, f"Log in for agent {self._name}. {said}", bool, {})
         return self._later(reply.id, memo)
 
@@ -230,7 +218,7 @@ class _RemoteAgent:
         # Not `external`, whose deadline calls `on_cancel`: a look is no end.
         return sleep(within, memo={"task": task_id, "looks": looks + 1})
 
-    def _question(self, task: Task, said: str, note: str) -> ToolWait[Any]:
+    def _question(self, task: types.Task, said: str, note: str) -> ToolWait[Any]:
         """Ask a person what the other system asks."""
         refused = f" Your answer was refused: {note}" if note else ""
         intro = f"Agent {self._name} asks:"
@@ -249,7 +237,7 @@ class _RemoteAgent:
         return self._ask(task, question, Choice, {"reply": "choice", **kept})
 
     def _ask(
-        self, task: Task, question: str, answer_type: Any, memo: Mapping[str, Any]
+        self, task: types.Task, question: str, answer_type: Any, memo: Mapping[str, Any]
     ) -> ToolWait[Any]:
         if len(question) > _MAX_QUESTION_CHARS:
             # A person must see all of what is asked.
@@ -261,7 +249,7 @@ class _RemoteAgent:
         kept = {"task": task.id, "context": task.context_id, "asked": asked, **memo}
         return ask(question, answer_type, memo=kept)
 
-    def _reply_of(self, memo: Mapping[str, Any], answer: Any) -> Message | None:
+    def _reply_of(self, memo: Mapping[str, Any], answer: Any) -> types.Message | None:
         """Return the message for an answer of a person; `None` to look at the task."""
         kind = memo.get("reply")
         if kind is None:
@@ -275,7 +263,7 @@ class _RemoteAgent:
             part = data_part({"wait": memo["wait"], **shown, **decision, **value})
         return new_message(
             [part],
-            role=Role.ROLE_USER,
+            role=types.Role.ROLE_USER,
             task_id=memo["task"],
             context_id=memo["context"],
         )
@@ -295,10 +283,12 @@ class _RemoteAgent:
 
     # Requests -----------------------------------------------------------------------
 
-    async def _send(self, message: Message, ctx: ToolContext) -> Task | Message:
-        request = SendMessageRequest(
+    async def _send(
+        self, message: types.Message, ctx: ToolContext
+    ) -> types.Task | types.Message:
+        request = types.SendMessageRequest(
             message=message,
-            configuration=SendMessageConfiguration(return_immediately=True),
+            configuration=types.SendMessageConfiguration(return_immediately=True),
         )
         async with self._client(ctx) as client:
             async for event in client.send_message(request):
@@ -308,9 +298,9 @@ class _RemoteAgent:
                     return event.message
         raise A2AClientError("the response has neither a task nor a message")
 
-    async def _look(self, task_id: str, ctx: ToolContext) -> Task:
+    async def _look(self, task_id: str, ctx: ToolContext) -> types.Task:
         async with self._client(ctx) as client:
-            return await client.get_task(GetTaskRequest(id=task_id))
+            return await client.get_task(types.GetTaskRequest(id=task_id))
 
     @asynccontextmanager
     async def _client(self, ctx: ToolContext) -> AsyncGenerator[Client]:
@@ -326,8 +316,8 @@ class _RemoteAgent:
             )
             yield ClientFactory(config).create(await self._read_card(http))
 
-    async def _read_card(self, http: httpx.AsyncClient) -> AgentCard:
-        if isinstance(self._card, AgentCard):
+    async def _read_card(self, http: httpx.AsyncClient) -> types.AgentCard:
+        if isinstance(self._card, types.AgentCard):
             return self._card
         card = await A2ACardResolver(http, self._card).get_agent_card()
         # The headers of the application must not go where a card says.
@@ -343,7 +333,7 @@ class _RemoteAgent:
 
 
 def _check_card(card: object) -> None:
-    if isinstance(card, AgentCard):
+    if isinstance(card, types.AgentCard):
         return
     if not isinstance(card, str):
         msg = f"card must be a URL or an AgentCard, got {type(card).__name__}."
@@ -363,7 +353,7 @@ def _new_http_client() -> httpx.AsyncClient:
     return httpx.AsyncClient(timeout=_TIMEOUT_SECONDS)
 
 
-def _waits_in(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
+def _waits_in(parts: Iterable[types.Part]) -> Iterator[dict[str, Any]]:
     """Yield the waits of a server of this library."""
     for value in get_data_parts([*parts]):
         if isinstance(value, dict):
@@ -372,12 +362,12 @@ def _waits_in(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
                 yield {**wait, "schema": wait.get("schema")}
 
 
-def _still_asks(task: Task, memo: Mapping[str, Any]) -> bool:
+def _still_asks(task: types.Task, memo: Mapping[str, Any]) -> bool:
     """Return whether a task may take the answer of a person."""
     if "wait" in memo:
         # The id of the wait is in the answer, so a late one decides nothing else.
-        return task.status.state not in (TaskState.TASK_STATE_COMPLETED, *_FAILED)
-    asks = task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        return task.status.state not in (types.TaskState.TASK_STATE_COMPLETED, *_FAILED)
+    asks = task.status.state == types.TaskState.TASK_STATE_INPUT_REQUIRED
     return bool(asks and task.status.message.message_id == memo["asked"])
 
 

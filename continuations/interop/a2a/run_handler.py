@@ -6,38 +6,12 @@ import asyncio
 from contextlib import aclosing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from a2a import types
 from a2a.server.request_handlers.request_handler import RequestHandler
-from a2a.types import (
-    AgentCard,
-    ListTaskPushNotificationConfigsResponse,
-    ListTasksResponse,
-    Part,
-    Role,
-    TaskArtifactUpdateEvent,
-    TaskState,
-    TaskStatus,
-    TaskStatusUpdateEvent,
-)
-from a2a.utils.errors import (
-    A2AError,
-    ExtendedAgentCardNotConfiguredError,
-    InternalError,
-    InvalidParamsError,
-    PushNotificationNotSupportedError,
-    TaskNotCancelableError,
-    TaskNotFoundError,
-    UnsupportedOperationError,
-)
+from a2a.utils import errors as a2a_errors
+from a2a.utils import task as task_pages
 from a2a.utils.input_mode_validator import validate_input_modes
 from a2a.utils.proto_utils import validate_proto_required_fields
-from a2a.utils.task import (
-    ListTasksCursor,
-    apply_history_length,
-    decode_list_tasks_cursor,
-    encode_list_tasks_cursor,
-    validate_history_length,
-    validate_page_size,
-)
 
 from continuations import errors
 from continuations.interop.a2a import task_states
@@ -61,20 +35,6 @@ if TYPE_CHECKING:
 
     from a2a.server.context import ServerCallContext
     from a2a.server.events.event_queue import Event
-    from a2a.types import (
-        CancelTaskRequest,
-        DeleteTaskPushNotificationConfigRequest,
-        GetExtendedAgentCardRequest,
-        GetTaskPushNotificationConfigRequest,
-        GetTaskRequest,
-        ListTaskPushNotificationConfigsRequest,
-        ListTasksRequest,
-        Message,
-        SendMessageRequest,
-        SubscribeToTaskRequest,
-        Task,
-        TaskPushNotificationConfig,
-    )
 
     from continuations import AsyncRunner, Continuation, Identity, RunSummary
     from continuations.interop.a2a.push import Push
@@ -107,7 +67,7 @@ class RunHandler(RequestHandler):
         self,
         runner: AsyncRunner[Any],
         *,
-        card: AgentCard,
+        card: types.AgentCard,
         agent: str,
         rights: Rights,
         only_own: bool,
@@ -128,25 +88,25 @@ class RunHandler(RequestHandler):
     # Reading ----------------------------------------------------------------------
 
     async def on_get_task(
-        self, params: GetTaskRequest, context: ServerCallContext
-    ) -> Task:
+        self, params: types.GetTaskRequest, context: ServerCallContext
+    ) -> types.Task:
         """Return a task."""
         with _a2a_errors(params):
-            validate_history_length(params)
+            task_pages.validate_history_length(params)
             task = await self._seen(params.id, _sender(context))
-            return apply_history_length(task, params)
+            return task_pages.apply_history_length(task, params)
 
     async def on_list_tasks(
-        self, params: ListTasksRequest, context: ServerCallContext
-    ) -> ListTasksResponse:
+        self, params: types.ListTasksRequest, context: ServerCallContext
+    ) -> types.ListTasksResponse:
         """Return a page of the tasks that the sender may see, the newest first."""
         with _a2a_errors(params):
-            validate_history_length(params)
+            task_pages.validate_history_length(params)
             if params.HasField("page_size"):
-                validate_page_size(params.page_size)
+                task_pages.validate_page_size(params.page_size)
             who = _sender(context)
             rows = [each async for each in self._rows(params, who)]
-            tasks: dict[str, Task] = {}
+            tasks: dict[str, types.Task] = {}
             if params.status and params.status not in _ENDED_STATES:
                 # Only the whole state of a live run tells what it waits for.
                 tasks = await self._tasks_of(rows, who)
@@ -155,14 +115,14 @@ class RunHandler(RequestHandler):
             page, following = _page(rows, params)
             tasks = tasks or await self._tasks_of(page, who)
             shown = [
-                apply_history_length(tasks[row.run_id], params)
+                task_pages.apply_history_length(tasks[row.run_id], params)
                 for row in page
                 if row.run_id in tasks
             ]
             for task in shown:
                 if not params.include_artifacts:
                     task.ClearField("artifacts")
-            return ListTasksResponse(
+            return types.ListTasksResponse(
                 tasks=shown,
                 next_page_token=following,
                 page_size=params.page_size or _PAGE_SIZE,
@@ -170,7 +130,7 @@ class RunHandler(RequestHandler):
             )
 
     async def _rows(
-        self, params: ListTasksRequest, who: str | Identity
+        self, params: types.ListTasksRequest, who: str | Identity
     ) -> AsyncGenerator[RunSummary]:
         after = params.status_timestamp_after
         since = after.ToNanoseconds() if after.ByteSize() else 0
@@ -196,11 +156,11 @@ class RunHandler(RequestHandler):
 
     async def _tasks_of(
         self, rows: list[RunSummary], who: str | Identity
-    ) -> dict[str, Task]:
-        tasks: dict[str, Task] = {}
+    ) -> dict[str, types.Task]:
+        tasks: dict[str, types.Task] = {}
         for row in rows:
             with suppress(
-                TaskNotFoundError, errors.RunErased, errors.RunNotFound
+                a2a_errors.TaskNotFoundError, errors.RunErased, errors.RunNotFound
             ):  # erased meanwhile
                 tasks[row.run_id] = await self._seen(row.run_id, who)
         return tasks
@@ -211,7 +171,7 @@ class RunHandler(RequestHandler):
         row = run.run_state.run
         is_task = dict(row.labels).get(Labels.AGENT) == self._label
         if not is_task or not await self._may_see(run_id, row.requester, who):
-            raise TaskNotFoundError
+            raise a2a_errors.TaskNotFoundError
         return run
 
     async def _may_see(
@@ -224,20 +184,20 @@ class RunHandler(RequestHandler):
     async def _require(self, act: Act, run_id: str, who: str | Identity) -> None:
         if not await self._rights.allow(who, act, run_id):
             detail = problems.forbidden(act).problem.detail
-            raise UnsupportedOperationError(detail)
+            raise a2a_errors.UnsupportedOperationError(detail)
 
-    async def _task(self, run: Continuation, who: str | Identity) -> Task:
+    async def _task(self, run: Continuation, who: str | Identity) -> types.Task:
         can_read = await self._rights.allow(who, "read", run.run_id)
         return await read_task(self._runner, run, can_read=can_read)
 
-    async def _seen(self, run_id: str, who: str | Identity) -> Task:
+    async def _seen(self, run_id: str, who: str | Identity) -> types.Task:
         return await self._task(await self._look(run_id, who), who)
 
     # Messages ---------------------------------------------------------------------
 
     async def on_message_send(
-        self, params: SendMessageRequest, context: ServerCallContext
-    ) -> Task:
+        self, params: types.SendMessageRequest, context: ServerCallContext
+    ) -> types.Task:
         """Start a task, decide its waits, or give its agent a text."""
         with _a2a_errors(params):
             who = _sender(context)
@@ -245,10 +205,12 @@ class RunHandler(RequestHandler):
             if work.job is not None and not params.configuration.return_immediately:
                 await asyncio.shield(work.job)
             task = await self._seen(work.run_id, who)
-            return apply_history_length(_noted(task, work.note), params.configuration)
+            return task_pages.apply_history_length(
+                _noted(task, work.note), params.configuration
+            )
 
     async def on_message_send_stream(
-        self, params: SendMessageRequest, context: ServerCallContext
+        self, params: types.SendMessageRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         """Do what `on_message_send` does, and yield what happens meanwhile."""
         with _a2a_errors(params):
@@ -256,7 +218,7 @@ class RunHandler(RequestHandler):
             work = await self._accept(params, context)
             run = await self._look(work.run_id, who)
             first = _noted(await self._task(run, who), work.note)
-            yield apply_history_length(first, params.configuration)
+            yield task_pages.apply_history_length(first, params.configuration)
             stops_at = frozenset(INTERRUPTED)
             if work.job is None and first.status.state in stops_at:
                 return
@@ -266,10 +228,10 @@ class RunHandler(RequestHandler):
                     yield event
 
     async def _accept(
-        self, params: SendMessageRequest, context: ServerCallContext
+        self, params: types.SendMessageRequest, context: ServerCallContext
     ) -> _Work:
         message, options, who = params.message, params.configuration, _sender(context)
-        validate_history_length(options)
+        task_pages.validate_history_length(options)
         validate_input_modes(message, self.card)
         push = None
         if options.HasField("task_push_notification_config"):
@@ -283,13 +245,13 @@ class RunHandler(RequestHandler):
             await self._pushes().configs.set_info(work.run_id, push, context)
         return work._replace(job=self._wake(work.run_id)) if not work.note else work
 
-    async def _start(self, message: Message, who: str | Identity) -> _Work:
+    async def _start(self, message: types.Message, who: str | Identity) -> _Work:
         """Store a run for a message, once if the message comes again."""
         digest = self._digest(message, who)
         run_id = f"{TASK_PREFIX}{digest}"
         context_id = message.context_id or f"context-{digest}"
         if not is_label_value(context_id):
-            raise InvalidParamsError(
+            raise a2a_errors.InvalidParamsError(
                 "contextId is not valid: it has 1 to 63 characters of A-Z a-z 0-9 . _ "
                 "@ - and begins with a letter or digit. Send such an id, or none."
             )
@@ -313,12 +275,12 @@ class RunHandler(RequestHandler):
             )
         return _Work(run_id)
 
-    def _digest(self, message: Message, who: str | Identity) -> str:
+    def _digest(self, message: types.Message, who: str | Identity) -> str:
         """Return a digest that is the same if a client repeats a message."""
         sent = message.SerializeToString(deterministic=True).hex()
         return digest_of(self._agent, name_of(who), sent)
 
-    def _input(self, message: Message, earlier: list[dict[str, str]]) -> Any:
+    def _input(self, message: types.Message, earlier: list[dict[str, str]]) -> Any:
         if self._runner.root_agent(self._agent).is_workflow:
             return task_states.workflow_arguments(message)
         text = task_states.agent_text(message)
@@ -327,7 +289,7 @@ class RunHandler(RequestHandler):
         return text
 
     async def _earlier_texts(
-        self, message: Message, who: str | Identity
+        self, message: types.Message, who: str | Identity
     ) -> list[dict[str, str]]:
         """Return the texts of the newest finished task of a context.
 
@@ -347,13 +309,13 @@ class RunHandler(RequestHandler):
                 newest = row
         return [] if newest is None else own_texts(await self._look(newest.run_id, who))
 
-    async def _continue(self, message: Message, who: str | Identity) -> _Work:
+    async def _continue(self, message: types.Message, who: str | Identity) -> _Work:
         """Record the decisions of a message, or give its text to the agent."""
         run_id = message.task_id
         run = await self._look(run_id, who)
         task = await self._task(run, who)
         if message.context_id and message.context_id != task.context_id:
-            raise InvalidParamsError(
+            raise a2a_errors.InvalidParamsError(
                 f"contextId is not that of task {run_id}. Send the contextId of the "
                 "task, or none."
             )
@@ -373,7 +335,7 @@ class RunHandler(RequestHandler):
                 raise failed[0]
             return _Work(run_id)
         if task.status.state in _ENDED_STATES:
-            raise UnsupportedOperationError(
+            raise a2a_errors.UnsupportedOperationError(
                 f"Task {run_id} has ended. Send a message without taskId."
             )
         await self._require("message", run_id, who)
@@ -381,7 +343,7 @@ class RunHandler(RequestHandler):
         # Two clients may choose the same id of a message.
         sent = self._digest(message, who)
         await self._runner.send(run_id, text, by=name_of(who), id=sent)
-        waits = task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
+        waits = task.status.state == types.TaskState.TASK_STATE_INPUT_REQUIRED
         return _Work(run_id, note=_DECIDED_NOTHING if waits else None)
 
     def _wake(self, run_id: str) -> asyncio.Task[None]:
@@ -408,7 +370,7 @@ class RunHandler(RequestHandler):
     # Streams ----------------------------------------------------------------------
 
     async def on_subscribe_to_task(
-        self, params: SubscribeToTaskRequest, context: ServerCallContext
+        self, params: types.SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
         """Yield a task, and what happens until it ends."""
         with _a2a_errors(params):
@@ -416,7 +378,7 @@ class RunHandler(RequestHandler):
             run = await self._look(params.id, who)
             task = await self._task(run, who)
             if task.status.state in _ENDED_STATES:
-                raise UnsupportedOperationError(
+                raise a2a_errors.UnsupportedOperationError(
                     f"Task {params.id} has ended. Get it with GetTask."
                 )
             yield task
@@ -429,10 +391,10 @@ class RunHandler(RequestHandler):
     async def _updates(
         self,
         run: Continuation,
-        known: Task,
+        known: types.Task,
         who: str | Identity,
         job: asyncio.Task[None] | None,
-        stops_at: frozenset[TaskState],
+        stops_at: frozenset[types.TaskState],
     ) -> AsyncGenerator[Event]:
         """Yield the changes of a task after a version of its run.
 
@@ -478,15 +440,15 @@ class RunHandler(RequestHandler):
     # Ends and push notifications ---------------------------------------------------
 
     async def on_cancel_task(
-        self, params: CancelTaskRequest, context: ServerCallContext
-    ) -> Task:
+        self, params: types.CancelTaskRequest, context: ServerCallContext
+    ) -> types.Task:
         """Cancel the run of a task."""
         with _a2a_errors(params):
             who = _sender(context)
             run = await self._look(params.id, who)
             await self._require("cancel", params.id, who)
             if run.status in ENDED:
-                raise TaskNotCancelableError
+                raise a2a_errors.TaskNotCancelableError
             run = await self._runner.cancel(params.id, by=name_of(who), door=A2A)
             if run.status not in ENDED:
                 # A worker has to stop a job of another system first.
@@ -495,8 +457,8 @@ class RunHandler(RequestHandler):
             return await self._task(run, who)
 
     async def on_create_task_push_notification_config(
-        self, params: TaskPushNotificationConfig, context: ServerCallContext
-    ) -> TaskPushNotificationConfig:
+        self, params: types.TaskPushNotificationConfig, context: ServerCallContext
+    ) -> types.TaskPushNotificationConfig:
         """Store where the changes of a task are posted."""
         with _a2a_errors(params):
             pushes = self._pushes()
@@ -506,29 +468,29 @@ class RunHandler(RequestHandler):
 
     async def on_get_task_push_notification_config(
         self,
-        params: GetTaskPushNotificationConfigRequest,
+        params: types.GetTaskPushNotificationConfigRequest,
         context: ServerCallContext,
-    ) -> TaskPushNotificationConfig:
+    ) -> types.TaskPushNotificationConfig:
         """Return a push notification configuration of the sender."""
         with _a2a_errors(params):
             for config in await self._configs(params.task_id, context):
                 if config.id == params.id:
                     return config
-            raise TaskNotFoundError
+            raise a2a_errors.TaskNotFoundError
 
     async def on_list_task_push_notification_configs(
         self,
-        params: ListTaskPushNotificationConfigsRequest,
+        params: types.ListTaskPushNotificationConfigsRequest,
         context: ServerCallContext,
-    ) -> ListTaskPushNotificationConfigsResponse:
+    ) -> types.ListTaskPushNotificationConfigsResponse:
         """Return the push notification configurations of the sender."""
         with _a2a_errors(params):
             found = await self._configs(params.task_id, context)
-            return ListTaskPushNotificationConfigsResponse(configs=found)
+            return types.ListTaskPushNotificationConfigsResponse(configs=found)
 
     async def on_delete_task_push_notification_config(
         self,
-        params: DeleteTaskPushNotificationConfigRequest,
+        params: types.DeleteTaskPushNotificationConfigRequest,
         context: ServerCallContext,
     ) -> None:
         """Delete a push notification configuration of the sender."""
@@ -539,22 +501,22 @@ class RunHandler(RequestHandler):
 
     async def _configs(
         self, task_id: str, context: ServerCallContext
-    ) -> list[TaskPushNotificationConfig]:
+    ) -> list[types.TaskPushNotificationConfig]:
         pushes = self._pushes()
         await self._look(task_id, _sender(context))
         return await pushes.configs.get_info(task_id, context)
 
     def _pushes(self) -> Push:
         if self._push is None:
-            raise PushNotificationNotSupportedError
+            raise a2a_errors.PushNotificationNotSupportedError
         return self._push
 
     async def on_get_extended_agent_card(
-        self, params: GetExtendedAgentCardRequest, context: ServerCallContext
-    ) -> AgentCard:
+        self, params: types.GetExtendedAgentCardRequest, context: ServerCallContext
+    ) -> types.AgentCard:
         """Refuse: the public card says everything."""
         del params, context
-        raise ExtendedAgentCardNotConfiguredError
+        raise a2a_errors.ExtendedAgentCardNotConfiguredError
 
 
 def _sender(context: ServerCallContext) -> str | Identity:
@@ -571,21 +533,23 @@ def _a2a_errors(params: Any) -> Generator[None]:
     try:
         validate_proto_required_fields(params)
         yield
-    except A2AError:
+    except a2a_errors.A2AError:
         raise
     except (errors.RunNotFound, errors.RunErased, errors.InvalidId):
-        raise TaskNotFoundError from None
+        raise a2a_errors.TaskNotFoundError from None
     except Exception as error:  # noqa: BLE001 - a client gets only errors of A2A
         problem = problems.from_error(error, "A2A request")
         title = problem.type.title
         if problem.type.status >= problems.SERVER_ERROR:
-            raise InternalError(f"{title}. {problem.detail or ''}".strip()) from None
-        raise InvalidParamsError(problem.detail or title) from None
+            raise a2a_errors.InternalError(
+                f"{title}. {problem.detail or ''}".strip()
+            ) from None
+        raise a2a_errors.InvalidParamsError(problem.detail or title) from None
 
 
-def _noted(task: Task, note: str | None) -> Task:
+def _noted(task: types.Task, note: str | None) -> types.Task:
     if note is not None:
-        task.status.message.parts.insert(0, Part(text=note))
+        task.status.message.parts.insert(0, types.Part(text=note))
     return task
 
 
@@ -597,20 +561,20 @@ def _error_of(job: asyncio.Task[None]) -> BaseException | None:
 
 
 def _changes(
-    known: Task, task: Task
-) -> Iterator[TaskStatusUpdateEvent | TaskArtifactUpdateEvent]:
+    known: types.Task, task: types.Task
+) -> Iterator[types.TaskStatusUpdateEvent | types.TaskArtifactUpdateEvent]:
     """Yield the updates that make of one task the other."""
     ids: Any = {"task_id": task.id, "context_id": task.context_id}
     if task.status.state not in _ENDED_STATES:
         # The last text of a task is its artifact.
         for each in task.history[len(known.history) :]:
-            if each.role == Role.ROLE_AGENT:
-                status = TaskStatus(
-                    state=TaskState.TASK_STATE_WORKING,
+            if each.role == types.Role.ROLE_AGENT:
+                status = types.TaskStatus(
+                    state=types.TaskState.TASK_STATE_WORKING,
                     message=each,
                     timestamp=task.status.timestamp,
                 )
-                yield TaskStatusUpdateEvent(status=status, **ids)
+                yield types.TaskStatusUpdateEvent(status=status, **ids)
     # Each version of a run has a time of its own.
     if (
         known.status.state == task.status.state
@@ -618,8 +582,8 @@ def _changes(
     ):
         return
     for artifact in task.artifacts:
-        yield TaskArtifactUpdateEvent(artifact=artifact, last_chunk=True, **ids)
-    yield TaskStatusUpdateEvent(status=task.status, **ids)
+        yield types.TaskArtifactUpdateEvent(artifact=artifact, last_chunk=True, **ids)
+    yield types.TaskStatusUpdateEvent(status=task.status, **ids)
 
 
 # Pages of tasks -------------------------------------------------------------------
@@ -635,19 +599,21 @@ def _list_key(row: RunSummary) -> tuple[bool, int, str]:
 
 
 def _page(
-    rows: list[RunSummary], params: ListTasksRequest
+    rows: list[RunSummary], params: types.ListTasksRequest
 ) -> tuple[list[RunSummary], str]:
     """Return the rows of a page, and the token of the next one."""
     later = sorted(rows, key=_list_key, reverse=True)
     if params.page_token:
-        cursor = decode_list_tasks_cursor(params.page_token)
+        cursor = task_pages.decode_list_tasks_cursor(params.page_token)
         if cursor is None:
-            raise InvalidParamsError("pageToken is not that of a page. Send no token.")
+            raise a2a_errors.InvalidParamsError(
+                "pageToken is not that of a page. Send no token."
+            )
         later = [row for row in later if _list_key(row) < cursor.sort_key()]
     page = later[: params.page_size or _PAGE_SIZE]
     if len(page) == len(later):
         return page, ""
     last = page[-1]
-    return page, encode_list_tasks_cursor(
-        ListTasksCursor(timestamp_ns=_nanoseconds(last), task_id=last.run_id)
+    return page, task_pages.encode_list_tasks_cursor(
+        task_pages.ListTasksCursor(timestamp_ns=_nanoseconds(last), task_id=last.run_id)
     )

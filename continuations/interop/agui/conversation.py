@@ -29,15 +29,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any, cast
 
-from ag_ui.core import (
-    AssistantMessage,
-    FunctionCall,
-    Interrupt,
-    MessagesSnapshotEvent,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-)
+from ag_ui import core as agui
 
 from continuations import Answer, Approve, Deny
 from continuations.attachments import Audio, File, Image
@@ -46,8 +38,6 @@ from continuations.serve.wait_texts import title_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from ag_ui.core import Message
 
     from continuations import Continuation, Identity, Wait
     from continuations.results import Verdict
@@ -74,7 +64,7 @@ def result_id(call: str) -> str:
     return f"{call}:result"
 
 
-def client_text(message: UserMessage) -> str:
+def client_text(message: agui.UserMessage) -> str:
     """Return the texts of a message of a client."""
     if isinstance(message.content, str):
         return message.content
@@ -92,20 +82,22 @@ def stored_text(message: Mapping[str, Any]) -> str:
 # Messages of the client -------------------------------------------------------------
 
 
-def new_messages(messages: Sequence[Message], stored: str) -> list[UserMessage]:
+def new_messages(
+    messages: Sequence[agui.Message], stored: str
+) -> list[agui.UserMessage]:
     """Return the user messages at the end: nothing else of a client is new.
 
     Ids that begin with `stored` are those of messages that this door sent.
     """
-    new: list[UserMessage] = []
+    new: list[agui.UserMessage] = []
     for message in reversed(messages):
-        if not isinstance(message, UserMessage) or message.id.startswith(stored):
+        if not isinstance(message, agui.UserMessage) or message.id.startswith(stored):
             break
         new.insert(0, message)
     return new
 
 
-def content_of(message: UserMessage) -> tuple[Any, list[str]]:
+def content_of(message: agui.UserMessage) -> tuple[Any, list[str]]:
     """Return a message for an agent, and the kinds of the parts that it cannot read.
 
     A part with an address or with the handle of a provider is left out: this server
@@ -141,11 +133,11 @@ def _attachment(part: Any) -> Any:
 
 def conversation(
     state: Continuation | None,
-    known: Sequence[Message],
-    new: Iterable[UserMessage],
+    known: Sequence[agui.Message],
+    new: Iterable[agui.UserMessage],
     *,
     reads: bool,
-) -> list[Message]:
+) -> list[agui.Message]:
     """Return the messages of the root agent, then those that it has not read.
 
     Args:
@@ -164,10 +156,10 @@ def conversation(
 class _IdsByText:
     """The ids of a client's user messages; each is given once, in their order."""
 
-    def __init__(self, known: Sequence[Message]) -> None:
+    def __init__(self, known: Sequence[agui.Message]) -> None:
         self._ids: dict[str, list[str]] = {}
         for message in known:
-            if isinstance(message, UserMessage):
+            if isinstance(message, agui.UserMessage):
                 ids = self._ids.setdefault(client_text(message), [])
                 ids.append(message.id)
 
@@ -176,25 +168,25 @@ class _IdsByText:
         return ids.pop(0) if ids else default
 
 
-def _stored(state: Continuation, ids: _IdsByText, *, reads: bool) -> list[Message]:
+def _stored(state: Continuation, ids: _IdsByText, *, reads: bool) -> list[agui.Message]:
     messages = state.root.messages
     replies = sum(message["role"] == "assistant" for message in messages)
     # Older replies may be in a summary, so they are counted from the last one.
     turn = state.root.turns - replies
     run_id, frame_id = state.run_id, state.root.id
-    found: list[Message] = []
+    found: list[agui.Message] = []
     for place, message in enumerate(messages):
         text = stored_text(message)
         shown = text if reads or not text else NOT_SHOWN
         if message["role"] == "user":
             own = ids.take(text, f"{run_id}:{frame_id}:user:{place}")
-            found.append(UserMessage(id=own, role="user", content=shown))
+            found.append(agui.UserMessage(id=own, role="user", content=shown))
         elif message["role"] == "assistant":
             turn += 1
             reply = reply_id(run_id, frame_id, turn)
             calls = [_call(reply, call, reads=reads) for call in _calls(message)]
             found.append(
-                AssistantMessage(
+                agui.AssistantMessage(
                     id=reply,
                     role="assistant",
                     content=shown or None,
@@ -204,7 +196,7 @@ def _stored(state: Continuation, ids: _IdsByText, *, reads: bool) -> list[Messag
         elif message["role"] == "tool":
             call = call_id(reply_id(run_id, frame_id, turn), message["tool_call_id"])
             found.append(
-                ToolMessage(
+                agui.ToolMessage(
                     id=result_id(call), role="tool", content=shown, tool_call_id=call
                 )
             )
@@ -215,20 +207,20 @@ def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     return message.get("tool_calls") or []
 
 
-def _call(reply: str, call: dict[str, Any], *, reads: bool) -> ToolCall:
+def _call(reply: str, call: dict[str, Any], *, reads: bool) -> agui.ToolCall:
     function = call["function"]
     # The transcript does not say which of the arguments are secret.
     arguments = function["arguments"] if reads else "{}"
-    return ToolCall(
+    return agui.ToolCall(
         id=call_id(reply, call["id"]),
         type="function",
-        function=FunctionCall(name=function["name"], arguments=arguments),
+        function=agui.FunctionCall(name=function["name"], arguments=arguments),
     )
 
 
 def snapshots(
-    known: Sequence[Message], messages: list[Message]
-) -> list[MessagesSnapshotEvent]:
+    known: Sequence[agui.Message], messages: list[agui.Message]
+) -> list[agui.MessagesSnapshotEvent]:
     """Return the events that show the messages, and nothing else, in their order.
 
     A client keeps the places of messages that it has, and puts others behind them. So
@@ -237,14 +229,16 @@ def snapshots(
     ids = [message.id for message in messages]
     stored = set(ids)
     kept = [message.id for message in known if message.id in stored]
-    shown = MessagesSnapshotEvent(messages=messages)
+    shown = agui.MessagesSnapshotEvent(messages=messages)
     if kept == ids[: len(kept)]:
         return [shown]
-    return [MessagesSnapshotEvent(messages=[]), shown]
+    return [agui.MessagesSnapshotEvent(messages=[]), shown]
 
 
 def is_behind(
-    state: Continuation | None, known: Sequence[Message], stored: Sequence[Message]
+    state: Continuation | None,
+    known: Sequence[agui.Message],
+    stored: Sequence[agui.Message],
 ) -> bool:
     """Return whether a client shows other replies than the stored ones.
 
@@ -267,11 +261,13 @@ def _is_past(turn: str, newest: int) -> bool:
     return turn.isascii() and turn.isdigit() and int(turn[:18]) <= newest
 
 
-def _replies(messages: Sequence[Message], prefix: str) -> Iterable[AssistantMessage]:
+def _replies(
+    messages: Sequence[agui.Message], prefix: str
+) -> Iterable[agui.AssistantMessage]:
     return (
         each
         for each in messages
-        if isinstance(each, AssistantMessage) and each.id.startswith(prefix)
+        if isinstance(each, agui.AssistantMessage) and each.id.startswith(prefix)
     )
 
 
@@ -281,7 +277,7 @@ _OF_APPROVAL = {*_OF_DENIAL, "editedArgs", "form"}
 _OF_UNKNOWN = {"answer": {"value", "reason"}, "approve": {"reason"}, "deny": {"reason"}}
 
 
-def interrupt_of(wait: Wait, call: str | None, subagent: str | None) -> Interrupt:
+def interrupt_of(wait: Wait, call: str | None, subagent: str | None) -> agui.Interrupt:
     """Return a wait as an interrupt.
 
     Args:
@@ -290,7 +286,7 @@ def interrupt_of(wait: Wait, call: str | None, subagent: str | None) -> Interrup
         subagent: The id of the sub-agent that waits; `None` for the root agent.
     """
     rules = wait.rules
-    return Interrupt(
+    return agui.Interrupt(
         id=wait.id,
         reason=wait.kind,
         message=title_of(wait),

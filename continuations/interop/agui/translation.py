@@ -5,28 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ag_ui.core import (
-    CustomEvent,
-    ReasoningEndEvent,
-    ReasoningMessageContentEvent,
-    ReasoningMessageEndEvent,
-    ReasoningMessageStartEvent,
-    ReasoningStartEvent,
-    StateDeltaEvent,
-    StateSnapshotEvent,
-    SubagentErrorEvent,
-    SubagentFinishedEvent,
-    SubagentFinishedSuspendedOutcome,
-    SubagentStartedEvent,
-    TextMessageContentEvent,
-    TextMessageEndEvent,
-    TextMessageStartEvent,
-    ToolCallArgsEvent,
-    ToolCallEndEvent,
-    ToolCallResultEvent,
-    ToolCallStartEvent,
-    UserMessage,
-)
+from ag_ui import core as agui
 
 from continuations import events
 from continuations.interop.agui.conversation import (
@@ -39,8 +18,6 @@ from continuations.interop.agui.conversation import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from ag_ui.core import BaseEvent
 
     from continuations import Continuation, Frame
 
@@ -100,7 +77,7 @@ class Translator:
     run_id: str
     reads: bool
     own_texts: list[str] = field(default_factory=list[str])
-    sent: list[UserMessage] = field(default_factory=list[UserMessage])
+    sent: list[agui.UserMessage] = field(default_factory=list[agui.UserMessage])
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     cursor: tuple[int, int] = (0, 0)
     is_out_of_step: bool = False
@@ -148,7 +125,7 @@ class Translator:
 
     # Events ---------------------------------------------------------------------
 
-    def translate(self, event: events.RunEvent) -> Iterator[BaseEvent]:
+    def translate(self, event: events.RunEvent) -> Iterator[agui.BaseEvent]:
         """Return the events of AG-UI for an event of the run."""
         if isinstance(event, events.TextDelta | events.ReasoningDelta):
             if self.reads:
@@ -164,7 +141,7 @@ class Translator:
                 self.cursor = place
                 yield from self._stored(event)
 
-    def _stored(self, event: events.StreamEvent) -> Iterator[BaseEvent]:
+    def _stored(self, event: events.StreamEvent) -> Iterator[agui.BaseEvent]:
         match event:
             case events.FrameStarted(frame=str() as frame):
                 parent = self.frame_of(event.call or "")
@@ -186,7 +163,7 @@ class Translator:
             case _:
                 pass
 
-    def _state_changed(self, changes: Mapping[str, Any]) -> BaseEvent:
+    def _state_changed(self, changes: Mapping[str, Any]) -> agui.BaseEvent:
         self.state.update(changes)
         if not self.has_state_baseline:
             return self.state_snapshot()
@@ -194,18 +171,18 @@ class Translator:
             {"op": "add", "path": f"/{_pointer(name)}", "value": value}
             for name, value in changes.items()
         ]
-        return StateDeltaEvent.model_validate({"delta": delta})
+        return agui.StateDeltaEvent.model_validate({"delta": delta})
 
-    def state_snapshot(self) -> BaseEvent:
+    def state_snapshot(self) -> agui.BaseEvent:
         """Return the whole state of the root agent."""
         self.has_state_baseline = True
-        return StateSnapshotEvent(snapshot=dict(self.state))
+        return agui.StateSnapshotEvent(snapshot=dict(self.state))
 
     # Messages -------------------------------------------------------------------
 
     def _message(
         self, frame: str, message: dict[str, Any], cursor: str
-    ) -> Iterator[BaseEvent]:
+    ) -> Iterator[agui.BaseEvent]:
         text = stored_text(message)
         if message["role"] == "user" and self.subagent_of(frame) is None:
             if text in self.own_texts:
@@ -213,16 +190,16 @@ class Translator:
                 return
             shown = text if self.reads or not text else NOT_SHOWN
             own_id = f"{self._id(frame)}:user:{cursor}"
-            self.sent.append(UserMessage(id=own_id, role="user", content=text))
-            yield TextMessageStartEvent(message_id=own_id, role="user")
-            yield TextMessageContentEvent(message_id=own_id, delta=shown)
-            yield TextMessageEndEvent(message_id=own_id)
+            self.sent.append(agui.UserMessage(id=own_id, role="user", content=text))
+            yield agui.TextMessageStartEvent(message_id=own_id, role="user")
+            yield agui.TextMessageContentEvent(message_id=own_id, delta=shown)
+            yield agui.TextMessageEndEvent(message_id=own_id)
         elif message["role"] == "assistant":
             yield from self._reply(frame, message, text)
 
     def _reply(
         self, frame: str, message: dict[str, Any], text: str
-    ) -> Iterator[BaseEvent]:
+    ) -> Iterator[agui.BaseEvent]:
         known = self._frames.setdefault(frame, _Frame(""))
         writing = self._writing.get(frame)
         known.turns = known.turns + 1 if writing is None else writing.turn
@@ -241,7 +218,7 @@ class Translator:
 
     def _delta(
         self, event: events.TextDelta | events.ReasoningDelta
-    ) -> Iterator[BaseEvent]:
+    ) -> Iterator[agui.BaseEvent]:
         frame, number = event.frame, (event.fence, event.attempt)
         writing = self._writing.get(frame)
         reply = reply_id(self.run_id, frame, event.turn)
@@ -262,44 +239,44 @@ class Translator:
         else:
             yield from self._think(frame, event.text)
 
-    def _write(self, frame: str, text: str) -> Iterator[BaseEvent]:
+    def _write(self, frame: str, text: str) -> Iterator[agui.BaseEvent]:
         writing, tag = self._writing[frame], self.subagent_of(frame)
         yield from self._end_reasoning(frame)
         if not writing.is_text:
             writing.is_text = True
-            yield TextMessageStartEvent(
+            yield agui.TextMessageStartEvent(
                 message_id=writing.id, role="assistant", subagent_run_id=tag
             )
         writing.text += text
-        yield TextMessageContentEvent(
+        yield agui.TextMessageContentEvent(
             message_id=writing.id, delta=text, subagent_run_id=tag
         )
 
-    def _think(self, frame: str, text: str) -> Iterator[BaseEvent]:
+    def _think(self, frame: str, text: str) -> Iterator[agui.BaseEvent]:
         writing, tag = self._writing[frame], self.subagent_of(frame)
         own_id = f"{writing.id}:reasoning"
         if not writing.is_reasoning:
             writing.is_reasoning = True
-            yield ReasoningStartEvent(message_id=own_id, subagent_run_id=tag)
-            yield ReasoningMessageStartEvent(
+            yield agui.ReasoningStartEvent(message_id=own_id, subagent_run_id=tag)
+            yield agui.ReasoningMessageStartEvent(
                 message_id=own_id, role="reasoning", subagent_run_id=tag
             )
         writing.reasoning += text
-        yield ReasoningMessageContentEvent(
+        yield agui.ReasoningMessageContentEvent(
             message_id=own_id, delta=text, subagent_run_id=tag
         )
 
-    def _end_reasoning(self, frame: str) -> Iterator[BaseEvent]:
+    def _end_reasoning(self, frame: str) -> Iterator[agui.BaseEvent]:
         writing, tag = self._writing[frame], self.subagent_of(frame)
         if writing.is_reasoning:
             writing.is_reasoning = False
             own_id = f"{writing.id}:reasoning"
-            yield ReasoningMessageEndEvent(message_id=own_id, subagent_run_id=tag)
-            yield ReasoningEndEvent(message_id=own_id, subagent_run_id=tag)
+            yield agui.ReasoningMessageEndEvent(message_id=own_id, subagent_run_id=tag)
+            yield agui.ReasoningEndEvent(message_id=own_id, subagent_run_id=tag)
 
     def _finish(
         self, frame: str, text: str, reasoning: str = ""
-    ) -> Iterator[BaseEvent]:
+    ) -> Iterator[agui.BaseEvent]:
         """Send what is missing of a reply, and end it."""
         writing = self._writing[frame]
         if reasoning and not writing.reasoning and not writing.text:
@@ -312,27 +289,29 @@ class Translator:
             self.is_out_of_step = True
         yield from self._stop(frame)
 
-    def _stop(self, frame: str) -> Iterator[BaseEvent]:
+    def _stop(self, frame: str) -> Iterator[agui.BaseEvent]:
         """End a reply as it is."""
         if frame not in self._writing:
             return
         yield from self._end_reasoning(frame)
         writing = self._writing.pop(frame)
         if writing.is_text:
-            yield TextMessageEndEvent(
+            yield agui.TextMessageEndEvent(
                 message_id=writing.id, subagent_run_id=self.subagent_of(frame)
             )
 
     # Calls ----------------------------------------------------------------------
 
-    def _proposed(self, frame: str, event: events.CallProposed) -> Iterator[BaseEvent]:
+    def _proposed(
+        self, frame: str, event: events.CallProposed
+    ) -> Iterator[agui.BaseEvent]:
         known = self._frames.setdefault(frame, _Frame(""))
         reply = reply_id(self.run_id, frame, known.turns)
         call, tag = call_id(reply, event.tool_call_id), self.subagent_of(frame)
         if event.call is not None:
             self._calls[event.call] = frame, call
         yield from self._announce(frame)
-        yield ToolCallStartEvent(
+        yield agui.ToolCallStartEvent(
             tool_call_id=call,
             tool_call_name=event.tool,
             # The calls of a workflow belong to no message.
@@ -344,12 +323,12 @@ class Translator:
         if arguments is None and self.reads:
             arguments = written
         if arguments:
-            yield ToolCallArgsEvent(
+            yield agui.ToolCallArgsEvent(
                 tool_call_id=call, delta=arguments, subagent_run_id=tag
             )
-        yield ToolCallEndEvent(tool_call_id=call, subagent_run_id=tag)
+        yield agui.ToolCallEndEvent(tool_call_id=call, subagent_run_id=tag)
 
-    def _ended(self, frame: str, event: events.CallEnded) -> Iterator[BaseEvent]:
+    def _ended(self, frame: str, event: events.CallEnded) -> Iterator[agui.BaseEvent]:
         known = self._frames.setdefault(frame, _Frame(""))
         reply = reply_id(self.run_id, frame, known.turns)
         call = call_id(reply, event.tool_call_id)
@@ -357,7 +336,7 @@ class Translator:
             _, call = self._calls.pop(event.call, (frame, call))
         result = event.result or ""
         yield from self._announce(frame)
-        yield ToolCallResultEvent(
+        yield agui.ToolCallResultEvent(
             message_id=result_id(call),
             tool_call_id=call,
             content=result if self.reads or not result else NOT_SHOWN,
@@ -366,7 +345,7 @@ class Translator:
 
     # Sub-agents -----------------------------------------------------------------
 
-    def _announce(self, frame: str) -> Iterator[BaseEvent]:
+    def _announce(self, frame: str) -> Iterator[agui.BaseEvent]:
         """Begin a sub-agent and those above it, if this stream has not."""
         lineage: list[tuple[str, _Frame]] = []
         above: str | None = frame
@@ -377,14 +356,14 @@ class Translator:
             above = known.parent
         for each, known in reversed(lineage):
             known.is_announced = True
-            yield SubagentStartedEvent(
+            yield agui.SubagentStartedEvent(
                 subagent_run_id=self._id(each),
                 name=known.agent,
                 parent_subagent_run_id=self.subagent_of(known.parent),
                 parent_tool_call_id=self.call_of(known.call or ""),
             )
 
-    def _frame_ended(self, event: events.FrameEnded) -> Iterator[BaseEvent]:
+    def _frame_ended(self, event: events.FrameEnded) -> Iterator[agui.BaseEvent]:
         if event.call is None:
             return
         frame = event.frame
@@ -404,17 +383,21 @@ class Translator:
         yield self._closed(frame, output, None if succeeded else str(event.end))
         del self._frames[frame]
 
-    def _closed(self, frame: str, output: str | None, code: str | None) -> BaseEvent:
+    def _closed(
+        self, frame: str, output: str | None, code: str | None
+    ) -> agui.BaseEvent:
         own_id = self._id(frame)
         if code is None:
-            return SubagentFinishedEvent(subagent_run_id=own_id, result=output)
-        return SubagentErrorEvent(
+            return agui.SubagentFinishedEvent(subagent_run_id=own_id, result=output)
+        return agui.SubagentErrorEvent(
             subagent_run_id=own_id, message=output or code, code=code
         )
 
     # The end of the turn --------------------------------------------------------
 
-    def close(self, interrupts: Mapping[str, list[str]] | None) -> Iterator[BaseEvent]:
+    def close(
+        self, interrupts: Mapping[str, list[str]] | None
+    ) -> Iterator[agui.BaseEvent]:
         """End what is open.
 
         Args:
@@ -431,18 +414,20 @@ class Translator:
             if interrupts is None:
                 yield self._closed(frame, None, "cancelled")
                 continue
-            yield SubagentFinishedEvent(
+            yield agui.SubagentFinishedEvent(
                 subagent_run_id=own_id,
-                outcome=SubagentFinishedSuspendedOutcome(
+                outcome=agui.SubagentFinishedSuspendedOutcome(
                     type="suspended", interrupt_ids=interrupts.get(own_id)
                 ),
             )
 
 
-def progress(call: str, value: Any, tag: str | None) -> CustomEvent:
+def progress(call: str, value: Any, tag: str | None) -> agui.CustomEvent:
     """Return the event of a tool that reports its progress."""
     shown = {"toolCallId": call, "value": value}
-    return CustomEvent(name="continuations.progress", value=shown, subagent_run_id=tag)
+    return agui.CustomEvent(
+        name="continuations.progress", value=shown, subagent_run_id=tag
+    )
 
 
 def _pointer(name: str) -> str:

@@ -9,18 +9,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from ag_ui.core import (
-    PROTOCOL_VERSION,
-    CustomEvent,
-    MessagesSnapshotEvent,
-    RunErrorEvent,
-    RunFinishedCancelledOutcome,
-    RunFinishedEvent,
-    RunFinishedInterruptOutcome,
-    RunFinishedSuccessOutcome,
-    RunStartedEvent,
-    TokenUsage,
-)
+from ag_ui import core as agui
 from ag_ui.encoder import EventEncoder
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -35,15 +24,6 @@ from continuations.serve.rights import name_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Sequence
-
-    from ag_ui.core import (
-        BaseEvent,
-        Interrupt,
-        Message,
-        ResumeEntry,
-        RunAgentInput,
-        UserMessage,
-    )
 
     from continuations import AsyncRunner, Continuation, Identity, Outcome, Wait
     from continuations.threads import AsyncThread
@@ -220,10 +200,10 @@ class Turn:
     """
 
     subject: Subject
-    given: RunAgentInput
+    given: agui.RunAgentInput
     by: str | Identity
     newest: Continuation | None
-    new: Sequence[UserMessage]
+    new: Sequence[agui.UserMessage]
     may_decide: bool
     reads: bool
     _decided: set[str] = field(default_factory=set[str])
@@ -231,10 +211,10 @@ class Turn:
     async def lines(self) -> AsyncGenerator[str]:
         """Iterate over the server-sent events of the turn."""
         yield _line(
-            RunStartedEvent(
+            agui.RunStartedEvent(
                 thread_id=self.given.thread_id,
                 run_id=self.given.run_id,
-                protocol_version=PROTOCOL_VERSION,
+                protocol_version=agui.PROTOCOL_VERSION,
             )
         )
         try:
@@ -244,7 +224,7 @@ class Turn:
         except Exception as error:  # noqa: BLE001 - every error is an event
             yield _line(_error_event(error))
 
-    async def _events(self) -> AsyncGenerator[BaseEvent | None]:
+    async def _events(self) -> AsyncGenerator[agui.BaseEvent | None]:
         async for warning in self._decide():
             yield warning
         run_id = self._run_id
@@ -256,7 +236,7 @@ class Turn:
         if self.newest is not None and self.newest.run_id != run_id:
             self.newest = None  # the thread was closed: this is its next run
         if self.newest is None and not self.new:
-            yield self._finished(RunFinishedSuccessOutcome(type="success"))
+            yield self._finished(agui.RunFinishedSuccessOutcome(type="success"))
             return
         translator = Translator(run_id, reads=self.reads)
         for missed in await self._catch_up(translator):
@@ -265,9 +245,9 @@ class Turn:
             async for event in events:
                 yield event
 
-    async def _catch_up(self, translator: Translator) -> list[BaseEvent]:
+    async def _catch_up(self, translator: Translator) -> list[agui.BaseEvent]:
         """Return what the client has missed: messages, and the state."""
-        missed: list[BaseEvent] = []
+        missed: list[agui.BaseEvent] = []
         known = self.given.messages
         stored = self._conversation(self.newest)
         if conversation.is_behind(self.newest, known, stored):
@@ -284,19 +264,19 @@ class Turn:
         return missed
 
     def _conversation(
-        self, state: Continuation | None, *sent: UserMessage
-    ) -> list[Message]:
+        self, state: Continuation | None, *sent: agui.UserMessage
+    ) -> list[agui.Message]:
         known = [*self.given.messages, *sent]
         return conversation.conversation(state, known, self.new, reads=self.reads)
 
     # Answers --------------------------------------------------------------------
 
-    async def _decide(self) -> AsyncGenerator[BaseEvent]:
+    async def _decide(self) -> AsyncGenerator[agui.BaseEvent]:
         """Record the answers; yield a warning for each that no wait takes.
 
         All are read before one is recorded. A wait without a resolved entry stays open.
         """
-        read: list[tuple[ResumeEntry, Verdict]] = []
+        read: list[tuple[agui.ResumeEntry, Verdict]] = []
         for entry in self.given.resume or ():
             if entry.status != "resolved":
                 continue
@@ -326,7 +306,7 @@ class Turn:
     def _run_id(self) -> str:
         return self.subject.run_id if self.newest is None else self.newest.run_id
 
-    async def _record(self, entry: ResumeEntry, verdict: Verdict) -> None:
+    async def _record(self, entry: agui.ResumeEntry, verdict: Verdict) -> None:
         shown: object = (entry.metadata or {}).get("digest")
         await self.subject.runner.decide(
             entry.interrupt_id,
@@ -337,7 +317,9 @@ class Turn:
 
     # Work -----------------------------------------------------------------------
 
-    async def _work(self, translator: Translator) -> AsyncGenerator[BaseEvent | None]:
+    async def _work(
+        self, translator: Translator
+    ) -> AsyncGenerator[agui.BaseEvent | None]:
         """Work on the run until it rests, ends, or waits."""
         while True:
             version, ordinal = translator.cursor
@@ -348,7 +330,7 @@ class Turn:
                     for each in translator.translate(event) if event else (None,):
                         yield each
             outcome = await work.outcome()
-            interrupts: list[Interrupt] | None = None
+            interrupts: list[agui.Interrupt] | None = None
             if isinstance(outcome, Suspended):
                 interrupts = await self._interrupts(outcome, translator)
                 if interrupts is None:
@@ -359,7 +341,7 @@ class Turn:
 
     async def _interrupts(
         self, outcome: Suspended, translator: Translator
-    ) -> list[Interrupt] | None:
+    ) -> list[agui.Interrupt] | None:
         """Return what the run waits for; `None` if it can go on.
 
         Another door may have decided a wait since the work ended.
@@ -375,7 +357,7 @@ class Turn:
         if decided - self._decided:
             self._decided |= decided
             return None
-        found: list[Interrupt] = []
+        found: list[agui.Interrupt] = []
         translator.know(outcome.continuation)
         # A run that asks no person has not succeeded either: name its waits.
         for wait in still_open or outcome.waits:
@@ -389,14 +371,16 @@ class Turn:
     def _end(
         self,
         outcome: Outcome[Any],
-        interrupts: Sequence[Interrupt] | None,
+        interrupts: Sequence[agui.Interrupt] | None,
         translator: Translator,
-    ) -> Iterator[BaseEvent]:
+    ) -> Iterator[agui.BaseEvent]:
         """Return the last events of the turn."""
         if isinstance(outcome, Failed) and outcome.error.code not in _STOPPED:
             message = outcome.error.message or outcome.error.code
             usage = self._usage(outcome.continuation)
-            yield RunErrorEvent(message=message, code=outcome.error.code, usage=usage)
+            yield agui.RunErrorEvent(
+                message=message, code=outcome.error.code, usage=usage
+            )
             return
         by_subagent: dict[str, list[str]] = {}
         for each in interrupts or ():
@@ -405,24 +389,29 @@ class Turn:
         yield from translator.close(None if interrupts is None else by_subagent)
         if translator.is_out_of_step:
             messages = self._conversation(outcome.continuation, *translator.sent)
-            yield MessagesSnapshotEvent(messages=messages)
+            yield agui.MessagesSnapshotEvent(messages=messages)
         usage = self._usage(outcome.continuation)
         if interrupts is not None:
-            waiting = RunFinishedInterruptOutcome(
+            waiting = agui.RunFinishedInterruptOutcome(
                 type="interrupt", interrupts=[*interrupts]
             )
             yield self._finished(waiting, usage)
         elif isinstance(outcome, Failed):
-            yield self._finished(RunFinishedCancelledOutcome(type="cancelled"), usage)
+            yield self._finished(
+                agui.RunFinishedCancelledOutcome(type="cancelled"), usage
+            )
         else:
             result = to_jsonable_python(outcome.output) if self.reads else None
-            success = RunFinishedSuccessOutcome(type="success")
+            success = agui.RunFinishedSuccessOutcome(type="success")
             yield self._finished(success, usage, result)
 
     def _finished(
-        self, outcome: Any, usage: list[TokenUsage] | None = None, result: Any = None
-    ) -> BaseEvent:
-        return RunFinishedEvent(
+        self,
+        outcome: Any,
+        usage: list[agui.TokenUsage] | None = None,
+        result: Any = None,
+    ) -> agui.BaseEvent:
+        return agui.RunFinishedEvent(
             thread_id=self.given.thread_id,
             run_id=self.given.run_id,
             outcome=outcome,
@@ -430,7 +419,7 @@ class Turn:
             result=result,
         )
 
-    def _usage(self, after: Continuation) -> list[TokenUsage] | None:
+    def _usage(self, after: Continuation) -> list[agui.TokenUsage] | None:
         """Return the tokens of this turn, without counts that no provider returned."""
         before, now = None if self.newest is None else self.newest.usage, after.usage
         counts: dict[str, Any] = {}
@@ -438,7 +427,7 @@ class Turn:
             spent = getattr(now, own) - (getattr(before, own) if before else 0)
             if spent > 0:
                 counts[name] = spent
-        return [TokenUsage(**counts)] if counts else None
+        return [agui.TokenUsage(**counts)] if counts else None
 
 
 _COUNTS = {
@@ -451,7 +440,7 @@ _COUNTS = {
 _UNKNOWN = "this conversation has no such interrupt. The answer was not recorded."
 
 
-def _line(event: BaseEvent) -> str:
+def _line(event: agui.BaseEvent) -> str:
     """Return the server-sent event of an event."""
     try:
         return EventEncoder().encode(event)
@@ -462,7 +451,7 @@ def _line(event: BaseEvent) -> str:
         return EventEncoder().encode(type(event).model_validate(readable))
 
 
-def _verdict(wait: Wait, entry: ResumeEntry, by: str | Identity) -> Verdict:
+def _verdict(wait: Wait, entry: agui.ResumeEntry, by: str | Identity) -> Verdict:
     if "payload" in entry.model_fields_set:
         return verdict_of(wait, entry.payload, by)
     msg = (
@@ -472,21 +461,23 @@ def _verdict(wait: Wait, entry: ResumeEntry, by: str | Identity) -> Verdict:
     raise errors.DecisionRefused(msg, run_id=wait.run_id, wait_id=wait.id)
 
 
-def _warning(code: str, text: str, interrupt_id: str | None = None) -> CustomEvent:
+def _warning(code: str, text: str, interrupt_id: str | None = None) -> agui.CustomEvent:
     value = {"code": code, "message": text}
     if interrupt_id is not None:
         value["interruptId"] = interrupt_id
-    return CustomEvent(name="continuations.warning", value=value)
+    return agui.CustomEvent(name="continuations.warning", value=value)
 
 
-def _over(error: errors.ContinuationsError, interrupt_id: str) -> CustomEvent:
+def _over(error: errors.ContinuationsError, interrupt_id: str) -> agui.CustomEvent:
     found = _problem(error)
     return _warning(found.type.slug, found.detail or found.type.title, interrupt_id)
 
 
-def _error_event(error: Exception) -> RunErrorEvent:
+def _error_event(error: Exception) -> agui.RunErrorEvent:
     found = _problem(error)
-    return RunErrorEvent(message=found.detail or found.type.title, code=found.type.slug)
+    return agui.RunErrorEvent(
+        message=found.detail or found.type.title, code=found.type.slug
+    )
 
 
 def _problem(error: Exception) -> problems.Problem:

@@ -33,26 +33,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CONNECTION_CLOSED,
-    HEADER_MISMATCH,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    REQUEST_TIMEOUT,
-    AudioContent,
-    CallToolResult,
-    ImageContent,
-    InputRequiredResult,
-    Request,
-    RequestParams,
-    ResourceLink,
-    Result,
-    TextContent,
-    TextResourceContents,
-)
 from pydantic import ValidationError
 
 from continuations import Answer, Approve, Deny, ToolContext, sleep
@@ -67,8 +49,6 @@ if TYPE_CHECKING:
 
     from mcp.client import ClientSession
     from mcp.shared.dispatcher import ProgressFnT
-    from mcp_types import ContentBlock
-    from mcp_types import Tool as ListedTool
 
 
 _log = logging.getLogger("continuations")
@@ -81,7 +61,14 @@ _LONGEST_POLL = 3600.0
 _PART_OF_WAITED = 20.0
 _NEW_STATE_MS = 1000
 # After them it is not known whether the server received the request.
-_LOST = frozenset({CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR, INVALID_REQUEST})
+_LOST = frozenset(
+    {
+        types.CONNECTION_CLOSED,
+        types.REQUEST_TIMEOUT,
+        types.PARSE_ERROR,
+        types.INVALID_REQUEST,
+    }
+)
 _SESSION_GONE = "Session terminated"
 _SERVER_ERROR = 500
 _MAX_NAME = 100
@@ -91,7 +78,7 @@ class McpToolError(Exception):
     """A call of a tool of an MCP server failed; the model reads the text."""
 
 
-class _TaskParams(RequestParams):
+class _TaskParams(types.RequestParams):
     task_id: str
 
 
@@ -99,31 +86,31 @@ class _UpdateParams(_TaskParams):
     input_responses: dict[str, Any]
 
 
-class _GetTask(Request[_TaskParams, Literal["tasks/get"]]):
+class _GetTask(types.Request[_TaskParams, Literal["tasks/get"]]):
     method: Literal["tasks/get"] = "tasks/get"
     params: _TaskParams
     name_param: ClassVar[str | None] = "taskId"
 
 
-class _CancelTask(Request[_TaskParams, Literal["tasks/cancel"]]):
+class _CancelTask(types.Request[_TaskParams, Literal["tasks/cancel"]]):
     method: Literal["tasks/cancel"] = "tasks/cancel"
     params: _TaskParams
     name_param: ClassVar[str | None] = "taskId"
 
 
-class _UpdateTask(Request[_UpdateParams, Literal["tasks/update"]]):
+class _UpdateTask(types.Request[_UpdateParams, Literal["tasks/update"]]):
     method: Literal["tasks/update"] = "tasks/update"
     params: _UpdateParams
     name_param: ClassVar[str | None] = "taskId"
 
 
-class _TaskState(Result):
+class _TaskState(types.Result):
     """The reply to `tasks/get`."""
 
     status: str
     status_message: str | None = None
     poll_interval_ms: int | None = None
-    result: CallToolResult | None = None
+    result: types.CallToolResult | None = None
     error: dict[str, Any] | None = None
     input_requests: dict[str, Any] | None = None
 
@@ -177,7 +164,7 @@ async def listed_tools(
     ]
 
 
-def _is_usable(server: str, name: str, listed: ListedTool) -> bool:
+def _is_usable(server: str, name: str, listed: types.Tool) -> bool:
     """Return whether a tool can be offered; if not, the others still are."""
     try:
         made = Tool.from_schema(name, listed.input_schema, dict)
@@ -189,7 +176,7 @@ def _is_usable(server: str, name: str, listed: ListedTool) -> bool:
 
 
 def _made_tool(
-    remote: RemoteTool, listed: ListedTool, name: str, options: Mapping[str, Any]
+    remote: RemoteTool, listed: types.Tool, name: str, options: Mapping[str, Any]
 ) -> Tool[..., Any]:
     hints = listed.annotations
     stated: SchemaToolOptions = {
@@ -246,8 +233,8 @@ class RemoteTool:
             return  # the task of a fork is that of the other run
         params = _TaskParams(task_id=memo["task"])
 
-        async def send(session: ClientSession) -> Result:
-            return await session.send_request(_CancelTask(params=params), Result)
+        async def send(session: ClientSession) -> types.Result:
+            return await session.send_request(_CancelTask(params=params), types.Result)
 
         try:
             await self._send(send)
@@ -274,10 +261,10 @@ class RemoteTool:
             client_connections.statuses.reset(token)
         return self._outcome(result, memo, ctx)
 
-    async def _called(self, ctx: ToolContext, memo: dict[str, Any]) -> Result:
+    async def _called(self, ctx: ToolContext, memo: dict[str, Any]) -> types.Result:
         """Send the call; once more if the server has certainly not begun it."""
 
-        async def send(session: ClientSession) -> Result:
+        async def send(session: ClientSession) -> types.Result:
             return await session.call_tool(
                 self._name,
                 memo["arguments"],
@@ -292,13 +279,13 @@ class RemoteTool:
             return await self._send(send, lists=True)
         except MCPError as error:
             is_gone = error.message == _SESSION_GONE
-            if error.code != HEADER_MISMATCH and not is_gone:
+            if error.code != types.HEADER_MISMATCH and not is_gone:
                 raise
             self._connections.current().is_listed = False
         return await self._send(send, lists=True)
 
     def _call_error(self, error: MCPError, seen: Sequence[int]) -> Exception:
-        failed = error.code == INTERNAL_ERROR and any(
+        failed = error.code == types.INTERNAL_ERROR and any(
             status >= _SERVER_ERROR for status in seen
         )
         if error.code in _LOST or failed:
@@ -309,13 +296,15 @@ class RemoteTool:
             return EffectUnknown(text)
         return McpToolError(error.message)
 
-    def _outcome(self, result: Result, memo: dict[str, Any], ctx: ToolContext) -> Any:
-        if isinstance(result, CallToolResult):
+    def _outcome(
+        self, result: types.Result, memo: dict[str, Any], ctx: ToolContext
+    ) -> Any:
+        if isinstance(result, types.CallToolResult):
             return content_of(result)
         if isinstance(result, client_connections.TaskCreated):
             task = {"task": result.task_id, "run": ctx.run_id}
             return _pause(task, result.poll_interval_ms)
-        if not isinstance(result, InputRequiredResult):
+        if not isinstance(result, types.InputRequiredResult):
             raise EffectUnknown(f"{self._server} sent a result of an unknown type")
         memo = {k: memo[k] for k in ("arguments", "waited") if k in memo}
         if result.request_state is not None:
@@ -355,7 +344,7 @@ class RemoteTool:
 
                 state = await self._send(get)
         except MCPError as error:
-            if error.code in _LOST or error.code == INTERNAL_ERROR:
+            if error.code in _LOST or error.code == types.INTERNAL_ERROR:
                 return _pause(memo)
             raise EffectUnknown(
                 f"{self._server} does not tell the state of its task: {error.message}"
@@ -372,13 +361,13 @@ class RemoteTool:
         answers: dict[str, Any] = memo["answers"]
         params = _UpdateParams(task_id=memo["task"], input_responses=answers)
 
-        async def send(session: ClientSession) -> Result:
-            return await session.send_request(_UpdateTask(params=params), Result)
+        async def send(session: ClientSession) -> types.Result:
+            return await session.send_request(_UpdateTask(params=params), types.Result)
 
         try:
             await self._send(send)
         except MCPError as error:
-            if error.code != INVALID_PARAMS:
+            if error.code != types.INVALID_PARAMS:
                 raise
             del memo["answers"]
             return error.message
@@ -459,7 +448,7 @@ def _progress(ctx: ToolContext) -> ProgressFnT:
 # Results ----------------------------------------------------------------------------
 
 
-def content_of(result: CallToolResult) -> Any:
+def content_of(result: types.CallToolResult) -> Any:
     """Return the result of a call: a text, or texts and attachments.
 
     Raises `McpToolError` with the text if the tool says that it failed.
@@ -473,17 +462,17 @@ def content_of(result: CallToolResult) -> Any:
     return "\n".join(texts) if len(texts) == len(parts) else parts
 
 
-def _part(block: ContentBlock) -> Any:
-    if isinstance(block, TextContent):
+def _part(block: types.ContentBlock) -> Any:
+    if isinstance(block, types.TextContent):
         return block.text
-    if isinstance(block, ImageContent):
+    if isinstance(block, types.ImageContent):
         return Image(b64decode(block.data), block.mime_type)
-    if isinstance(block, AudioContent):
+    if isinstance(block, types.AudioContent):
         return Audio(b64decode(block.data), block.mime_type)
-    if isinstance(block, ResourceLink):
+    if isinstance(block, types.ResourceLink):
         return f"{block.name}: {block.uri}"
     resource = block.resource
-    if isinstance(resource, TextResourceContents):
+    if isinstance(resource, types.TextResourceContents):
         return resource.text
     kind = resource.mime_type or "application/octet-stream"
     return File(b64decode(resource.blob), kind, _file_name(resource.uri))

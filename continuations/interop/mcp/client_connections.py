@@ -16,17 +16,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import httpx2
+import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.client import ClientExtension, ClientSession, ResultClaim
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import (
-    INVALID_REQUEST,
-    ErrorData,
-    Implementation,
-    PaginatedRequestParams,
-    Result,
-    Tool,
-)
 
 from continuations import __version__
 
@@ -38,7 +31,7 @@ _IDLE_SECONDS = 60.0
 _MAX_PAGES = 100
 # A reply may come as a stream that stays open; calls have limits of their own.
 _TIMEOUT = httpx2.Timeout(30.0, read=None)
-_INFO = Implementation(name="continuations", version=__version__)
+_INFO = types.Implementation(name="continuations", version=__version__)
 # The last HTTP statuses of the replies to the requests of this task.
 statuses: ContextVar[deque[int]] = ContextVar("statuses")
 MAX_STATUSES = 100
@@ -48,7 +41,7 @@ class NotConnected(ConnectionError):
     """No connection could be opened, so nothing was sent."""
 
 
-class TaskCreated(Result):
+class TaskCreated(types.Result):
     """The result of a call that became a task of the server."""
 
     result_type: Literal["task"]
@@ -72,12 +65,12 @@ async def _never_resolved(*_: object) -> Any:
     raise AssertionError("a task is read by its call, and not by the client")
 
 
-async def _no_question(context: object, params: object) -> ErrorData:
+async def _no_question(context: object, params: object) -> types.ErrorData:
     del context, params
     # In protocols before 2026-07-28 a question is part of an open connection, and
     # cannot wait for days.
     text = "Elicitation needs the protocol 2026-07-28: this client answers after days"
-    return ErrorData(code=INVALID_REQUEST, message=text)
+    return types.ErrorData(code=types.INVALID_REQUEST, message=text)
 
 
 async def resolved(option: Any) -> Any:
@@ -174,12 +167,12 @@ class Connection:
             msg = f"the connection could not be opened ({cause})"
             raise NotConnected(msg) from error
 
-    async def list_tools(self, session: ClientSession) -> list[Tool]:
+    async def list_tools(self, session: ClientSession) -> list[types.Tool]:
         """Return all tools of the server."""
-        tools: list[Tool] = []
+        tools: list[types.Tool] = []
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
-            params = PaginatedRequestParams(cursor=cursor) if cursor else None
+            params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
             page = await session.list_tools(params=params)
             tools += page.tools
             cursor = page.next_cursor

@@ -11,15 +11,8 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    CallToolResult,
-    RequestParams,
-    TextContent,
-)
 
 from continuations import errors
 from continuations.interop.mcp import forms
@@ -68,7 +61,7 @@ class Client(NamedTuple):
         return name_of(self.identity)
 
 
-class TaskParams(RequestParams):
+class TaskParams(types.RequestParams):
     """The parameters of `tasks/get` and `tasks/cancel`."""
 
     task_id: str
@@ -166,7 +159,7 @@ class RunTasks:
             await wake_run(self._dispatcher, run_id)
         if refused:
             msg = f"An answer was refused, and its wait is open: {'; '.join(refused)}"
-            raise MCPError(INVALID_PARAMS, msg)
+            raise MCPError(types.INVALID_PARAMS, msg)
         return has_decided
 
     async def _decide(self, client: Client, wait: Wait, response: object) -> bool:
@@ -248,7 +241,7 @@ class RunTasks:
             return False
         return await may_decide(self._runner, client.identity, newest)
 
-    async def result(self, client: Client, run: Continuation) -> CallToolResult:
+    async def result(self, client: Client, run: Continuation) -> types.CallToolResult:
         """Return the output of a finished run, or why a run failed."""
         if not await self._may_read(client, run.run_id):
             return text_result(_NOT_SHOWN)
@@ -258,8 +251,8 @@ class RunTasks:
             code = failure.code if failure else "cancelled"
             return text_result(f"{code}: {text}" if text else code, is_error=True)
         text = run.output or ""
-        return CallToolResult(
-            content=[TextContent(type="text", text=text)],
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=text)],
             structured_content=self._structured(run, text),
         )
 
@@ -323,10 +316,10 @@ def waiting_text(run: Continuation) -> str:
     return f"waits for {', '.join(awaited)}" if awaited else "is at work"
 
 
-def text_result(text: str, *, is_error: bool = False) -> CallToolResult:
+def text_result(text: str, *, is_error: bool = False) -> types.CallToolResult:
     """Return a result with one text."""
-    content = TextContent(type="text", text=text)
-    return CallToolResult(content=[content], is_error=is_error)
+    content = types.TextContent(type="text", text=text)
+    return types.CallToolResult(content=[content], is_error=is_error)
 
 
 def runtime_error(run: Continuation) -> MCPError | None:
@@ -334,13 +327,13 @@ def runtime_error(run: Continuation) -> MCPError | None:
     failure = run.failure
     if failure is None or failure.code not in _RUNTIME_FAILURES:
         return None
-    return MCPError(INTERNAL_ERROR, failure.message)
+    return MCPError(types.INTERNAL_ERROR, failure.message)
 
 
 def tasks_missing() -> MCPError:
     """Return the error for a client that did not declare the tasks extension."""
     return MCPError(
-        MISSING_REQUIRED_CLIENT_CAPABILITY,
+        types.MISSING_REQUIRED_CLIENT_CAPABILITY,
         f"The client must declare the extension {EXTENSION} in this request.",
         {"requiredCapabilities": {"extensions": {EXTENSION: {}}}},
     )
@@ -352,12 +345,12 @@ def unknown_task() -> MCPError:
         "The task is not known: the id is misspelled, its run was erased, or you may "
         "not view it. Use a taskId that this server returned to you."
     )
-    return MCPError(INVALID_PARAMS, msg)
+    return MCPError(types.INVALID_PARAMS, msg)
 
 
 def forbidden(act: Act) -> MCPError:
     """Return the error for an act that the application does not allow."""
-    return MCPError(INVALID_PARAMS, str(problems.forbidden(act).problem.detail))
+    return MCPError(types.INVALID_PARAMS, str(problems.forbidden(act).problem.detail))
 
 
 def error_of(error: Exception, operation: str) -> MCPError:
@@ -373,7 +366,7 @@ def error_of(error: Exception, operation: str) -> MCPError:
     known = isinstance(error, errors.ContinuationsError)
     problem = problems.from_error(error, operation)
     is_own = known and problem.type.status < problems.SERVER_ERROR
-    code = INVALID_PARAMS if is_own else INTERNAL_ERROR
+    code = types.INVALID_PARAMS if is_own else types.INTERNAL_ERROR
     return MCPError(code, problem.detail or problem.type.title)
 
 

@@ -10,20 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slack_sdk.errors import SlackObjectFormationError
-from slack_sdk.models.blocks import (
-    ActionsBlock,
-    ButtonElement,
-    CheckboxesElement,
-    DatePickerElement,
-    InputBlock,
-    NumberInputElement,
-    Option,
-    PlainTextInputElement,
-    RadioButtonsElement,
-    StaticMultiSelectElement,
-    StaticSelectElement,
-    TimePickerElement,
-)
+from slack_sdk.models import blocks as kit
 from slack_sdk.models.views import View
 
 from continuations.interop.slack.posting import (
@@ -44,8 +31,6 @@ from continuations.serve.wait_texts import escape_invisible, plain_text, wait_vi
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
-
-    from slack_sdk.models.blocks import Block, InputInteractiveElement
 
     from continuations import Wait
     from continuations.serve.pages.form_view import FieldView, OptionView
@@ -73,12 +58,12 @@ class Origin(NamedTuple):
 
 def form_inputs(
     forms: Sequence[FormView],
-) -> tuple[list[Block], list[tuple[str, str]]]:
+) -> tuple[list[kit.Block], list[tuple[str, str]]]:
     """Return the inputs of the forms, and the verdict and name of each field.
 
     Raises `DoesNotFit` for a field that has no input in Slack.
     """
-    blocks: list[Block] = []
+    blocks: list[kit.Block] = []
     names: list[tuple[str, str]] = []
     for form in forms:
         if form.fields and len(forms) > 1:
@@ -96,9 +81,9 @@ def _leaves(views: Sequence[FieldView]) -> Iterator[FieldView]:
         yield from _leaves(view.parts)
 
 
-def _input(view: FieldView, number: int) -> Block:
+def _input(view: FieldView, number: int) -> kit.Block:
     hints = " ".join(filter(None, (*view.hints, view.error)))
-    return InputBlock(
+    return kit.InputBlock(
         label=plain(view.label, _MAX_INPUT_LABEL),
         hint=plain(hints, _MAX_INPUT_LABEL) if hints else None,
         block_id=_block_id(number),
@@ -112,12 +97,12 @@ def _block_id(number: int) -> str:
     return f"field-{number}"
 
 
-def _element(view: FieldView) -> InputInteractiveElement:
+def _element(view: FieldView) -> kit.InputInteractiveElement:
     start = view.value or None
     if view.kind in ("text", "line"):
         if len(view.value) > MAX_INPUT_CHARS:
             raise DoesNotFit
-        return PlainTextInputElement(
+        return kit.PlainTextInputElement(
             action_id=INPUT,
             multiline=view.kind == "text",
             max_length=MAX_INPUT_CHARS,
@@ -125,17 +110,17 @@ def _element(view: FieldView) -> InputInteractiveElement:
         )
     if view.kind == "number":
         is_decimal = view.mode == "decimal"
-        return NumberInputElement(
+        return kit.NumberInputElement(
             action_id=INPUT, is_decimal_allowed=is_decimal, initial_value=start
         )
     if view.kind == "date":
-        return DatePickerElement(action_id=INPUT, initial_date=start)
+        return kit.DatePickerElement(action_id=INPUT, initial_date=start)
     if view.kind == "time":
-        return TimePickerElement(action_id=INPUT, initial_time=start)
+        return kit.TimePickerElement(action_id=INPUT, initial_time=start)
     return _choice(view)
 
 
-def _choice(view: FieldView) -> InputInteractiveElement:
+def _choice(view: FieldView) -> kit.InputInteractiveElement:
     options = [_option(number, each) for number, each in enumerate(view.options)]
     chosen = [
         option
@@ -145,28 +130,28 @@ def _choice(view: FieldView) -> InputInteractiveElement:
     if not options:
         raise DoesNotFit
     if view.kind in ("select", "radios"):
-        return StaticSelectElement(
+        return kit.StaticSelectElement(
             action_id=INPUT,
             options=options,
             initial_option=chosen[0] if chosen else None,
         )
     if view.kind == "checkbox":
-        return CheckboxesElement(
+        return kit.CheckboxesElement(
             action_id=INPUT, options=options, initial_options=chosen or None
         )
     if view.kind == "checkboxes":
-        return StaticMultiSelectElement(
+        return kit.StaticMultiSelectElement(
             action_id=INPUT, options=options, initial_options=chosen or None
         )
     raise DoesNotFit  # a field with JSON
 
 
-def _option(number: int, option: OptionView) -> Option:
+def _option(number: int, option: OptionView) -> kit.Option:
     value = f"{number} {ascii_json(option.value)}"
     if len(value) > _MAX_OPTION_VALUE:
         raise DoesNotFit
     text = plain(option.text or option.value, _MAX_OPTION_TEXT)
-    return Option(text=text, value=value)
+    return kit.Option(text=text, value=value)
 
 
 def ascii_json(text: str) -> str:
@@ -287,7 +272,7 @@ def text_modal(title: str, *texts: str) -> dict[str, Any]:
     return as_json(_modal(blocks))
 
 
-def _modal(blocks: Sequence[Block], **options: Any) -> View:
+def _modal(blocks: Sequence[kit.Block], **options: Any) -> View:
     return View(
         type="modal",
         callback_id=DECIDE,
@@ -352,8 +337,8 @@ def _too_large(
         blocks.append(section(f"{_TOO_LARGE}Decide it in the console."))
     else:
         blocks.append(section(f"{_TOO_LARGE}Read and decide it on its page."))
-        button = ButtonElement(text=plain("Open"), action_id=OPEN_PAGE, url=link())
-        blocks.append(ActionsBlock(elements=[button]))
+        button = kit.ButtonElement(text=plain("Open"), action_id=OPEN_PAGE, url=link())
+        blocks.append(kit.ActionsBlock(elements=[button]))
     return as_json(_modal(blocks))
 
 
@@ -367,7 +352,7 @@ def _metadata(wait: Wait, origin: Origin, names: Sequence[Sequence[str]]) -> str
     return ascii_json(json.dumps(shown, separators=(",", ":")))
 
 
-def _content(wait: Wait, decider: Decider, bar: Sequence[str]) -> list[Block]:
+def _content(wait: Wait, decider: Decider, bar: Sequence[str]) -> list[kit.Block]:
     """Return everything that an approver must read, in the order of the pages."""
     view = wait_view(wait, everybody="all who can review this message")
     blocks = [section(text) for text in bar]
@@ -400,28 +385,28 @@ def _content(wait: Wait, decider: Decider, bar: Sequence[str]) -> list[Block]:
     return [*blocks, *map(section, filter(None, [decider.objection]))]
 
 
-def _choices(forms: Sequence[FormView]) -> Iterator[Block]:
+def _choices(forms: Sequence[FormView]) -> Iterator[kit.Block]:
     """Yield what each decision means, and the choice. Nothing is chosen before."""
-    options: list[Option] = []
+    options: list[kit.Option] = []
     for form in forms:
         label = form.label if size(escape_invisible(form.label)) <= _MAX_LABEL else ""
         label = label or form.verdict.capitalize()
         yield from context(f"{label}: {form.claim} {form.warning}".strip())
-        options.append(Option(text=plain(label, _MAX_LABEL), value=form.verdict))
-    yield InputBlock(
+        options.append(kit.Option(text=plain(label, _MAX_LABEL), value=form.verdict))
+    yield kit.InputBlock(
         label=plain("Your decision"),
         block_id=CHOICE,
-        element=RadioButtonsElement(action_id=INPUT, options=options),
+        element=kit.RadioButtonsElement(action_id=INPUT, options=options),
     )
 
 
-def _reason_input() -> Block:
-    return InputBlock(
+def _reason_input() -> kit.Block:
+    return kit.InputBlock(
         label=plain("Reason"),
         hint=plain("The agent reads the reason of a denial."),
         block_id=REASON,
         optional=True,
-        element=PlainTextInputElement(
+        element=kit.PlainTextInputElement(
             action_id=INPUT, multiline=True, max_length=MAX_INPUT_CHARS
         ),
     )

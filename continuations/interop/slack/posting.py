@@ -15,15 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError, SlackClientError
-from slack_sdk.models.blocks import (
-    ActionsBlock,
-    ButtonElement,
-    ContextBlock,
-    HeaderBlock,
-    MarkdownTextObject,
-    PlainTextObject,
-    SectionBlock,
-)
+from slack_sdk.models import blocks as kit
 
 from continuations import open_store
 from continuations.errors import InvalidInput
@@ -36,7 +28,6 @@ from continuations_storage import AlreadyExists, NotFound, StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from slack_sdk.models.blocks import Block
     from slack_sdk.web import SlackResponse
 
     from continuations import Wait
@@ -70,7 +61,7 @@ class Message(NamedTuple):
 # Texts ----------------------------------------------------------------------------
 
 
-def plain(text: str, limit: int = _MAX_SECTION) -> PlainTextObject:
+def plain(text: str, limit: int = _MAX_SECTION) -> kit.PlainTextObject:
     """Return a text on one line, as it is; raise `DoesNotFit` if it is too long.
 
     A blank text does not fit either: Slack refuses it.
@@ -78,10 +69,10 @@ def plain(text: str, limit: int = _MAX_SECTION) -> PlainTextObject:
     return _plain_text(wait_texts.escape_invisible(text), limit)
 
 
-def _plain_text(shown: str, limit: int) -> PlainTextObject:
+def _plain_text(shown: str, limit: int) -> kit.PlainTextObject:
     if not shown.strip() or size(shown) > limit:
         raise DoesNotFit
-    return PlainTextObject(text=escaped(shown), emoji=False)
+    return kit.PlainTextObject(text=escaped(shown), emoji=False)
 
 
 def escaped(text: str) -> str:
@@ -100,24 +91,24 @@ def as_json(shown: Any) -> dict[str, Any]:
     return form
 
 
-def section(text: str) -> Block:
+def section(text: str) -> kit.Block:
     """Return a paragraph, which keeps its lines."""
     lines = map(wait_texts.escape_invisible, text.split("\n"))
-    return SectionBlock(text=_plain_text("\n".join(lines), _MAX_SECTION))
+    return kit.SectionBlock(text=_plain_text("\n".join(lines), _MAX_SECTION))
 
 
-def context(*texts: str) -> Iterator[Block]:
+def context(*texts: str) -> Iterator[kit.Block]:
     """Yield a line in small letters of the texts that are not empty."""
     elements = [plain(text, _MAX_CONTEXT) for text in texts if text]
     if elements:
-        yield ContextBlock(elements=elements)
+        yield kit.ContextBlock(elements=elements)
 
 
-def heading(text: str) -> Block:
+def heading(text: str) -> kit.Block:
     """Return the first line of a message or modal."""
     if size(wait_texts.escape_invisible(text)) <= _MAX_HEADER:
-        return HeaderBlock(text=plain(text), block_id=HEADLINE)
-    return SectionBlock(text=plain(text), block_id=HEADLINE)
+        return kit.HeaderBlock(text=plain(text), block_id=HEADLINE)
+    return kit.SectionBlock(text=plain(text), block_id=HEADLINE)
 
 
 # Messages -------------------------------------------------------------------------
@@ -141,14 +132,14 @@ def open_message(wait: Wait, *, with_title: bool) -> Message:
     view, title = wait_texts.wait_view(wait), headline(wait, with_title=with_title)
     notice = wait.notice.partition("-")[0]
     label = {"escalated": "Escalated to you.", "reminder": "Reminder."}.get(notice, "")
-    button = ButtonElement(
+    button = kit.ButtonElement(
         text=plain("Review"), action_id=REVIEW, value=wait.id, style="primary"
     )
     blocks = [
         heading(title),
         *context(label, *facts(wait), view.reversal),
         *_deadline(wait, view),
-        ActionsBlock(elements=[button]),
+        kit.ActionsBlock(elements=[button]),
     ]
     return _message(f"{title} Run {wait.run_id} waits for you.", blocks)
 
@@ -159,15 +150,15 @@ def facts(wait: Wait) -> tuple[str, str]:
     return requester, f"Run {wait.run_id}"
 
 
-def _deadline(wait: Wait, view: wait_texts.WaitView) -> Iterator[Block]:
+def _deadline(wait: Wait, view: wait_texts.WaitView) -> Iterator[kit.Block]:
     """Yield the deadline in the time zone of the reader."""
     if wait.deadline is None or view.deadline is None:
         return
     seconds = int(wait.deadline.timestamp())
     form = "{date_short_pretty} {time}"
     when = f"<!date^{seconds}^{form}|{view.deadline.text}>"
-    text = MarkdownTextObject(text=f"{view.deadline_label} {when}", verbatim=True)
-    yield ContextBlock(elements=[text])
+    text = kit.MarkdownTextObject(text=f"{view.deadline_label} {when}", verbatim=True)
+    yield kit.ContextBlock(elements=[text])
 
 
 def ended_message(title: str, run_id: str, ending: str) -> Message:
@@ -176,7 +167,7 @@ def ended_message(title: str, run_id: str, ending: str) -> Message:
     return _message(f"{title} {ending}", blocks)
 
 
-def _message(text: str, blocks: Iterable[Block]) -> Message:
+def _message(text: str, blocks: Iterable[kit.Block]) -> Message:
     # The text is mrkdwn: an escaped text is no mention.
     shown = escaped(wait_texts.escape_invisible(text))
     return Message(shown, [as_json(block) for block in blocks])
