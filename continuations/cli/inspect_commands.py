@@ -30,13 +30,7 @@ from continuations.ledger.arrivals.thread_keys import newest_generation
 from continuations.ledger.decisions.worklist import MAX_PAGE, ListedWait
 from continuations.ledger.index.waits_without_object import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, gather_all
-from continuations.present import wait_view
-from continuations.present.json_forms import (
-    Report,
-    listed_wait_json,
-    run_json,
-    wait_json,
-)
+from continuations.present import json_forms, wait_view
 from continuations.present.search_words import SearchWords
 from continuations.present.times import counted, plain_text
 from continuations.present.wait_words import agent_state, awaiting_models_line
@@ -125,7 +119,7 @@ def _write_worklist(runner: Runner, *, as_json: bool) -> None:
     if page.next is not None:
         output.write_note(f"Only the first {MAX_PAGE} waits are shown.")
     if as_json:
-        output.write_json([listed_wait_json(row) for row in page.waits])
+        output.write_json([json_forms.listed_wait_json(row) for row in page.waits])
     elif page.waits:
         output.write_lines(formatting.worklist_lines(page.waits))
     else:
@@ -176,7 +170,7 @@ def inbox(
     models = _awaiting_models(runner)
     if command.as_json:
         _write_note(models)
-        output.write_json([listed_wait_json(row) for row in rows])
+        output.write_json([json_forms.listed_wait_json(row) for row in rows])
         return
     if not rows:
         output.write_note(f"The store is {store_name(runner.store)}.")
@@ -329,8 +323,8 @@ def show(
         run = runner.look(name, version=version)
         detail = output.detail_of(transcript=transcript)
         decided = output.recorded_decisions(runner.store, run)
-        about = Report(datetime.now(UTC), decided, detail)
-        form = run_json(run, about, with_stack=True)
+        about = json_forms.Report(datetime.now(UTC), decided, detail)
+        form = json_forms.run_json(run, about, with_stack=True)
         unread = _unread_messages(runner.store, run, version)
         output.write_json(form | {"unread": _unread_json(unread)} if unread else form)
     else:
@@ -349,7 +343,9 @@ def _show_wait(command: Command, runner: Runner, wait_id: str) -> None:
     wait = runner.wait(wait_id)
     state = _agent_state(runner, wait)
     if command.as_json:
-        output.write_json(wait_json(wait, now=datetime.now(UTC), agent_state=state))
+        output.write_json(
+            json_forms.wait_json(wait, now=datetime.now(UTC), agent_state=state)
+        )
         return
     if sys.stdout.isatty():
         options = command.given_options

@@ -37,15 +37,10 @@ from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop.mcp import tasks
 from continuations.interop.mcp.tool_calls import CallOptions, Calls, random_run_id
 from continuations.results import Door
+from continuations.serve import option_checks
 from continuations.serve.http.asgi import IDENTITY, Verified
 from continuations.serve.http.links import Signer
 from continuations.serve.lifespan import worker_loop
-from continuations.serve.option_checks import (
-    check_async_runner,
-    check_callable,
-    check_dispatcher,
-    check_seconds,
-)
 from continuations.serve.rights import Can, Rights
 
 if TYPE_CHECKING:
@@ -126,9 +121,9 @@ class McpServer:
     ) -> None:
         _check_functions(runner, verify, run_id, dispatcher)
         _check_names(runner, {*task_required, *ask_first})
-        check_seconds("task_after", task_after, above_zero=False)
-        check_seconds("call_limit", call_limit, above_zero=False)
-        check_seconds("poll_interval", poll_interval, above_zero=True)
+        option_checks.check_seconds("task_after", task_after, above_zero=False)
+        option_checks.check_seconds("call_limit", call_limit, above_zero=False)
+        option_checks.check_seconds("poll_interval", poll_interval, above_zero=True)
         self._verify = verify
         self._worker = None if dispatcher else runner
         self._local: str | Identity | None = None
@@ -327,11 +322,13 @@ def _check_route(ctx: Context, task_id: str) -> None:
 def _check_functions(
     runner: object, verify: object, run_id: object, dispatcher: object
 ) -> None:
-    check_async_runner(runner)
-    check_callable("verify", verify, "a function that takes a Request")
-    check_callable("run_id", run_id, "a function of an identity and an agent's name")
+    option_checks.check_async_runner(runner)
+    option_checks.check_callable("verify", verify, "a function that takes a Request")
+    option_checks.check_callable(
+        "run_id", run_id, "a function of an identity and an agent's name"
+    )
     if dispatcher is not None:
-        check_dispatcher("dispatcher", dispatcher)
+        option_checks.check_dispatcher("dispatcher", dispatcher)
 
 
 def _check_hosts(hosts: object) -> None:

@@ -25,6 +25,7 @@ from continuations.engine.worker_options import is_count
 from continuations.errors import AlreadyDecided, InvalidInput, WaitNotFound
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects, check_folder_exists
+from continuations.serve import option_checks
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.links import Links
 from continuations.serve.http.request_context import RequestContext, RouteHandler
@@ -35,12 +36,6 @@ from continuations.serve.http.request_response import (
     json_response,
 )
 from continuations.serve.http.routes import Route, find_route, handler_of
-from continuations.serve.option_checks import (
-    check_async_runner,
-    check_callable,
-    check_dispatcher,
-    check_type,
-)
 from continuations.serve.rights import Act, Can, Rights
 from continuations.value_class import replace
 
@@ -138,14 +133,16 @@ class HttpApi:
         max_body_bytes: int = MAX_BODY_BYTES,
         clock: Clock | None = None,
     ) -> None:
-        check_async_runner(runner)
-        check_callable("verify", verify, "a function that takes a Request")
-        check_type("links", links, Links | None, "Links or None")
+        option_checks.check_async_runner(runner)
+        option_checks.check_callable(
+            "verify", verify, "a function that takes a Request"
+        )
+        option_checks.check_type("links", links, Links | None, "Links or None")
         expected = "a mapping of names to WebhookReceiver, or None"
-        check_type("webhooks", webhooks, Mapping | None, expected)
+        option_checks.check_type("webhooks", webhooks, Mapping | None, expected)
         if dispatcher is not None:
-            check_dispatcher("dispatcher", dispatcher)
-        check_type("base_path", base_path, str, "a text")
+            option_checks.check_dispatcher("dispatcher", dispatcher)
+        option_checks.check_type("base_path", base_path, str, "a text")
         if not is_count(max_body_bytes):
             raise InvalidInput(
                 "max_body_bytes must be an integer, at least 1, got "
