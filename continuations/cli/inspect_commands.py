@@ -8,15 +8,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
-from continuations.cli import formatting, output, stack_tree
+from continuations.cli import formatting, options, output, stack_tree
 from continuations.cli.command import Command, as_command, store_name
-from continuations.cli.options import (
-    Limits,
-    Positive,
-    PositiveOrNone,
-    UsageError,
-    resolve_actor,
-)
 from continuations.cli.stack_tree import Line
 from continuations.cli.terminal import page_lines, print_folded, print_inbox
 from continuations.core.rows.attachments import attachments_of
@@ -67,7 +60,7 @@ def waiting(
             first.
     """
     if due and approver is not None:
-        raise UsageError(
+        raise options.UsageError(
             "--approver cannot be combined with --due. Leave one of them out."
         )
     runner = command.runner()
@@ -137,7 +130,7 @@ def inbox(
     whose: Annotated[str, "--for"] = "me",
     kind: str | None = None,
     words: Annotated[str, "--filter"] = "",
-    limit: Annotated[int, Limits(1, MAX_PAGE)] = _PAGE_ROWS,
+    limit: Annotated[int, options.Limits(1, MAX_PAGE)] = _PAGE_ROWS,
     by: str | None = None,
 ) -> None:
     """Show what waits for a decision, due first. Needs no agent code.
@@ -155,11 +148,11 @@ def inbox(
         limit (N): Show at most N waits.
     """
     if whose not in ("me", "all"):
-        raise UsageError(
+        raise options.UsageError(
             f"--for must be me or all, got {whose!r}. Pass --for me --by NAME."
         )
     runner = command.runner()
-    person = resolve_actor(by).name if whose == "me" else None
+    person = options.resolve_actor(by).name if whose == "me" else None
     if person is not None:
         _note_unknown_groups(runner, person)
     rows, has_more = _find(runner, person, kind, SearchWords.of_query(words), limit)
@@ -258,7 +251,7 @@ def runs(
     agent: str | None = None,
     label: str | None = None,
     after: str = "",
-    limit: Positive = 100,
+    limit: options.Positive = 100,
     ids: bool = False,
 ) -> None:
     """List the runs of a store. Needs no agent code.
@@ -293,7 +286,7 @@ def show(
     name: str,
     *,
     key: str | None = None,
-    version: PositiveOrNone = None,
+    version: options.PositiveOrNone = None,
     everything: Annotated[bool, "--all"] = False,
     transcript: bool = False,
 ) -> None:
@@ -315,7 +308,7 @@ def show(
         name = _conversation_id(runner, name, key)
     if "@" in name:
         if version is not None:
-            raise UsageError(
+            raise options.UsageError(
                 "--version applies to runs, and a wait has no versions. Leave it out."
             )
         _show_wait(command, runner, name)
@@ -348,8 +341,8 @@ def _show_wait(command: Command, runner: Runner, wait_id: str) -> None:
         )
         return
     if sys.stdout.isatty():
-        options = command.given_options
-        print_folded(page_lines(wait, options, datetime.now(UTC), state))
+        given = command.given_options
+        print_folded(page_lines(wait, given, datetime.now(UTC), state))
         return
     output.write_lines([escape_invisible(wait.id), wait.rules.explanation])
     output.write_lines(formatting.wait_lines(wait, agent_state=state))
@@ -428,7 +421,7 @@ def _conversation_id(runner: Runner, agent: str, key: str) -> str:
     )
     if found.version:
         return found.run_id
-    raise UsageError(
+    raise options.UsageError(
         f"--key {key!r:.60} names no conversation of agent {agent!r:.60} in this "
         "store. List the conversations with `continuations runs`."
     )

@@ -11,19 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import continuations
-from continuations.cli import FAILED
+from continuations.cli import FAILED, options
 from continuations.cli.command import Command, as_command
 from continuations.cli.event_lines import difference_lines, event_line, version_lines
-from continuations.cli.options import (
-    Natural,
-    Positive,
-    PositiveOrNone,
-    UsageError,
-    parse_json_value,
-    parse_pairs,
-    resolve_actor,
-    write_actor_note,
-)
 from continuations.cli.output import confirm, detail_of, write_json, write_note
 from continuations.cli.terminal import print_folded, print_lines
 from continuations.core.reading import withheld_texts
@@ -47,8 +37,8 @@ def history(
     command: Command,
     run: str,
     *,
-    after: Natural = 0,
-    limit: Positive = 100,
+    after: options.Natural = 0,
+    limit: options.Positive = 100,
     transcript: bool = False,
 ) -> None:
     """List the versions of a run: when, by whom, and what changed. Needs no agent code.
@@ -77,8 +67,8 @@ def history(
 def diff(
     command: Command,
     run: str,
-    before: Positive,
-    after: Positive,
+    before: options.Positive,
+    after: options.Positive,
     *,
     transcript: bool = False,
 ) -> None:
@@ -101,7 +91,7 @@ def fork(
     command: Command,
     run: str,
     *,
-    version: PositiveOrNone = None,
+    version: options.PositiveOrNone = None,
     run_id: str | None = None,
     decide: list[str] | None = None,
     result: list[str] | None = None,
@@ -125,24 +115,26 @@ def fork(
             example f1=Hello.
     """
     runner = command.runner("if given")
-    actor = resolve_actor(by)
+    actor = options.resolve_actor(by)
     verdicts = {
         wait: _verdict(text, actor.name)
-        for wait, text in parse_pairs(decide or (), "--decide", "WAIT=approve").items()
+        for wait, text in options.parse_pairs(
+            decide or (), "--decide", "WAIT=approve"
+        ).items()
     }
     if verdicts:
-        write_actor_note(actor)
-    results = parse_pairs(result or (), "--result", "'c4=\"paid\"'")
+        options.write_actor_note(actor)
+    results = options.parse_pairs(result or (), "--result", "'c4=\"paid\"'")
     forked = runner.fork(
         run,
         version,
         run_id=run_id,
         decisions=verdicts,
         results={
-            key: parse_json_value(text, name="--result", hint="Pass CALL=JSON.")
+            key: options.parse_json_value(text, name="--result", hint="Pass CALL=JSON.")
             for key, text in results.items()
         },
-        messages=parse_pairs(message or (), "--message", "f1=Hello"),
+        messages=options.parse_pairs(message or (), "--message", "f1=Hello"),
         by=actor.name,
         door=actor.door,
     )
@@ -154,13 +146,15 @@ def _verdict(text: str, by: str) -> Verdict:
     kind, _, value = text.partition(":")
     if kind == "answer":
         hint = 'Pass WAIT=answer:JSON, such as WAIT=answer:"blue".'
-        answer = parse_json_value(value, name="the answer of --decide", hint=hint)
+        answer = options.parse_json_value(
+            value, name="the answer of --decide", hint=hint
+        )
         return continuations.Answer(answer, by=by)
     if text == "approve":
         return continuations.Approve(by=by)
     if text == "deny":
         return continuations.Deny(by=by)
-    raise UsageError(
+    raise options.UsageError(
         f"--decide has no verdict {text[:60]!r}. Pass approve, deny or answer:JSON."
     )
 
@@ -170,7 +164,7 @@ def rewind(
     command: Command,
     run: str,
     *,
-    version: Positive,
+    version: options.Positive,
     plan: bool = False,
     shown: str | None = None,
     yes: bool = False,
@@ -191,7 +185,7 @@ def rewind(
     """
     if plan and (yes or shown is not None):
         msg = "--plan changes nothing, so it takes no --yes and no --shown."
-        raise UsageError(f"{msg} Leave them out.")
+        raise options.UsageError(f"{msg} Leave them out.")
     runner = command.runner("if given")
     if plan:
         planned = runner.plan_rewind(run, version)
@@ -202,7 +196,7 @@ def rewind(
         return
     if shown is None and not yes and sys.stdin.isatty():
         shown = _confirm_rewind(runner, runner.plan_rewind(run, version))
-    actor = resolve_actor(by)
+    actor = options.resolve_actor(by)
     rewound = runner.rewind(run, version, shown=shown, by=actor.name, door=actor.door)
     run = escape_invisible(run)
     goes_on = f"it goes on from version {version} as version {rewound.version}"
@@ -226,9 +220,9 @@ def _offer_lines(runner: Runner, plan: RewindPlan) -> Iterator[str]:
         yield _next_line("fork", plan)
 
 
-def _next_line(name: str, plan: RewindPlan, *options: str) -> str:
+def _next_line(name: str, plan: RewindPlan, *more: str) -> str:
     version = ("--version", str(plan.version))
-    words = ("continuations", name, plan.run_id, *version, *options)
+    words = ("continuations", name, plan.run_id, *version, *more)
     return f"next: {escape_invisible(shlex.join(words))}"
 
 

@@ -15,22 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import continuations
-from continuations.cli import FAILED, LIBRARY_ERROR, formatting
+from continuations.cli import FAILED, LIBRARY_ERROR, formatting, options
 from continuations.cli.command import Command, as_command, load_context
 from continuations.cli.event_lines import EventPrinter
 from continuations.cli.interruption import advance_until_stopped, stopped_by_signals
-from continuations.cli.options import (
-    PositiveOrNone,
-    Requester,
-    SecondsOrNone,
-    UsageError,
-    input_with_files,
-    parse_object,
-    parse_pairs,
-    parse_settings,
-    resolve_actor,
-    write_actor_note,
-)
 from continuations.cli.output import write_note
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.past.drift import allowed_changes
@@ -63,17 +51,17 @@ def start(  # noqa: PLR0913 - one parameter for each option
     args: str | None = None,
     label: list[str] | None = None,
     title: str | None = None,
-    requester: Requester = None,
+    requester: options.Requester = None,
     no_work: bool = False,
-    max_requests: PositiveOrNone = None,
-    max_tokens: PositiveOrNone = None,
+    max_requests: options.PositiveOrNone = None,
+    max_tokens: options.PositiveOrNone = None,
     max_cost: str | None = None,
     setting: list[str] | None = None,
     trace_context: str | None = None,
     file: list[str] | None = None,
     context: str | None = None,
     wait_if_busy: bool = False,
-    timeout: SecondsOrNone = None,
+    timeout: options.SecondsOrNone = None,
     stream: bool = False,
 ) -> None:
     """Start a run and advance it until it ends or must wait.
@@ -98,7 +86,7 @@ def start(  # noqa: PLR0913 - one parameter for each option
     printer = _printer(command, stream=stream, no_work=no_work)
     runner = command.runner("needed", may_be_first=True)
     name = _new_run_id() if run_id is None else run_id
-    options: dict[str, Any] = {
+    given: dict[str, Any] = {
         "input": _parse_input(text, args, file or []),
         "run_id": name,
         "agent": agent,
@@ -111,8 +99,8 @@ def start(  # noqa: PLR0913 - one parameter for each option
         "trace_context": trace_context,
         "on_event": printer,
     }
-    advance = _Advance(command, runner, name, options["context"], printer)
-    attempt = partial(_start_attempt, runner, options)
+    advance = _Advance(command, runner, name, given["context"], printer)
+    attempt = partial(_start_attempt, runner, given)
     advance.run(attempt, wait_if_busy=wait_if_busy, timeout=timeout)
 
 
@@ -122,8 +110,8 @@ def _new_run_id() -> str:
     return ports.ids.new_ulid(ports.clock.now())
 
 
-def _start_attempt(runner: Runner, options: dict[str, Any], should_pause: Any) -> Any:
-    return runner.async_runner.start(should_pause=should_pause, **options)
+def _start_attempt(runner: Runner, given: dict[str, Any], should_pause: Any) -> Any:
+    return runner.async_runner.start(should_pause=should_pause, **given)
 
 
 def _printer(
@@ -131,7 +119,7 @@ def _printer(
 ) -> EventPrinter | None:
     """Return what prints the events of the work, if `--stream` asks for them."""
     if stream and no_work:
-        raise UsageError(
+        raise options.UsageError(
             "--stream prints the work on the run, and --no-work leaves it out. Leave "
             "one of them out."
         )
@@ -142,23 +130,23 @@ def _parse_input(text: str, args: str | None, files: list[str]) -> Any:
     """Return the input of a run; raises `UsageError`."""
     if args is None:
         if not text:
-            raise UsageError(
+            raise options.UsageError(
                 "start needs the INPUT of the agent, or --args for a workflow."
             )
-        return input_with_files(text, files)
+        return options.input_with_files(text, files)
     if text or files:
-        raise UsageError(
+        raise options.UsageError(
             "--args has the arguments of a workflow. Leave INPUT and --file out."
         )
-    return parse_object(args, name="--args")
+    return options.parse_object(args, name="--args")
 
 
 def _parse_labels_and_settings(
     labels: list[str], settings: list[str]
 ) -> dict[str, Any]:
     return {
-        "labels": parse_pairs(labels, "--label", "team=finance"),
-        "settings": parse_settings(settings),
+        "labels": options.parse_pairs(labels, "--label", "team=finance"),
+        "settings": options.parse_settings(settings),
     }
 
 
@@ -178,7 +166,7 @@ def resume(
     context: str | None = None,
     reopen: bool = False,
     wait_if_busy: bool = False,
-    timeout: SecondsOrNone = None,
+    timeout: options.SecondsOrNone = None,
     stream: bool = False,
 ) -> None:
     """Apply the recorded decisions of a run and advance it.
@@ -230,11 +218,11 @@ def drift(command: Command, *, context: str | None = None) -> None:
     each line is the whole row. The exit code is 0 only if every run is accepted.
     """
     runner = command.runner("needed")
-    options: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     if context is not None:
-        options["context"] = load_context(context)
+        given["context"] = load_context(context)
     counts: Counter[str] = Counter()
-    for row in runner.drift(**options):
+    for row in runner.drift(**given):
         counts[row.verdict] += 1
         command.write(partial(to_json, row), _row_lines(runner, row))
         sys.stdout.flush()
@@ -291,7 +279,7 @@ def adopt(
     as_: Annotated[FileFormat, "--as"] = FileFormat.CONTINUATION,
     run_id: str | None = None,
     agent: str | None = None,
-    requester: Requester = None,
+    requester: options.Requester = None,
     decisions: bool = False,
     approved_by: str | None = None,
 ) -> None:
@@ -318,7 +306,7 @@ def adopt(
         outcome = runner.adopt(paused.continuation, run_id=run_id, by=requester)
     elif decisions or agent is not None:
         option = "--decisions" if decisions else "--agent"
-        raise UsageError(
+        raise options.UsageError(
             f"{option} needs --as snaplogic. Add it, or leave {option} out."
         )
     else:
@@ -336,7 +324,7 @@ def _read_bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise UsageError(
+        raise options.UsageError(
             f"FILE cannot be read: {file}: {error.strerror}. Check the path."
         ) from None
 
@@ -345,8 +333,8 @@ def _approve(
     runner: Runner, paused: PausedRun, waits: tuple[Wait, ...], by: str | None
 ) -> None:
     """Record the approvals of a file for the waits that are open."""
-    actor = resolve_actor(by)
-    write_actor_note(actor)
+    actor = options.resolve_actor(by)
+    options.write_actor_note(actor)
     for wait_id, verdict in paused.decisions(waits, by=actor.name).items():
         try:
             runner.decide(wait_id, verdict)
@@ -389,7 +377,7 @@ class _Advance:
     ) -> None:
         """Make the attempt, print its outcome, and exit with its code."""
         if timeout is not None and not wait_if_busy:
-            raise UsageError(
+            raise options.UsageError(
                 "--timeout needs --wait-if-busy. Add it, or leave --timeout out."
             )
         with stopped_by_signals() as switch:

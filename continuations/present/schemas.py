@@ -25,20 +25,13 @@ from continuations.core.changes.tool_messages import CallEnd
 from continuations.core.reading import live_events, run_past, run_stream
 from continuations.core.reading.audit import AuditLine
 from continuations.core.reading.notices import ChildNotice, DecisionNotice, RunNotice
+from continuations.core.rows import run as runs
 from continuations.core.rows.calls import STATE_TYPES, CallRow
 from continuations.core.rows.decisions import Decision, DecisionKind, VerdictKind
 from continuations.core.rows.event_matching import UntakenSignal
 from continuations.core.rows.frames import FrameRow
 from continuations.core.rows.grants import KeptGrant
 from continuations.core.rows.quorum import Quorum, Vote
-from continuations.core.rows.run import (
-    ENDED_STATUSES,
-    RUN_STATUSES,
-    Failure,
-    GuardrailStage,
-    RunRow,
-    RunStatus,
-)
 from continuations.core.rows.wait_rules import WaitKind
 from continuations.core.rows.waits import Wait, WaitSummary
 from continuations.core.usage import Usage
@@ -99,7 +92,7 @@ _NAMES: dict[str, Any] = {
             run_past.TakenMessage,
             run_past.WaitDifference,
             DriftReason,
-            Failure,
+            runs.Failure,
         ),
         *(Usage, Wait, Vote, Decision, ManifestChange, datetime, Mapping),
         *(CallDisplay, Decimal, ErasedRun, Finding, Quorum),
@@ -110,8 +103,8 @@ _NAMES: dict[str, Any] = {
     "ChangeKind": ChangeKind,
     "DecisionKind": DecisionKind,
     "DriftVerdict": DriftVerdict,
-    "GuardrailStage": GuardrailStage,
-    "RunStatus": RunStatus,
+    "GuardrailStage": runs.GuardrailStage,
+    "RunStatus": runs.RunStatus,
     "StreamEvent": run_stream.StreamEvent,
     "VerdictKind": VerdictKind,
     "WaitKind": WaitKind,
@@ -145,7 +138,7 @@ _DIFFERENCES: dict[type, Mapping[str, Json | str]] = {
         "arguments_before": OBJECT_OR_NULL,
         "arguments_after": OBJECT_OR_NULL,
     },
-    run_stream.RunEnded: {"status": enum(ENDED_STATUSES)},
+    run_stream.RunEnded: {"status": enum(runs.ENDED_STATUSES)},
     live_events.CallProgress: {"value": ANY},
     DriftReason: {
         "change": "removed, schema, contract, approval, state, model, context, prices, "
@@ -568,13 +561,13 @@ def _past_definitions() -> Json:
 
 # Runs and threads -----------------------------------------------------------------
 
-_FAILURE: Json = {"oneOf": [{"type": "null"}, value_schema(Failure)]}
+_FAILURE: Json = {"oneOf": [{"type": "null"}, value_schema(runs.Failure)]}
 _RUN: Json = {
     **value_schema(
-        RunRow,
+        runs.RunRow,
         run_id=TEXT,
         labels=LABELS,
-        status=enum(RUN_STATUSES),
+        status=enum(runs.RUN_STATUSES),
         claimed_until=described(
             TIME_OR_NULL, "The end of the claim of the worker that advances the run."
         ),

@@ -12,19 +12,9 @@ from typing import TYPE_CHECKING, Any
 from continuations.core import jsontext
 from continuations.core.messages import MalformedMessage, Message
 from continuations.core.rows import calls, frames
+from continuations.core.rows import run as runs
 from continuations.core.rows.delta import Delta, LogDelta
 from continuations.core.rows.grants import KeptGrant
-from continuations.core.rows.run import (
-    GUARDRAIL_STAGES,
-    RUN_STATUSES,
-    Budget,
-    Claim,
-    Failure,
-    KeptSignal,
-    RunRow,
-    Trip,
-    is_label,
-)
 from continuations.core.trace_context import is_trace_context, is_trace_parent
 from continuations.core.usage import USAGE_COUNTS, Usage, text_units, units_text
 from continuations.value_class import replace
@@ -108,7 +98,7 @@ USAGE = Row(
 )
 BUDGET = Row(
     "budget",
-    Budget,
+    runs.Budget,
     requests=fields.OPTIONAL_NUMBER,
     tokens=fields.OPTIONAL_NUMBER,
     cost=fields.Field(_read_amount, lambda amount: f"{amount:f}"),
@@ -120,7 +110,7 @@ BUDGET = Row(
 
 def _read_labels(value: object, where: str, name: str) -> tuple[tuple[str, str], ...]:
     stored: dict[str, Any] = fields.check_type(value, dict, where, name)
-    if not all(is_label(*item) for item in stored.items()):
+    if not all(runs.is_label(*item) for item in stored.items()):
         problem = "it must map names to values of labels"
         raise fields.invalid_object(f"{where}.{name}", problem)
     return tuple(sorted(stored.items()))
@@ -143,16 +133,18 @@ def _read_trace_parent(value: object, where: str, name: str) -> str:
     return text
 
 
-def _read_signal(value: object, where: str) -> KeptSignal:
+def _read_signal(value: object, where: str) -> runs.KeptSignal:
     match value:
         case [int() as number, str() as name] if type(number) is int and number > 0:
-            return KeptSignal(number, name)
+            return runs.KeptSignal(number, name)
         case _:
             raise fields.invalid_object(where, "it must be a signal's number and name")
 
 
-CLAIM = Row("claim", Claim, worker=fields.ID, until=fields.AT, attempt=fields.COUNT)
-FAILURE = Row("failure", Failure, code=fields.ID, message=fields.ID)
+CLAIM = Row(
+    "claim", runs.Claim, worker=fields.ID, until=fields.AT, attempt=fields.COUNT
+)
+FAILURE = Row("failure", runs.Failure, code=fields.ID, message=fields.ID)
 GRANT = Row(
     "grant",
     KeptGrant,
@@ -168,14 +160,14 @@ GRANT = Row(
 )
 RUN = Row(
     "run",
-    RunRow,
+    runs.RunRow,
     id=fields.ID.in_full_copies(),
     birth=fields.ID.of("run_nonce").in_full_copies(),
     agent=fields.ID.in_full_copies(),
     created=fields.AT.of("created_at").in_full_copies(),
     input=fields.ID.of("input_digest").in_full_copies(),
     budget=fields.row_of(lambda: BUDGET).in_full_copies(),
-    status=fields.one_of(RUN_STATUSES),
+    status=fields.one_of(runs.RUN_STATUSES),
     next=fields.NUMBER.of("next_id"),
     inbox=fields.COUNT.of("last_inbox_number"),
     claim=fields.row_of(lambda: CLAIM),
@@ -252,8 +244,8 @@ def _read_history(value: object, where: str, name: str) -> frames.HistoryRecord:
     return frames.HistoryRecord(*numbers)
 
 
-def _make_trip(**attributes: Any) -> Trip:
-    trip = Trip(**attributes)
+def _make_trip(**attributes: Any) -> runs.Trip:
+    trip = runs.Trip(**attributes)
     if _TRIP_ID.match(trip.id) is None:
         raise fields.Unfit("'id' must be g and a number")
     return trip
@@ -276,7 +268,7 @@ TRIP = Row(
     frame=fields.ID.of("frame_id"),
     path=fields.TEXTS,
     name=fields.ID.of("guardrail"),
-    stage=fields.one_of(GUARDRAIL_STAGES),
+    stage=fields.one_of(runs.GUARDRAIL_STAGES),
     reason=fields.ID,
 )
 HELD_REPLY = Row(
@@ -526,7 +518,7 @@ def delta_fields(delta: Delta, *, full_copy: bool = True) -> dict[str, object]:
     return stored
 
 
-def read_delta(value: object, where: str, base: RunRow | None = None) -> Delta:
+def read_delta(value: object, where: str, base: runs.RunRow | None = None) -> Delta:
     """Return the delta that the stored fields describe; raises `FormatError`.
 
     `base` is the row of the run in the version that the delta starts from.
