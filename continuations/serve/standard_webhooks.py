@@ -14,7 +14,7 @@ from continuations.errors import InvalidInput
 from continuations.serve.option_checks import check_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 # The specification: a key has 24 to 64 bytes.
 _KEY_SIZES = range(24, 65)
@@ -33,6 +33,18 @@ def signature(key: bytes, message_id: str, timestamp: str, body: bytes) -> str:
     """Return the signature of a post, `v1,` and base64."""
     signed = b".".join((message_id.encode(), timestamp.encode(), body))
     return f"v1,{base64.b64encode(hmac.digest(key, signed, 'sha256')).decode()}"
+
+
+def headers(
+    keys: Iterable[bytes], message_id: str, timestamp: str, body: bytes
+) -> dict[str, str]:
+    """Return the headers of a post; each key signs it."""
+    signatures = (signature(key, message_id, timestamp, body) for key in keys)
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": " ".join(signatures),
+    }
 
 
 def _decode_secret(secret: str) -> bytes:

@@ -227,14 +227,10 @@ class _Signature(httpx.Auth):
     def auth_flow(
         self, request: httpx.Request
     ) -> Generator[httpx.Request, httpx.Response]:
-        message = f"msg_{task_states.digest_of(request.content.decode())}"
-        at = str(int(time.time()))
-        request.headers["webhook-id"] = message
-        request.headers["webhook-timestamp"] = at
-        request.headers["webhook-signature"] = " ".join(
-            standard_webhooks.signature(key, message, at, request.content)
-            for key in self._keys
-        )
+        body, at = request.content, str(int(time.time()))
+        message = f"msg_{task_states.digest_of(body.decode())}"
+        signed = standard_webhooks.headers(self._keys, message, at, body)
+        request.headers.update(signed)
         yield request
 
 

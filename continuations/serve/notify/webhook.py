@@ -175,15 +175,8 @@ class WebhookNotifier:
 
     def _headers(self, message_id: str, body: bytes) -> dict[str, str]:
         at = str(int(self._clock.now().timestamp()))
-        signatures = (
-            standard_webhooks.signature(key, message_id, at, body) for key in self._keys
-        )
-        return {
-            "user-agent": f"continuations/{__version__}",
-            "webhook-id": message_id,
-            "webhook-timestamp": at,
-            "webhook-signature": " ".join(signatures),
-        }
+        signed = standard_webhooks.headers(self._keys, message_id, at, body)
+        return {"user-agent": f"continuations/{__version__}", **signed}
 
     def _check_status(self, status: int, retry_after: str) -> None:
         if 200 <= status < 300:  # noqa: PLR2004 - RFC 9110, 15.3
