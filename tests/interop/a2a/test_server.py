@@ -154,14 +154,16 @@ async def test_refused_decision_keeps_no_other_one_from_its_effect(
         stale = {**approval(second), "shown": "0" * 64}
         with pytest.raises(InvalidParamsError):
             await client.send(approval(first), stale, task_id=task.id)
+        left: list[dict[str, Any]] = []
         for _ in range(3_000):
-            if environment.effect_names():
+            # A worker has the run for a moment after the effect.
+            if environment.effect_names() and left:
                 break
             await asyncio.sleep(0.01)
+            left = waits_of(await client.get(task.id))
         assert ["pay 5"] == environment.effect_names()
-        [left] = waits_of(await client.get(task.id))
 
-    assert second["wait"] == left["wait"]
+    assert [second["wait"]] == [each["wait"] for each in left]
 
 
 # Nothing but a typed yes approves ---------------------------------------------------
