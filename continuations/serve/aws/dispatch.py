@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.serve.option_checks import check_type
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["InvokeDispatcher", "SqsDispatcher", "WakeFailed"]
 
@@ -27,7 +25,39 @@ class WakeFailed(ContinuationsError):
     """A run could not be given to another process. The next sweep resumes it."""
 
 
-class SqsDispatcher:
+class _AwsDispatcher(ABC):
+    """Resumes a run by one request to a service of AWS."""
+
+    def __init__(self, service: str, client: Any) -> None:
+        self._service = service
+        self._given_client = client
+
+    @cached_property
+    def _client(self) -> Any:
+        return self._given_client or _create_client(self._service)
+
+    async def wake(self, run_id: str) -> None:
+        """Send the request for a run.
+
+        Raises:
+            WakeFailed: The request failed.
+        """
+        event = json.dumps({"resume": run_id})
+        try:
+            await asyncio.to_thread(self._send, event)
+        except Exception as error:
+            msg = (
+                f"run {run_id} was not resumed: {type(error).__name__} from AWS. Its "
+                "marker is due, so the next sweep resumes it."
+            )
+            raise WakeFailed(msg, run_id=run_id) from error
+
+    @abstractmethod
+    def _send(self, event: str) -> None:
+        """Send the event that resumes the run."""
+
+
+class SqsDispatcher(_AwsDispatcher):
     """Resume runs by messages `{"resume": run_id}` to a queue.
 
     Needs `sqs:SendMessage` on the queue.
@@ -52,24 +82,14 @@ class SqsDispatcher:
                 "queue_url must be a standard queue: a FIFO queue drops repeated "
                 "messages. Create a standard queue."
             )
+        super().__init__("sqs", client)
         self._queue_url = queue_url
-        self._given_client = client
 
-    @cached_property
-    def _client(self) -> Any:
-        return self._given_client or _create_client("sqs")
-
-    async def wake(self, run_id: str) -> None:
-        """Send the message for a run; raise `WakeFailed` if that fails."""
-        await _send_wake_up(
-            run_id,
-            lambda: self._client.send_message(
-                QueueUrl=self._queue_url, MessageBody=_resume_event(run_id)
-            ),
-        )
+    def _send(self, event: str) -> None:
+        self._client.send_message(QueueUrl=self._queue_url, MessageBody=event)
 
 
-class InvokeDispatcher:
+class InvokeDispatcher(_AwsDispatcher):
     """Resume runs by asynchronous invocations of a Lambda function.
 
     Needs `lambda:InvokeFunction` on the function.
@@ -87,37 +107,14 @@ class InvokeDispatcher:
         check_type("function_name", function_name, str, "a name or an ARN")
         self.function_name = function_name
         self.targets_itself = not function_name
-        self._given_client = client
+        super().__init__("lambda", client)
 
-    @cached_property
-    def _client(self) -> Any:
-        return self._given_client or _create_client("lambda")
-
-    async def wake(self, run_id: str) -> None:
-        """Invoke the function for a run; raise `WakeFailed` if that fails."""
-        await _send_wake_up(
-            run_id,
-            lambda: self._client.invoke(
-                FunctionName=self.function_name,
-                InvocationType="Event",
-                Payload=_resume_event(run_id).encode(),
-            ),
+    def _send(self, event: str) -> None:
+        self._client.invoke(
+            FunctionName=self.function_name,
+            InvocationType="Event",
+            Payload=event.encode(),
         )
-
-
-def _resume_event(run_id: str) -> str:
-    return json.dumps({"resume": run_id})
-
-
-async def _send_wake_up(run_id: str, send: Callable[[], object]) -> None:
-    try:
-        await asyncio.to_thread(send)
-    except Exception as error:
-        msg = (
-            f"run {run_id} was not resumed: {type(error).__name__} from AWS. Its "
-            "marker is due, so the next sweep resumes it."
-        )
-        raise WakeFailed(msg, run_id=run_id) from error
 
 
 def _create_client(service: str) -> Any:
