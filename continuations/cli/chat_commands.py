@@ -7,10 +7,16 @@ from typing import Annotated, Literal
 
 import typer
 
-from continuations.cli import options
 from continuations.cli.chat_session import ChatPipe, ChatSession, next_command
 from continuations.cli.chat_terminal import ChatTerminal
 from continuations.cli.command import Command, as_command, load_context
+from continuations.cli.options import (
+    Natural,
+    UsageError,
+    input_with_files,
+    resolve_actor,
+    write_actor_note,
+)
 from continuations.core.visible_text import escape_invisible
 
 
@@ -24,7 +30,7 @@ def chat(  # noqa: PLR0913 - one parameter for each option
     message_id: Annotated[str | None, "--id"] = None,
     file: list[str] | None = None,
     when_busy: Literal["queue", "merge", "interrupt"] = "queue",
-    history: options.Natural = 10,
+    history: Natural = 10,
     by: str | None = None,
     context: str | None = None,
 ) -> None:
@@ -50,17 +56,17 @@ def chat(  # noqa: PLR0913 - one parameter for each option
         by (NAME): The person who writes and decides. Default: the user of this process.
     """
     if message_id is not None and message is None:
-        raise options.UsageError(
+        raise UsageError(
             "--id is the id of the --message. Add --message TEXT, or leave --id out."
         )
     if file and message is None:
-        raise options.UsageError(
+        raise UsageError(
             "--file belongs to the --message. Add --message TEXT, or attach the file "
             "in the chat with /file PATH."
         )
     runner = command.runner("needed", may_be_first=True)
     thread = runner.thread(agent, key=key)
-    actor = options.resolve_actor(by)
+    actor = resolve_actor(by)
     session = ChatSession(runner, thread, actor, load_context(context))
     back = next_command(session, command.given_options)
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
@@ -69,11 +75,7 @@ def chat(  # noqa: PLR0913 - one parameter for each option
         code = terminal.run(history)
     else:
         typed = (line for line in map(str.strip, sys.stdin) if line)
-        lines = (
-            typed
-            if message is None
-            else [options.input_with_files(message, file or [])]
-        )
+        lines = typed if message is None else [input_with_files(message, file or [])]
         pipe = ChatPipe(runner, session, back, as_json=command.as_json)
         code = pipe.run(lines, message_id, when_busy)
     if code:
@@ -101,11 +103,11 @@ def post(
         message_id (ID): Your id of the message: a repeated command sends one
             message.
     """
-    actor = options.resolve_actor(by)
-    message = options.input_with_files(text, file or [])
+    actor = resolve_actor(by)
+    message = input_with_files(text, file or [])
     thread = command.runner(may_be_first=True).thread(agent, key=key)
     ticket = thread.post(message, by=actor.name, id=message_id, door=actor.door)
-    options.write_actor_note(actor)
+    write_actor_note(actor)
     name, number = escape_invisible(ticket.run_id), ticket.number
     command.write(
         lambda: {"run_id": ticket.run_id, "number": number},

@@ -161,7 +161,7 @@ SWEEP_RESULT = JsonForm(
 
 
 class Report(NamedTuple):
-    """What the form of a run says beside its version.
+    """The facts that the form of a run has beside its version.
 
     Attributes:
         at: The time of the report, for the `state` of each wait.

@@ -40,7 +40,12 @@ from continuations.interop.slack.modal import (
     read_submission,
     text_modal,
 )
-from continuations.serve import option_checks
+from continuations.serve.option_checks import (
+    check_async_runner,
+    check_callable,
+    check_dispatcher,
+    check_type,
+)
 from continuations.serve.rights import Can, Rights
 
 if TYPE_CHECKING:
@@ -101,16 +106,14 @@ def handler(  # noqa: PLR0913 - what an application may choose, all by keyword
     Raises:
         InvalidInput: An option is invalid.
     """
-    option_checks.check_async_runner(runner)
+    check_async_runner(runner)
     if not callable(users):
         msg = "users must be a function of the ids of a user and of a workspace, got "
         raise InvalidInput(f"{msg}{type(users).__name__}. Pass a function.")
-    option_checks.check_type(
-        "signing_secret", signing_secret, str, "the signing secret of the app"
-    )
-    option_checks.check_callable("link", link, "a function of a wait and an identity")
+    check_type("signing_secret", signing_secret, str, "the signing secret of the app")
+    check_callable("link", link, "a function of a wait and an identity")
     if dispatcher is not None:
-        option_checks.check_dispatcher("dispatcher", dispatcher)
+        check_dispatcher("dispatcher", dispatcher)
     _warn_without(signing_secret)
     retries = [ConnectionErrorRetryHandler(), RateLimitErrorRetryHandler()]
     web = posting.client_of(token, client, retry_handlers=retries)
