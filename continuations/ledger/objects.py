@@ -1,7 +1,7 @@
 """A store whose verbs raise the errors of this library.
 
-`AlreadyExists` and `NotFound` pass through, because the ledger acts on them. Every
-other error of a store becomes an error of `continuations.errors`.
+`AlreadyExists`, `NotFound` and `OutOfTime` pass through, because their callers act on
+them. Every other error of a store becomes an error of `continuations.errors`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from continuations_storage.contract import (
     committer,
     created_at,
     is_last_page,
+    keys_with_bodies,
     listing_size,
     missing_folder,
     read_many,
@@ -69,6 +70,7 @@ _PIECE_SIZE = 2 * PAGE_SIZE
 
 AlreadyExists = storage.AlreadyExists
 NotFound = storage.NotFound
+OutOfTime = storage.OutOfTime
 
 _ERROR_CLASSES: tuple[tuple[type[storage.StorageError], type[Exception]], ...] = (
     (storage.Denied, StoreDenied),
@@ -234,7 +236,10 @@ class Objects:
         return not self.in_transaction and committer(self.store) is not None
 
     async def commit(self, changes: Changes) -> Committed:
-        """Make several changes together, if `commits`; raises `AlreadyExists`."""
+        """Make several changes together, if `commits`.
+
+        Raises `AlreadyExists`, and `OutOfTime` for changes with times.
+        """
         commit = committer(self.store)
         assert commit is not None  # noqa: S101 - the caller asked
         committed = await _translate_errors(commit(changes))
@@ -291,9 +296,19 @@ class Objects:
         """Return the first keys of a prefix."""
         return await _translate_errors(self.store.keys(prefix, after, limit))
 
-    async def listed(self, listing: Listing) -> list[str]:
-        """Return the keys of a listing."""
-        return await self.keys(listing.prefix, listing.after, listing.limit)
+    async def listed(
+        self, listing: Listing, first_of: str = "", last_of: str = ""
+    ) -> list[str]:
+        """Return the keys of a listing.
+
+        With prefixes, `Page.bodies` may have the body of the first key of one, and of
+        the last key of the other.
+        """
+        if not first_of:
+            return await self.keys(listing.prefix, listing.after, listing.limit)
+        return await _translate_errors(
+            keys_with_bodies(self.store, listing, first_of, last_of)
+        )
 
     async def all_keys(self, prefix: str, after: str = "") -> AsyncIterator[str]:
         """Iterate over the keys of a prefix that sort after `after`, page by page."""
@@ -364,7 +379,7 @@ async def gather_outcomes(
 async def _translate_errors(operation: Awaitable[T]) -> T:
     try:
         return await operation
-    except (storage.AlreadyExists, storage.NotFound):
+    except (storage.AlreadyExists, storage.NotFound, storage.OutOfTime):
         raise
     except storage.StorageError as error:
         raise _translation_of(error) from error

@@ -65,11 +65,13 @@ class Together:
         creates: Bodies by key; a key that exists keeps its body.
         listing: The keys to list after the version is stored.
         deletes: The keys to delete after that, if it is the newest version then.
+        between: The store's time must be between these two; else it raises `OutOfTime`.
     """
 
     creates: Mapping[str, bytes]
     listing: Listing | None = None
     deletes: tuple[str, ...] = ()
+    between: tuple[datetime, datetime] | None = None
 
 
 def tree_of(header: VersionHeader) -> Tree:
@@ -277,6 +279,7 @@ class Versions:
         Raises:
             StaleRun: Another process created this version; nothing was written.
             Corrupt: The key exists but is not listed.
+            OutOfTime: As `together` states; nothing was written.
             Inconclusive, StoreUnavailable: The caller must stop and read the run again.
         """
         place = _Place(1, FIRST_TREE)
@@ -365,6 +368,7 @@ class Versions:
             key=key,
             body=body,
             also=together.creates,
+            between=together.between,
             listing=together.listing,
             deletes=together.deletes,
             only_if_first=layout.versions_prefix(self.run_id),

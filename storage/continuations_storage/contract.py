@@ -43,6 +43,9 @@ all of them on.
 A store that reads many bodies faster together than one by one may have a method
 ``read_many(keys)``; see the function `read_many`. `ForwardingStore` does not pass it
 on, because a subclass may change `read`.
+A store that reads bodies faster with their listing may have a method
+``keys_with_bodies(listing, first_of, last_of)``; see the function `keys_with_bodies`.
+`ForwardingStore` does not pass it on, for the same reason.
 A store that can tell of creates may have a method ``watch(prefix)``; see the function
 `watch`, and `Watch` for its promises.
 A store in a database may have a method ``within(connection)``, which returns the same
@@ -82,6 +85,7 @@ __all__ = [
     "committer",
     "created_at",
     "is_last_page",
+    "keys_with_bodies",
     "listing_size",
     "missing_folder",
     "read_many",
@@ -91,6 +95,7 @@ __all__ = [
 ]
 
 PAGE_SIZE = 1000  # the most that S3 lists in one request
+_NO_BODIES: Mapping[str, bytes] = MappingProxyType({})
 
 
 class Page(list[str]):
@@ -103,10 +108,12 @@ class Page(list[str]):
         store_time: The store's time (aware, UTC), or None if the store has no clock.
         is_last: Whether the store says that no more keys follow. False if it does not
             say so.
+        bodies: Bodies that the store read with the listing; see `keys_with_bodies`.
     """
 
     store_time: datetime | None = None
     is_last: bool = False
+    bodies: Mapping[str, bytes] = _NO_BODIES
 
 
 class Store(Protocol):
@@ -201,9 +208,6 @@ class Listing(NamedTuple):
     limit: int = PAGE_SIZE
 
 
-_NO_BODIES: Mapping[str, bytes] = MappingProxyType({})
-
-
 class Changes(NamedTuple):
     """The changes that a method ``commit`` of a store makes in one request.
 
@@ -216,6 +220,8 @@ class Changes(NamedTuple):
         key: If this key exists, nothing is changed.
         body: Its body.
         also: More bodies by key. A key that exists keeps the body that it has.
+        between: If the store tells its time, and that is not between these two, nothing
+            is changed. The error is `OutOfTime`.
         listing: The keys to list after the creates.
         deletes: The keys to remove after the creates.
         only_if_first: Remove them only if `key` is the first key with this prefix, and
@@ -225,6 +231,7 @@ class Changes(NamedTuple):
     key: str
     body: bytes
     also: Mapping[str, bytes] = _NO_BODIES
+    between: tuple[datetime, datetime] | None = None
     listing: Listing | None = None
     deletes: Sequence[str] = ()
     only_if_first: str = ""
@@ -415,6 +422,31 @@ async def read_many(store: Store, keys: Sequence[str]) -> list[bytes | None]:
         return await gather(*(_read_or_none(store, key) for key in keys))
     bodies: list[bytes | None] = await together(keys)
     return bodies
+
+
+async def keys_with_bodies(
+    store: Store, listing: Listing, first_of: str, last_of: str = ""
+) -> list[str]:
+    """List keys, and read the bodies of two of them if that costs no further request.
+
+    Args:
+        store: The store. Its method ``keys_with_bodies`` is called if it has one.
+        listing: The keys to list.
+        first_of: A prefix. The body of its first key is read.
+        last_of: A prefix. The body of its last key is read, if it is small.
+
+    Returns:
+        The keys; `Page.bodies` has the bodies that the store read. They were there at
+        the time of the listing.
+
+    Raises:
+        StorageError: As `Store.keys` raises it.
+    """
+    together: Callable[[Listing, str, str], Awaitable[list[str]]] | None
+    together = getattr(store, "keys_with_bodies", None)
+    if together is None:
+        return await store.keys(listing.prefix, listing.after, listing.limit)
+    return await together(listing, first_of, last_of)
 
 
 async def _read_or_none(store: Store, key: str) -> bytes | None:

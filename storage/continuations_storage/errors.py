@@ -16,6 +16,7 @@ __all__ = [
     "InvalidKey",
     "NoTransaction",
     "NotFound",
+    "OutOfTime",
     "StorageError",
     "Throttled",
     "Unavailable",
@@ -110,6 +111,13 @@ class NotFound(StorageError):
 
     summary = "does not exist"
     next_step = "List its prefix to see which keys exist."
+
+
+class OutOfTime(StorageError):
+    """The time of the store is not between the times of a commit."""
+
+    summary = "the time of the store is another one, nothing was written"
+    next_step = "Compare the clock of this machine with the clock of the store."
 
 
 class Denied(StorageError):

@@ -13,6 +13,7 @@ from continuations_storage.errors import (
     AlreadyExists,
     InvalidKey,
     NotFound,
+    OutOfTime,
     StorageError,
 )
 from continuations_storage.keys import check_key, check_limit, check_prefix, split_key
@@ -74,6 +75,7 @@ class MemoryStore:
             StorageError: As `create` states.
         """
         with self._lock:
+            self._check_time(changes)
             made: list[str] = []
             try:
                 self._create(changes.key, changes.body)
@@ -152,6 +154,13 @@ class MemoryStore:
         await prove_put_if_absent(self)
 
     # With the lock ---------------------------------------------------------------
+
+    def _check_time(self, changes: Changes) -> None:
+        if self._clock is None or changes.between is None:
+            return
+        earliest, latest = changes.between
+        if not earliest <= self._clock() <= latest:
+            raise OutOfTime(changes.key)
 
     def _create(self, key: str, body: bytes) -> None:
         segments = split_key(key)

@@ -25,6 +25,7 @@ from continuations_storage.errors import (
     Damaged,
     Denied,
     NotFound,
+    OutOfTime,
     Throttled,
     Unavailable,
     Unsafe,
@@ -54,12 +55,13 @@ Rows = list[tuple[Any, ...]]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_LIMIT = (1 << 63) - 1
+_MAX_SMALL = 1 << 16
 # No character of a key is greater than "~".
 _AFTER_KEYS = "\x7f"
 _NOT_IN_KEYS = re.compile("[\\0\x7f-\U0010ffff].*", re.DOTALL)
 _MICROSECONDS = "(extract(epoch FROM {}) * 1000000)::bigint"
 # Without a text: the listening process lists the keys.
-_NOTIFY = ", pg_notify(%s, '')"
+_NOTIFY = ", pg_notify(%s, '')::text"
 _LIMIT_WAITING = """\
 WITH limited AS (SELECT set_config('lock_timeout', '2s', true))
 """
@@ -148,21 +150,32 @@ RETURNING {_MICROSECONDS.format("created_at")},
         return Statement(sql, (key, maker, body, *channels), _created)
 
     def create_together(self, changes: Changes, maker: str) -> Statement[datetime]:
-        """Put the bodies of changes; raises `AlreadyExists`; see `create`."""
-        also = changes.also
+        """Put the bodies of changes; raises `AlreadyExists`; see `create`.
+
+        The server compares its time with those of the changes. If it is not between
+        them, the only row has no time, and the error is `OutOfTime`.
+        """
+        also, between = changes.also, changes.between or ()
         channels = self._channels_of(changes.key, *also)
+        checked, condition, otherwise = "", "", ""
+        if between:
+            checked = ", checked AS (SELECT clock_timestamp() BETWEEN %s AND %s AS ok)"
+            condition = ", checked WHERE ok"
+            no_row = ", ".join(["NULL"] * (1 + len(channels)))
+            otherwise = f"\nUNION ALL SELECT {no_row} FROM checked WHERE NOT ok"  # noqa: S608
         sql = f"""\
-{_LIMIT_WAITING}, first AS (
+{_LIMIT_WAITING}{checked}, first AS (
     INSERT INTO {self._name} (key, maker, created_at, body)
-    SELECT %s::text, %s::uuid, clock_timestamp(), %s::bytea FROM limited
+    SELECT %s::text, %s::uuid, clock_timestamp(), %s::bytea FROM limited{condition}
     ON CONFLICT (key) DO NOTHING
     RETURNING maker, created_at,
         CASE current_setting('synchronous_commit')
         WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END
 ){self._with_others(len(also))}
-SELECT {_MICROSECONDS.format("created_at")}{_NOTIFY * len(channels)} FROM first"""  # noqa: S608
+SELECT {_MICROSECONDS.format("created_at")}{_NOTIFY * len(channels)}
+FROM first{otherwise}"""  # noqa: S608
         pairs = chain.from_iterable(also.items())
-        values = (changes.key, maker, changes.body, *pairs, *channels)
+        values = (*between, changes.key, maker, changes.body, *pairs, *channels)
         return Statement(sql, values, _created)
 
     def _with_others(self, count: int) -> str:
@@ -271,6 +284,32 @@ SELECT EXISTS (SELECT FROM made) AND (SELECT count(*) FROM deleted) = (
 
         sql = self._select("key, body", "key = ANY (%s::text[])")
         return Statement(sql, (list(keys),), parse)
+
+    def list_with_bodies(
+        self, listing: Listing, first_of: str, last_of: str
+    ) -> Statement[Page]:
+        """Return a page as `list_keys`, with the bodies of two keys."""
+        listed = self.list_keys(listing)
+        parts = [self._read_end(order) for order in ("ASC", "DESC")]
+        sql = f"""\
+SELECT * FROM ({listed.sql}) AS listed
+LEFT JOIN LATERAL ({parts[0]}) AS first ON true
+LEFT JOIN LATERAL ({parts[1]}) AS last ON length(last.body) <= {_MAX_SMALL}"""  # noqa: S608
+
+        def parse(rows: Rows) -> Page:
+            [(*of_listing, first, first_body, last, last_body)] = rows
+            page = listed.parse([tuple(of_listing)])
+            found = ((first, first_body), (last, last_body))
+            page.bodies = {key: bytes(body) for key, body in found if key}
+            return page
+
+        ends = (each for prefix in (first_of, last_of) for each in _range(prefix))
+        return Statement(sql, (*listed.values, *ends), parse)
+
+    def _read_end(self, order: str) -> str:
+        return f"""\
+SELECT key, body FROM {self._name}
+WHERE key >= %s AND key < %s ORDER BY key {order} LIMIT 1"""  # noqa: S608
 
     def list_keys(self, listing: Listing) -> Statement[Page]:
         """Return a page of keys in byte order, with the time of the database."""
@@ -421,6 +460,11 @@ def _condition(patterns: Sequence[str]) -> str:
     return f"(key ~ '{'|'.join(texts)}')"
 
 
+def _range(prefix: str) -> tuple[str, str]:
+    """Return the limits of the keys with a prefix; with "", there are none."""
+    return prefix, f"{prefix}{_AFTER_KEYS}" if prefix else ""
+
+
 def _comparable(after: str) -> str:
     """Return a text that Postgres can hold, and that sorts alike among valid keys."""
     found = _NOT_IN_KEYS.search(after)
@@ -432,6 +476,8 @@ def _comparable(after: str) -> str:
 def _created(rows: Rows) -> datetime:
     if not rows:
         raise AttemptFailed(_TAKEN, "")
+    if rows[0][0] is None:
+        raise AttemptFailed(_OUT_OF_TIME, "")
     return _time(rows[0][0])
 
 
@@ -515,6 +561,28 @@ class TableVerbs(ABC):
         statement = self._table.list_keys(Listing(prefix, after, limit))
         return await self._run("list", prefix or None, statement)
 
+    async def keys_with_bodies(
+        self, listing: Listing, first_of: str, last_of: str = ""
+    ) -> Page:
+        """Return keys and two bodies, in one round trip.
+
+        Args:
+            listing: The keys to list.
+            first_of: A prefix. The body of its first key is read.
+            last_of: A prefix. The body of its last key is read, if it is small.
+
+        Returns:
+            The keys, with the time of the database and the bodies.
+
+        Raises:
+            StorageError: As `Store.keys` states.
+        """
+        check_limit(listing.limit)
+        for prefix in (listing.prefix, first_of, last_of):
+            check_prefix(prefix)
+        statement = self._table.list_with_bodies(listing, first_of, last_of)
+        return await self._run("list", listing.prefix or None, statement)
+
     async def _delete(self, key: str, *, is_flushed: bool) -> None:
         check_key(key)
         statement = self._table.delete(key, is_flushed=is_flushed)
@@ -536,6 +604,7 @@ _PRIMARY = "name the primary in the URL, or add target_session_attrs=primary"
 _SQLSTATE_CLASS = 2
 
 _TAKEN = ErrorRule(AlreadyExists)
+_OUT_OF_TIME = ErrorRule(OutOfTime)
 _STANDBY = ErrorRule(Unavailable, retry=True, hint=_PRIMARY)
 _OTHER_TABLE = ErrorRule(
     Unsafe, hint="name another schema with ?schema=; this table was not changed"

@@ -27,6 +27,7 @@ from continuations_storage.errors import (
     Inconclusive,
     InvalidKey,
     NotFound,
+    OutOfTime,
     StorageError,
     Unsupported,
 )
@@ -383,6 +384,9 @@ class _Commit(_Write):
     def apply(self, connection: sqlite3.Connection) -> None:
         """Make the changes in an open transaction."""
         self.page, self.is_cleaned = None, False  # of a transaction that failed
+        if self._is_out_of_time():
+            self.error = OutOfTime(self.key)
+            return
         super().apply(connection)
         made: list[_Write] = [self]
         for each in self._also if self.error is None else ():
@@ -396,6 +400,12 @@ class _Commit(_Write):
                 made.append(each)
         if self.error is None:
             self._finish(connection)
+
+    def _is_out_of_time(self) -> bool:
+        if self._changes.between is None:
+            return False
+        earliest, latest = self._changes.between
+        return not earliest <= datetime.now(UTC) <= latest
 
     def _finish(self, connection: sqlite3.Connection) -> None:
         changes = self._changes

@@ -88,7 +88,7 @@ def test_translation_table_covers_all_storage_errors() -> None:
         if isinstance(error, type) and issubclass(error, theirs.StorageError)
     }
 
-    answers = {theirs.AlreadyExists, theirs.NotFound}
+    answers = {theirs.AlreadyExists, theirs.NotFound, theirs.OutOfTime}
     at_the_door = {theirs.Unsupported}
     listed = {error for error, _ in TRANSLATIONS[:-2]} - {NoTransaction}
     assert every == listed | {theirs.NoTransaction} | answers | at_the_door | {

@@ -197,6 +197,10 @@ class SimStore:
         self, changes: Changes, maker: tuple[str, int], at: Callable[[], float]
     ) -> datetime:
         """Create the objects of changes, all in one moment."""
+        if changes.between is not None:
+            earliest, latest = changes.between
+            if not earliest <= wall_time(at()) <= latest:
+                raise errors.OutOfTime(changes.key)
         created = self.create(changes.key, changes.body, maker, at())
         for key, body in changes.also.items():
             if key not in self.bodies:

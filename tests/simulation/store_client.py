@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
-    from continuations_storage.contract import Changes
+    from continuations_storage.contract import Changes, Listing
     from tests.simulation.fault_schedule import OperationPlan
     from tests.simulation.sim_environment import SimEnvironment
 
@@ -62,6 +62,9 @@ class StoreClient:
         self._process = process
         self._sent = 0
         self.commit = self._commit if environment.has_commits else None
+        self.keys_with_bodies = (
+            self._keys_with_bodies if environment.has_commits else None
+        )
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Create an object if its key is absent."""
@@ -136,6 +139,24 @@ class StoreClient:
             return self._page(prefix, after, limit)
 
         page: list[str] = await self._request("keys", prefix, apply)
+        return page
+
+    async def _keys_with_bodies(
+        self, listing: Listing, first_of: str, last_of: str = ""
+    ) -> Page:
+        """Return a page of keys and two bodies."""
+        self._note_listing(listing.prefix, listing.after)
+        store = self._environment.store
+
+        def apply() -> Page:
+            page = Page(store.keys(listing.prefix, listing.after, listing.limit))
+            if self._environment.listings_tell_time:
+                page.store_time = wall_time(self._environment.next_timestamp)
+            ends = store.keys(first_of, limit=1), last_of and store.keys(last_of)[-1:]
+            page.bodies = {key: store.read(key) for end in ends for key in end}
+            return page
+
+        page: Page = await self._request("keys", listing.prefix, apply)
         return page
 
     def _note_listing(self, prefix: str, after: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -24,7 +25,7 @@ from continuations.ledger.arrivals.arrivals import (
 from continuations.ledger.claims import ClockReading, Lease
 from continuations.ledger.index import run_index
 from continuations.ledger.index.run_overview import progress_listing, read_progress
-from continuations.ledger.objects import Objects, gather_all
+from continuations.ledger.objects import Objects, OutOfTime, gather_all
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import Together
 from continuations.value_class import replace
@@ -143,7 +144,8 @@ class StoreJournal:
         """
         first = self._lease is None
         together = self._together_with_claim(state) if self._objects.commits else None
-        await self.ensure_guarded()
+        if together is None:
+            await self.ensure_guarded()
         lease = Lease.start_now(self._ports.clock, self._lease_seconds)
         if progressed:
             self._attempt = 1
@@ -156,8 +158,11 @@ class StoreJournal:
         )
         try:
             # The listing after this commit shows the requests.
-            if first or together is not None:
-                sent_at, asked = await self._append(claimed, together), NO_ARRIVALS
+            if together is not None:
+                sent_at = await self._append_guarded(claimed, together)
+                asked = NO_ARRIVALS
+            elif first:
+                sent_at, asked = await self._append(claimed), NO_ARRIVALS
             else:
                 sent_at, asked = await with_side_task(
                     self._append(claimed), self._read_requests(state)
@@ -176,6 +181,30 @@ class StoreJournal:
         self._lease = replace(lease, clock_uncertainty=self._clock_uncertainty)
         self._check_store_speed()
         return asked
+
+    async def _append_guarded(self, claimed: RunState, together: Together) -> datetime:
+        """Create a version, if needed in one request with the marker that guards it.
+
+        The store compares the clocks before it writes anything.
+        """
+        if self._finds_guards():
+            return await self._append(claimed, together)
+        marker = self._new_guard()
+        now = self._ports.clock.now()
+        allowed = timedelta(seconds=self._lease_seconds / 4)
+        guarded = replace(
+            together,
+            creates={marker.key: b"", **together.creates},
+            between=(now - allowed, now + allowed),
+        )
+        self._guard_with(marker)
+        try:
+            return await self._append(claimed, guarded)
+        except OutOfTime:
+            # This raises `ClockOff`, unless the request was only late.
+            self._guarding_markers = ()
+            await self.ensure_guarded()
+        return await self._append(claimed, together)
 
     def _together_with_claim(self, state: RunState) -> Together:
         """Return what a store changes and lists together with a running version."""
@@ -349,15 +378,21 @@ class StoreJournal:
         because of a wrong clock: no claim is taken over early, and no wait expires
         early. Raises `ClockOff` and leaves nothing behind.
         """
-        if self._guarding_markers:
-            return
+        if not self._finds_guards():
+            await self._make_guard()
+
+    def _finds_guards(self) -> bool:
+        """Return whether markers guard the next version; raises `ClockOff`."""
         reading = self._clock_reading
-        if self._arrival_markers and reading and reading.store_time:
+        if (
+            not self._guarding_markers
+            and self._arrival_markers
+            and reading
+            and reading.store_time
+        ):
             self._check_clock_reading(reading)
             self._guarding_markers = self._arrival_markers
-        else:
-            await self._make_guard()
-            self._guarding_markers = (self.guard_key or "",)
+        return bool(self._guarding_markers)
 
     async def make_release_marker(self) -> None:
         """Create the marker of a release after which the run can go on at once."""
@@ -394,20 +429,27 @@ class StoreJournal:
         ulid = self._ports.ids.new_ulid(self._ports.clock.now())
         return markers.for_release(self.run_id, self.version_number + 1, ulid)
 
-    async def _make_guard(self) -> None:
-        clock = self._ports.clock
-        now = clock.now()
-        lease = Lease.start_now(clock, self._lease_seconds)
+    def _new_guard(self) -> layout.Marker:
+        now = self._ports.clock.now()
+        due = now + timedelta(seconds=self._lease_seconds)
         number, ulid = self.version_number + 1, self._ports.ids.new_ulid(now)
-        marker = markers.guard(self.run_id, number, lease.until, ulid)
+        return markers.guard(self.run_id, number, due, ulid)
+
+    def _guard_with(self, marker: layout.Marker) -> None:
+        self.guard_key = marker.key
+        self._guarding_markers = (marker.key,)
+        self._own_markers.append(marker.key)
+
+    async def _make_guard(self) -> None:
+        now = self._ports.clock.now()
+        marker = self._new_guard()
         store_time = await markers.create_with_time(self._objects, marker)
         try:
             self._check_time(now, store_time)
         except errors.ClockOff:
             await self._objects.delete(marker.key)
             raise
-        self.guard_key = marker.key
-        self._own_markers.append(marker.key)
+        self._guard_with(marker)
 
     async def _delete_own_markers(self) -> None:
         # The process that created the version has its own guard, or needs none.

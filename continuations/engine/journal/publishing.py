@@ -197,10 +197,7 @@ class Publisher:
                 return NO_ARRIVALS
             cleaned = journal.is_cleaned or await self._delete(journal.run_id, decided)
         else:
-            # The decisions are recorded, so these objects may go before the version.
-            _, cleaned = await with_side_task(
-                journal.commit_and_release(state), self._delete(journal.run_id, decided)
-            )
+            cleaned = await self._release_and_delete(journal, state, decided)
             await publish_waits(self.objects, new)
         await look_back(self.objects, self.ports, new)
         await self._notify(journal, new, arrived)
@@ -223,6 +220,23 @@ class Publisher:
         elif not journal.is_cleaned:
             await self.delete_markers(journal, arrived, closed)
         return arrived_since
+
+    async def _release_and_delete(
+        self, journal: StoreJournal, state: RunState, decided: Sequence[str]
+    ) -> bool:
+        """Commit a state without a claim; return whether these objects are deleted.
+
+        They are those of waits whose decisions are recorded, so they may go before the
+        version.
+        """
+        release = journal.commit_and_release(state)
+        if not decided:
+            await release
+            return True
+        _, cleaned = await with_side_task(
+            release, self._delete(journal.run_id, decided)
+        )
+        return cleaned
 
     def _together(
         self,

@@ -35,10 +35,14 @@ from continuations.engine.worker.performer import Performer
 from continuations.engine.worker.run_loop import RunLoop
 from continuations.engine.worker_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.engine.workflow.flows_of_worker import FlowsOfWorker
-from continuations.ledger import claims, markers
+from continuations.ledger import claims, layout, markers
 from continuations.ledger.arrivals import recorded_decisions
 from continuations.ledger.arrivals.arrivals import Arrivals, read_arrivals
-from continuations.ledger.index.run_overview import read_ahead, read_overview
+from continuations.ledger.index.run_overview import (
+    read_ahead,
+    read_overview,
+    unread_decision_keys,
+)
 from continuations.ledger.store_clock import StoreClock
 from continuations.ledger.versions import LoadedVersion, Versions
 from continuations.value_class import dataclass, replace
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import WorkerOptions
+    from continuations.ledger.index.run_overview import RunOverview
     from continuations.ledger.objects import Objects
     from continuations.wire.arrivals import InboxMessage
 
@@ -182,17 +187,14 @@ class Worker:
         """Work on the run if it can progress, and return its outcome."""
         clock = self.ports.clock
         sent_at = clock.now()
-        overview = await read_overview(self.objects, self.run_id)
+        overview = await read_overview(self.objects, self.run_id, with_bodies=True)
         clock_reading = claims.ClockReading(
             sent_at, overview.store_time, clock.now(), self.objects.time_resolution
         )
         if overview.newest_number == 0:
             raise self.versions.run_not_found_error()
         self._first_version = self._first_version or overview.newest_number
-        loaded, objects = await with_side_task(
-            self.versions.load(overview.newest_number),
-            read_ahead(self.objects, self.run_id, overview),
-        )
+        loaded, objects = await self._load(overview)
         state = loaded.state
         self.run_options.check_run(state.run)
         if self.feed is not None:
@@ -218,6 +220,18 @@ class Worker:
             followed = replace(state, waits={**state.waits, **arrived.followed})
             claims.check_clock_for(followed, clock_reading, self.options.lease)
         return await self._work(loaded, state, arrived, clock_reading)
+
+    async def _load(self, overview: RunOverview) -> tuple[LoadedVersion, Objects]:
+        """Load the newest version, and read new decisions at the same time."""
+        number = overview.newest_number
+        body = overview.bodies.get(layout.version_key(self.run_id, number))
+        loading = self.versions.load(number, {} if body is None else {number: body})
+        unread = unread_decision_keys(self.objects, self.run_id, overview)
+        if unread:
+            reading = read_ahead(self.objects, overview, unread)
+            return await with_side_task(loading, reading)
+        loaded = await loading
+        return loaded, await read_ahead(self.objects, overview, ())
 
     async def check_same_input(self, state: RunState) -> None:
         """Raise `RunExists` unless the run in the store began with the same input."""

@@ -39,18 +39,24 @@ async def create_decision(objects: Objects, proposed: Decision) -> Decision:
 
 
 async def create_and_unlist(
-    objects: Objects, proposed: Decision
+    objects: Objects,
+    proposed: Decision,
+    between: tuple[datetime, datetime] | None = None,
 ) -> tuple[Decision, bool]:
     """Record a decision; return as `create_decision`, and whether its wait is unlisted.
 
-    A store that `commits` removes the object of the wait in the same request.
+    A store that `commits` removes the object of the wait in the same request. With
+    times, it also creates the marker of the decision, and raises `OutOfTime` if its
+    own time is not between them.
     """
     if not objects.commits:
         return await create_decision(objects, proposed), False
     key, body = _key_and_body(proposed)
+    also = {proposed.marker: b""} if between and proposed.marker else {}
     deletes = [layout.wait_key(proposed.wait_id)]
+    changes = Changes(key=key, body=body, also=also, between=between, deletes=deletes)
     try:
-        committed = await objects.commit(Changes(key=key, body=body, deletes=deletes))
+        committed = await objects.commit(changes)
     except AlreadyExists:
         return await _read_first_decision(objects, proposed), False
     return proposed, committed.is_cleaned

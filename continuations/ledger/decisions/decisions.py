@@ -25,6 +25,7 @@ from continuations.core.rows.waits import withheld
 from continuations.errors import (
     DecisionRefused,
     FormatError,
+    Inconclusive,
     RunNotFound,
     StoreError,
     WaitExpired,
@@ -45,7 +46,7 @@ from continuations.ledger.decision_errors import (
 )
 from continuations.ledger.decisions import verdict_checks
 from continuations.ledger.index import waits
-from continuations.ledger.objects import NotFound
+from continuations.ledger.objects import NotFound, OutOfTime
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ if TYPE_CHECKING:
     from continuations.ledger.objects import Objects
 
     DigestCheck = Callable[[str], None]
+
+# Two clocks that differ by less tell the same time.
+_SAME_TIME = timedelta(seconds=1)
 
 
 async def decide(  # noqa: PLR0913 - all by keyword
@@ -111,7 +115,7 @@ async def decide(  # noqa: PLR0913 - all by keyword
         proposed = _checked_decision(wait, verdict, now=now, decision_id=decision_id)
         proposed = replace(_through(door, proposed), shown=shown)
         proposed = await _of_a_voter(wait, proposed, groups_of)
-        proposed = await _with_marker(objects, wait, proposed)
+        proposed = await _marked_first(objects, wait, proposed)
     except (WaitExpired, DecisionRefused):
         # After a crash, a decided wait may have its object. Then its decision counts.
         if await read_decision(objects, wait_id) is None:
@@ -120,6 +124,8 @@ async def decide(  # noqa: PLR0913 - all by keyword
         return await decide_closed_wait()
     if wait.takes_votes:
         return await _vote(objects, wait, proposed)
+    if proposed.marker is None:
+        return await _record_with_marker(objects, wait, proposed)
     return await _record_alone(objects, proposed)
 
 
@@ -140,6 +146,27 @@ async def _record_alone(objects: Objects, proposed: Decision) -> Decision:
     if recorded.id != proposed.id and proposed.marker is not None:
         await objects.delete(proposed.marker)
     return _recorded_or_raise(recorded, proposed)
+
+
+async def _record_with_marker(
+    objects: Objects, wait: Wait, proposed: Decision
+) -> Decision:
+    """Record a decision and its marker in one request.
+
+    Its time is that of this machine, so the clocks must agree. If they do not, or a
+    lost reply was found too late, the marker comes first, and tells the time.
+    """
+    now = _time_of_record(None, proposed.at)
+    marker = markers.for_decision(wait.id, proposed.id)
+    marked = replace(proposed, at=now, marker=marker.key)
+    try:
+        recorded = await record_decision(
+            objects, marked, between=(now - _SAME_TIME, now + _SAME_TIME)
+        )
+    except (Inconclusive, OutOfTime):
+        marked = await _with_marker(objects, wait, proposed)
+        return await _record_alone(objects, marked)
+    return _recorded_or_raise(recorded, marked)
 
 
 async def _follow_slots(objects: Objects, wait: Wait) -> tuple[Wait, bool]:
@@ -179,6 +206,21 @@ def _through(door: Door | None, proposed: Decision) -> Decision:
     return replace(proposed, door=door.name, authentication=door.authentication)
 
 
+async def _marked_first(objects: Objects, wait: Wait, proposed: Decision) -> Decision:
+    """Create the marker of a decision, unless the decision can come together with it.
+
+    Raises the same as `_with_marker`.
+    """
+    if objects.commits and not (wait.takes_votes or _depends_on_time(wait)):
+        return proposed
+    return await _with_marker(objects, wait, proposed)
+
+
+def _depends_on_time(wait: Wait) -> bool:
+    times = (wait.deadline, wait.valid_for, wait.approve_after)
+    return any(each is not None for each in times)
+
+
 async def _with_marker(objects: Objects, wait: Wait, proposed: Decision) -> Decision:
     """Create the marker of a decision; return the decision with its time of record.
 
@@ -186,9 +228,7 @@ async def _with_marker(objects: Objects, wait: Wait, proposed: Decision) -> Deci
     early by the store's time. Then the marker is deleted.
     """
     marker = markers.for_decision(wait.id, proposed.id)
-    times = (wait.deadline, wait.valid_for, wait.approve_after)
-    depends_on_time = any(each is not None for each in times)
-    create = markers.create_with_time if depends_on_time else markers.create
+    create = markers.create_with_time if _depends_on_time(wait) else markers.create
     at = _time_of_record(await create(objects, marker), proposed.at)
     proposed = replace(proposed, at=at, marker=marker.key)
     try:
@@ -231,11 +271,19 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
     return withheld(wait)
 
 
-async def record_decision(objects: Objects, proposed: Decision) -> Decision:
-    """Create a decision or read the first one, and remove the object of the wait."""
+async def record_decision(
+    objects: Objects,
+    proposed: Decision,
+    *,
+    between: tuple[datetime, datetime] | None = None,
+) -> Decision:
+    """Create a decision or read the first one, and remove the object of the wait.
+
+    `between` is for a store that `commits`: see `create_and_unlist`.
+    """
     is_unlisted = False
     try:
-        recorded, is_unlisted = await create_and_unlist(objects, proposed)
+        recorded, is_unlisted = await create_and_unlist(objects, proposed, between)
     except NotFound:
         msg = (
             f"wait {proposed.wait_id} was not decided: its run was erased meanwhile. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from continuations.errors import StoreError
@@ -12,7 +13,7 @@ from continuations.value_class import dataclass
 from continuations_storage.contract import Listing, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
 
@@ -30,11 +31,14 @@ class RunOverview:
             request, also those that the run has processed. `None` for a thread, which
             keeps too many.
         store_time: The store's own time, or `None`.
+        bodies: The newest version and one decision, if the store read them with the
+            listing.
     """
 
     newest_number: int
     arrival_keys: tuple[str, ...] | None
     store_time: datetime | None
+    bodies: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,30 +63,48 @@ def overview_listing(run_id: str) -> Listing:
 
 
 async def read_overview(
-    objects: Objects, run_id: str, page: list[str] | None = None
+    objects: Objects,
+    run_id: str,
+    page: list[str] | None = None,
+    *,
+    with_bodies: bool = False,
 ) -> RunOverview:
     """Read the overview of a run with one listing; a long list takes a few.
 
-    `page` is the listing, if it was made before.
+    `page` is the listing, if it was made before. `with_bodies` is for a caller that
+    reads the newest version next.
     """
     is_thread = has_thread_id(run_id)
     if page is None and is_thread and objects.lists_whole_folders:
         newest = await Versions(objects, run_id).number_after_kept()
         return RunOverview(newest_number=newest, arrival_keys=None, store_time=None)
-    page = page or await objects.listed(overview_listing(run_id))
+    arrivals = layout.arrivals_prefix(run_id)
+    if not page:
+        page = await objects.listed(
+            overview_listing(run_id),
+            first_of=layout.versions_prefix(run_id) if with_bodies else "",
+            # The decision of the wait that was opened last is the likeliest new one.
+            last_of="" if is_thread else f"{arrivals}d-",
+        )
     store_time = page.store_time if isinstance(page, Page) else None
+    bodies = page.bodies if isinstance(page, Page) else {}
     newest = layout.newest_version_number(page, run_id)
     if is_thread:
         return RunOverview(
-            newest_number=newest, arrival_keys=None, store_time=store_time
+            newest_number=newest,
+            arrival_keys=None,
+            store_time=store_time,
+            bodies=bodies,
         )
-    arrivals = layout.arrivals_prefix(run_id)
     if newest == 0 and len(page) == _PAGE_LIMIT:
         newest = await Versions(objects, run_id).newest_number()
         page = [key async for key in objects.all_keys(arrivals)]
     arrival_keys = tuple(key for key in page if key.startswith(arrivals))
     return RunOverview(
-        newest_number=newest, arrival_keys=arrival_keys, store_time=store_time
+        newest_number=newest,
+        arrival_keys=arrival_keys,
+        store_time=store_time,
+        bodies=bodies,
     )
 
 
@@ -151,18 +173,23 @@ class ObjectsReadAhead(Objects):
 
 
 async def read_ahead(
-    objects: Objects, run_id: str, overview: RunOverview
+    objects: Objects, overview: RunOverview, keys: Sequence[str]
 ) -> ObjectsReadAhead:
-    """Read the decisions that are new for certain, at the same time.
+    """Read some bodies at the same time; return them with those of an overview.
 
-    A decision that cannot be read now is left out, and is read again when it is needed.
+    A body that cannot be read now is left out, and is read again when it is needed.
     """
+    read = await gather_all(read_if_possible(objects, key) for key in keys)
+    found = {k: body for k, body in zip(keys, read, strict=True) if body is not None}
+    return ObjectsReadAhead(objects, {**overview.bodies, **found})
+
+
+def unread_decision_keys(
+    objects: Objects, run_id: str, overview: RunOverview
+) -> list[str]:
+    """Return the keys of the decisions that are new for certain and were not read."""
     keys = _new_decision_keys(objects, run_id, overview)
-    bodies = await gather_all(read_if_possible(objects, key) for key in keys)
-    pairs = zip(keys, bodies, strict=True)
-    return ObjectsReadAhead(
-        objects, {key: body for key, body in pairs if body is not None}
-    )
+    return [key for key in keys if key not in overview.bodies]
 
 
 def _new_decision_keys(

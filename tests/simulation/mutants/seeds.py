@@ -458,4 +458,7 @@ SEEDS: dict[str, tuple[int, str]] = {
     "a_commit_forgets_wait_objects": (22000000, "no_run_stranded"),
     "a_commit_forgets_deadlines": (22000011, "no_run_stranded"),
     "a_commit_forgets_the_index": (22000000, "runs_are_found"),
+    "a_commit_forgets_the_guard_of_a_claim": (22000011, "no_run_stranded"),
+    "a_commit_forgets_the_marker_of_a_decision": (22000006, "no_run_stranded"),
+    "a_commit_compares_no_clocks": (22000012, "no_run_stranded"),
 }

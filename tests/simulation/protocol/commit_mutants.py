@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from continuations.engine.journal.publishing import Publisher
 from continuations.ledger import layout
 from continuations.ledger.index import run_index
+from continuations.ledger.objects import Objects
+from continuations_storage.contract import Changes
 from tests.simulation.families import COMMITS
 from tests.simulation.index.laws import runs_are_found
 from tests.simulation.mutants.mutant import Original, Patches, mutant, mutants_in, patch
@@ -60,6 +64,51 @@ def a_commit_forgets_deadlines() -> Patches:
 )
 def a_commit_forgets_the_index() -> Patches:
     yield from _without(run_index.INDEX_PREFIX)
+
+
+def _changed(change: Callable[[Changes], Changes]) -> Patches:
+    """Each commit makes other changes."""
+
+    async def commit(original: Original, changes: Changes) -> Any:
+        return await original(changes=change(changes))
+
+    yield patch(Objects.commit, commit)
+
+
+def _without_markers(part_of_key: str, changes: Changes) -> Changes:
+    """Return changes without their markers, if it is one of these keys."""
+    if part_of_key not in changes.key:
+        return changes
+    also = changes.also.items()
+    kept = {k: body for k, body in also if not k.startswith(layout.MARKERS_PREFIX)}
+    return changes._replace(also=kept)
+
+
+@mutant(
+    "A claim comes without the marker that guards it.",
+    breaks=(no_run_stranded,),
+    family=COMMITS,
+)
+def a_commit_forgets_the_guard_of_a_claim() -> Patches:
+    yield from _changed(partial(_without_markers, "/v/"))
+
+
+@mutant(
+    "A decision comes without its marker.",
+    breaks=(no_run_stranded,),
+    family=COMMITS,
+)
+def a_commit_forgets_the_marker_of_a_decision() -> Patches:
+    yield from _changed(partial(_without_markers, "/in/d-"))
+
+
+@mutant(
+    "A commit compares no clocks, so a machine with a wrong clock claims a new run.",
+    breaks=(no_run_stranded, runs_are_found),
+    family=COMMITS,
+)
+def a_commit_compares_no_clocks() -> Patches:
+    yield from _changed(lambda changes: changes._replace(between=None))
 
 
 MUTANTS = mutants_in(globals())
