@@ -12,8 +12,12 @@ from continuations_storage import MemoryStore
 from continuations_storage.contract import Page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
     from continuations.ledger.claims import Clock
     from continuations_storage import Store
+    from continuations_storage.contract import Changes, Committed, Listing
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
@@ -41,6 +45,54 @@ class OneByOneStore(MemoryStore):
     """
 
     commit: Any = None
+
+
+class StoreThatReadsAhead(MemoryStore):
+    """A store in memory that reads two bodies with a listing, as Postgres does.
+
+    Attributes:
+        requests: The verb and the key of each request.
+    """
+
+    def __init__(self, clock: Callable[[], datetime] | None = None) -> None:
+        super().__init__(clock)
+        self.requests: list[tuple[str, str]] = []
+
+    async def create(self, key: str, body: bytes) -> datetime | None:
+        """Create the object."""
+        self.requests.append(("create", key))
+        return await super().create(key, body)
+
+    async def commit(self, changes: Changes) -> Committed:
+        """Make several changes together."""
+        self.requests.append(("commit", changes.key))
+        return await super().commit(changes)
+
+    async def read(self, key: str) -> bytes:
+        """Return the body."""
+        self.requests.append(("read", key))
+        return await super().read(key)
+
+    async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
+        """Return a page of keys."""
+        self.requests.append(("keys", prefix))
+        return await super().keys(prefix, after, limit)
+
+    async def delete(self, key: str) -> None:
+        """Remove the key."""
+        self.requests.append(("delete", key))
+        await super().delete(key)
+
+    async def keys_with_bodies(
+        self, listing: Listing, first_of: str, last_of: str = ""
+    ) -> Page:
+        """Return a page of keys and two bodies."""
+        page = Page(await self.keys(listing.prefix, listing.after, listing.limit))
+        page.store_time = self._clock() if self._clock else None
+        first = await super().keys(first_of, limit=1)
+        last = (await super().keys(last_of))[-1:] if last_of else []
+        page.bodies = {key: await MemoryStore.read(self, key) for key in first + last}
+        return page
 
 
 class StoreWithListingTime(MemoryStore):

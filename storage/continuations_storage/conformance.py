@@ -18,6 +18,7 @@ import os
 import threading
 from collections import Counter
 from contextlib import nullcontext
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,11 +32,13 @@ from continuations_storage.conformance_keys import (
 from continuations_storage.contract import (
     Changes,
     Listing,
+    Page,
     all_keys,
     committer,
+    keys_with_bodies,
     watch,
 )
-from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound
+from continuations_storage.errors import AlreadyExists, InvalidKey, NotFound, OutOfTime
 from continuations_storage.probe import PROBE_PASSED_KEY
 
 if TYPE_CHECKING:
@@ -466,6 +469,56 @@ class StoreContract:
             return blind
 
         assert 0 == _committed(store, scenario, 0)
+
+    def test_commit_is_made_only_between_its_times(self) -> None:
+        """At another time of the store, nothing is written."""
+        store = self.make()
+
+        async def scenario(commit: Commit) -> list[str]:
+            now = await store.create("now", b"")
+            if now is None:
+                return ["also", "k", "now"]
+            hour = timedelta(hours=1)
+            changes = Changes(key="k", body=b"", also={"also": b""}, deletes=["now"])
+            for hours in ((-2, -1), (1, 2)):
+                between = now + hours[0] * hour, now + hours[1] * hour
+                with pytest.raises(OutOfTime) as raised:
+                    await commit(changes._replace(between=between))
+                assert "k" == raised.value.key
+            assert ["now"] == await store.keys("")
+            between = now - hour, now + hour
+            await commit(changes._replace(between=between, deletes=()))
+            with pytest.raises(AlreadyExists):
+                await commit(changes._replace(between=between))
+            return await store.keys("")
+
+        expected = ["also", "k", "now"]
+        assert expected == _committed(store, scenario, expected)
+
+    # keys_with_bodies: stores without one pass these tests
+
+    def test_bodies_come_with_the_listing(self) -> None:
+        """The first key of one prefix, and the last one of another."""
+        store = self.make()
+
+        async def scenario() -> None:
+            for key in ("r/a/1", "r/a/2", "r/b/1", "r/b/2", "s/c"):
+                await store.create(key, key.encode())
+            for first_of, last_of, found in (
+                ("r/b/", "r/a/", ["r/b/1", "r/a/2"]),
+                ("s/", "", ["s/c"]),
+                ("x/", "r/b/2", ["r/b/2"]),
+                ("r/b/1", "r/b/1", ["r/b/1"]),
+                ("x/", "y/", []),
+            ):
+                listing = Listing("r/", "r/a/1", 2)
+                page = await keys_with_bodies(store, listing, first_of, last_of)
+                assert ["r/a/2", "r/b/1"] == page
+                if hasattr(store, "keys_with_bodies"):
+                    assert isinstance(page, Page)
+                    assert {key: key.encode() for key in found} == page.bodies
+
+        asyncio.run(scenario())
 
     # watch: stores without one pass these tests
 

@@ -446,7 +446,8 @@ async def keys_with_bodies(
     together = getattr(store, "keys_with_bodies", None)
     if together is None:
         return await store.keys(listing.prefix, listing.after, listing.limit)
-    return await together(listing, first_of, last_of)
+    page: list[str] = await together(listing, first_of, last_of)
+    return page
 
 
 async def _read_or_none(store: Store, key: str) -> bytes | None:

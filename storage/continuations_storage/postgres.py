@@ -151,7 +151,7 @@ class PostgresStore(TableVerbs):
         is_cleaned = False
 
         describe = self._table.describe(changes.key)
-        send = partial(_rows_together, create, steps, describe)
+        send = partial(_rows_together, create, steps, (maker_id, describe))
         if sum(map(len, (changes.body, *changes.also.values()))) > _MAX_BODIES_IN_TEXT:
             send = partial(_rows_one_by_one, create, steps)
 
@@ -339,13 +339,14 @@ class PostgresStore(TableVerbs):
 def _rows_together(
     create: Statement[datetime],
     steps: Sequence[Statement[Any]],
-    describe: Statement[StoredObjectInfo],
+    maker: tuple[str, Statement[StoredObjectInfo]],
     connection: psycopg.Connection[Any],
 ) -> list[Rows]:
     """Send a create as one transaction, and the steps after it as the next one.
 
     They are sent at once, as one text: a pipeline of psycopg would wait between them.
-    If only the steps fail, the rows of the create are returned alone.
+    If only the steps fail, the rows of the create are returned alone. `maker` has the
+    id of this create, and the statement that reads the id in the row of the key.
 
     Raises:
         AttemptFailed: The connection ended, perhaps after the commit.
@@ -362,8 +363,9 @@ def _rows_together(
                 failure.rule, failure.detail, may_be_stored=True
             ) from error
         # Either the commit failed, or a step after it: who made the key tells.
+        maker_id, describe = maker
         [(_, made_by, microseconds)] = _rows(describe, connection)
-        if made_by != create.values[1]:
+        if made_by != maker_id:
             raise
         return [[(microseconds,)]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -12,8 +13,10 @@ import pytest
 
 from continuations_storage import AlreadyExists, Unavailable
 from continuations_storage.contract import Changes, Listing
+from continuations_storage.errors import OutOfTime
 from continuations_storage.postgres import PostgresStore
 from continuations_storage.retry_policy import RetryPolicy
+from tests.storage.cutting_proxy import run_proxy
 
 if TYPE_CHECKING:
     from tests.postgres_server import PostgresServer
@@ -45,6 +48,12 @@ def with_setting(url: str, setting: str) -> str:
     return f"{url}&options={quote(f'-c {setting}')}"
 
 
+def around_now(hours: float = 0) -> tuple[datetime, datetime]:
+    """Return a minute before and a minute after a time of this machine."""
+    now = datetime.now(UTC) + timedelta(hours=hours)
+    return now - timedelta(minutes=1), now + timedelta(minutes=1)
+
+
 def keys_of(postgres: PostgresServer, url: str) -> list[str]:
     query = f"SELECT key FROM {schema_of(url)}.objects ORDER BY key"  # noqa: S608 -- a test's schema
     return [key for (key,) in postgres.rows(query)]
@@ -60,10 +69,13 @@ async def test_settings_of_a_session_change_no_commit(setting: str, url: str) ->
             key=f"k/{number}",
             body=body,
             also=also,
+            between=around_now(),
             listing=Listing(f"a/{number}/"),
             deletes=[f"old/{number}"],
         )
 
+        with pytest.raises(OutOfTime):
+            await store.commit(changes._replace(between=around_now(hours=1)))
         committed = await store.commit(changes)
 
         assert (committed.page, committed.is_cleaned) == ([*also], True)
@@ -158,7 +170,7 @@ async def test_steps_that_end_with_an_error_leave_the_creates(
     store = PostgresStore(with_setting(url, setting), retry_policy=ONCE)
     await store.create("held", b"")
     held = f"SELECT FROM {schema_of(url)}.objects WHERE key = 'held' FOR UPDATE"
-    changes = Changes(key="a", body=bytes(size), deletes=["held"])
+    changes = Changes(key="a", body=bytes(size), between=around_now(), deletes=["held"])
     with psycopg.connect(postgres.url()) as connection:
         connection.execute(held.encode())
         commit = asyncio.create_task(store.commit(changes))
@@ -185,6 +197,51 @@ async def test_body_that_an_open_transaction_deletes_is_left_out_at_once(
         assert time.monotonic() - begun < 1
 
     assert ["a", "b"] == await store.keys("")
+
+
+@pytest.mark.parametrize("size", [1, 1 << 19])
+async def test_commit_at_another_time_writes_nothing_and_reports_nothing(
+    size: int, url: str
+) -> None:
+    store = PostgresStore(url, retry_policy=ONCE, watched_prefixes=("m/",))
+    await store.create("old", b"")
+    changes = Changes(
+        key="k",
+        body=bytes(size),
+        also={"m/1": b""},
+        listing=Listing(""),
+        deletes=["old"],
+    )
+    watching = store.watch("m/")
+    assert watching is not None
+    async with watching as watch:
+        for hours in (-1, 1):
+            with pytest.raises(OutOfTime, match="key 'k' in postgresql://"):
+                await store.commit(changes._replace(between=around_now(hours)))
+        assert not await watch.wait(0.2)
+        await store.commit(changes._replace(between=around_now()))
+        assert await watch.wait(5)
+
+    assert ["k", "m/1"] == await store.keys("")
+
+
+async def test_commit_that_was_made_before_it_came_again_too_late_is_made(
+    url: str, postgres: PostgresServer
+) -> None:
+    """No reply came, and a second request comes at another time."""
+    with run_proxy(postgres.port) as proxy:
+        through = url.replace(f":{postgres.port}/", f":{proxy.port}/")
+        store = PostgresStore(through, timeout=0.5, retry_policy=QUICK)
+        await store.create("other", b"")
+        proxy.plan("silent", "INSERT", times=1)
+        now = datetime.now(UTC)
+        between = now - timedelta(minutes=1), now + timedelta(seconds=0.3)
+
+        made = await store.commit(Changes(key="k", body=b"", between=between))
+
+    assert 1 == proxy.cut
+    assert ["k", "other"] == keys_of(postgres, url)
+    assert made.store_time == await PostgresStore(url).created_at("k")
 
 
 async def test_large_bodies_are_not_sent_as_text(

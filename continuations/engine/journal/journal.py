@@ -199,12 +199,17 @@ class StoreJournal:
         )
         self._guard_with(marker)
         try:
-            return await self._append(claimed, guarded)
+            return await self._append(claimed, guarded, at=now)
         except OutOfTime:
             # This raises `ClockOff`, unless the request was only late.
             self._guarding_markers = ()
             await self.ensure_guarded()
-        return await self._append(claimed, together)
+            return await self._append(claimed, together)
+        except errors.Inconclusive:
+            # The version may be stored, so its marker stays if the clocks differ now.
+            store_time = await markers.create_with_time(self._objects, marker)
+            self._check_time(now, store_time)
+        return await self._append(claimed, together, at=now, may_be_stored=True)
 
     def _together_with_claim(self, state: RunState) -> Together:
         """Return what a store changes and lists together with a running version."""
@@ -270,16 +275,18 @@ class StoreJournal:
         together: Together | None = None,
         *,
         at: datetime | None = None,
+        may_be_stored: bool = False,
     ) -> datetime:
         """Create the next version; while the claim lasts, also if the store is down.
 
-        Returns the time at which the last attempt began.
+        `may_be_stored` is for a repeat with the same arguments. Returns the time at
+        which the last attempt began.
         """
         known = self.loaded.state if self.loaded else None
         if self._session is not None:
             state = self._session.traced(known, state, self.version_number)
         at = at or self._ports.clock.now()
-        sent_at, may_be_stored = at, False
+        sent_at = at
 
         async def append() -> LoadedVersion:
             nonlocal sent_at, may_be_stored

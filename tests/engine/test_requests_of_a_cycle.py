@@ -1,0 +1,358 @@
+"""The requests of a start, a decision and a resume on a store that commits.
+
+The guard of a claim and the marker of a decision come with what they guard, if the
+clocks agree. Otherwise they come first, as on stores without `commit`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from continuations import (
+    ApprovalPolicy,
+    Approve,
+    Deny,
+    Finished,
+    Runner,
+    Suspended,
+    tool,
+)
+from continuations.errors import AlreadyDecided, ClockOff, StoreUnavailable
+from continuations.ledger import layout
+from continuations_storage.contract import Changes, Committed, Page
+from continuations_storage.errors import Inconclusive, OutOfTime, Unavailable
+from tests.clocks import ManualClock, ShiftedClock
+from tests.crash_points import every_crash
+from tests.engine.agent_builders import make_boss
+from tests.scripts import Script, call
+from tests.stores import StoreThatReadsAhead
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCRIPT: Script = {
+    "pay": [[call("pay", cents=5)], "end"],
+    "pay twice": [[call("pay", cents=5), call("pay", cents=6)], "end"],
+    "late": [[call("late")], "end"],
+}
+paid: list[int] = []
+
+
+@tool(approval=True)
+def pay(cents: int) -> str:
+    """Pay."""
+    paid.append(cents)
+    return f"paid {cents}"
+
+
+@tool(approval=ApprovalPolicy(expires_after=timedelta(days=2)))
+def late() -> str:
+    """Do something before a deadline."""
+    return "not late"
+
+
+class Shop:
+    """A store, its clock, and machines whose clocks may be off."""
+
+    def __init__(self) -> None:
+        paid.clear()
+        self.clock = ManualClock()
+        self.store = StoreThatReadsAhead(self.clock.now)
+
+    def machine(
+        self,
+        seconds_off: float = 0,
+        *,
+        store: Any = None,
+        clock: ShiftedClock | None = None,
+    ) -> Runner:
+        """Return the runner of a machine."""
+        clock = clock or ShiftedClock(self.clock, timedelta(seconds=seconds_off))
+        boss = make_boss(SCRIPT, pay, late)
+        return Runner(boss, store=store or self.store, clock=clock)
+
+    def suspended(self, task: str = "pay", run: str = "r") -> Suspended:
+        """Start a run that waits."""
+        outcome = self.machine().start(task, run_id=run)
+        assert isinstance(outcome, Suspended)
+        self.store.requests.clear()
+        return outcome
+
+    def replace(self, **verbs: Callable[..., Any]) -> None:
+        """Replace verbs of the store."""
+        vars(self.store).update(verbs)
+
+    def verbs(self) -> list[str]:
+        """Return and forget the verbs of the requests."""
+        verbs = [verb for verb, _ in self.store.requests]
+        self.store.requests.clear()
+        return verbs
+
+    def keys(self, prefix: str) -> list[str]:
+        """Return the keys of a prefix."""
+        return asyncio.run(self.store.keys(prefix))
+
+
+@pytest.fixture
+def shop() -> Shop:
+    """Return a new store."""
+    return Shop()
+
+
+def lose_reply(
+    shop: Shop,
+    *,
+    is_stored: bool,
+    then: Callable[[], object] = lambda: None,
+) -> None:
+    """Let the next commit be inconclusive, and do something then."""
+    original = shop.store.commit
+
+    async def commit(changes: Changes) -> Committed:
+        shop.replace(commit=original)
+        if is_stored:
+            await original(changes)
+        then()
+        raise Inconclusive(changes.key, "lost")
+
+    shop.replace(commit=commit)
+
+
+def test_cycle_makes_nine_requests_one_after_another(shop: Shop) -> None:
+    """The claim and the end of a start; the decision; and five of the resume."""
+    runner = shop.machine()
+    runner.start("pay", run_id="first")  # with the probe
+    shop.verbs()
+
+    outcome = runner.start("pay", run_id="r")
+    assert isinstance(outcome, Suspended)
+    assert ["commit", "commit"] == shop.verbs()
+    runner.decide(outcome.waits[0].id, Approve(by="kim"))
+    assert ["read", "commit"] == shop.verbs()
+    assert isinstance(runner.resume("r"), Finished)
+    assert ["keys", "commit", "commit", "keys", "commit"] == shop.verbs()
+    assert [] == [key for key in shop.keys("markers/") if key.endswith("@r")]
+
+
+def test_other_decisions_are_read_beside_the_listing(shop: Shop) -> None:
+    for wait in shop.suspended("pay twice").waits:
+        shop.machine().decide(wait.id, Approve(by="kim"))
+    shop.store.requests.clear()
+
+    assert isinstance(shop.machine().resume("r"), Finished)
+
+    reads = [key for verb, key in shop.store.requests if verb == "read"]
+    assert 1 == sum("/in/d-" in key for key in reads)
+    assert not any("/v/" in key for key in reads)
+    assert [5, 6] == sorted(paid)
+
+
+def test_body_of_another_key_is_not_taken_for_the_version(shop: Shop) -> None:
+    """A store may have read nothing, or the body of another version."""
+    wait = shop.suspended().waits[0]
+    shop.machine().decide(wait.id, Approve(by="kim"))
+    original = shop.store.keys_with_bodies
+
+    async def keys_with_bodies(*listing: Any) -> Page:
+        page = await original(*listing)
+        page.bodies = {layout.version_key("r", 1): b"old", "x": b""}
+        return page
+
+    shop.replace(keys_with_bodies=keys_with_bodies)
+
+    assert isinstance(shop.machine().resume("r"), Finished)
+    assert [5] == paid
+
+
+@pytest.mark.parametrize("off", [3600.0, -3600.0, 8.0, -8.0])
+def test_machine_with_a_wrong_clock_starts_nothing(shop: Shop, off: float) -> None:
+    """The store compares the clocks before it writes the version."""
+    shop.suspended(run="other")
+    before = shop.keys("")
+
+    with pytest.raises(ClockOff):
+        shop.machine(off).start("pay", run_id="r")
+
+    assert before == shop.keys("")
+    assert isinstance(shop.machine().start("pay", run_id="r"), Suspended)
+
+
+@pytest.mark.parametrize("off", [7.0, -7.0])
+def test_machine_within_a_quarter_of_a_claim_starts(shop: Shop, off: float) -> None:
+    shop.suspended(run="other")
+
+    assert isinstance(shop.machine(off).start("pay", run_id="r"), Suspended)
+    assert ["commit", "commit"] == shop.verbs()[-2:]
+
+
+def test_slow_request_of_a_start_falls_back_to_a_guard_of_its_own(shop: Shop) -> None:
+    """It comes after its times, and the clocks agree."""
+    shop.suspended(run="other")
+    original = shop.store.commit
+
+    async def commit(changes: Changes) -> Committed:
+        if changes.between is not None:
+            shop.clock.seconds += 20
+        return await original(changes)
+
+    shop.replace(commit=commit)
+    outcome = shop.machine().start("pay", run_id="r")
+
+    assert isinstance(outcome, Suspended)
+    verbs = [verb for verb in shop.verbs() if verb in {"create", "commit"}]
+    assert ["commit", "create", "commit"] == verbs[:3]
+    assert [] == shop.keys("markers/")
+
+
+@pytest.mark.parametrize("off", [30.0, -30.0])
+def test_decision_has_the_time_of_the_store_if_the_clocks_differ(
+    shop: Shop, off: float
+) -> None:
+    """The marker comes first, and tells the time."""
+    wait = shop.suspended().waits[0]
+
+    decision = shop.machine(off).decide(wait.id, Approve(by="kim"))
+
+    assert ["read", "commit", "create", "commit"] == shop.verbs()
+    assert shop.clock.now() == decision.at
+    assert isinstance(shop.machine().resume("r"), Finished)
+    assert [] == shop.keys("markers/")
+
+
+def test_deadline_counts_by_the_time_of_the_store(shop: Shop) -> None:
+    """Such a decision needs that time first."""
+    wait = shop.suspended("late").waits[0]
+
+    shop.machine().decide(wait.id, Approve(by="kim"))
+
+    assert ["read", "create", "commit"] == shop.verbs()
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_lost_reply_of_a_decision_is_no_error(shop: Shop, is_stored: bool) -> None:
+    """The store could not find out whether it was made: it is made again."""
+    wait = shop.suspended().waits[0]
+    lose_reply(shop, is_stored=is_stored)
+
+    decision = shop.machine().decide(wait.id, Approve(by="kim"))
+
+    assert "approve" == decision.kind
+    assert isinstance(shop.machine().resume("r"), Finished)
+    assert [5] == paid
+    assert [] == shop.keys("markers/") + shop.keys("waits/")
+
+
+def test_second_decider_leaves_no_marker(shop: Shop) -> None:
+    wait = shop.suspended().waits[0]
+    first, second = shop.machine(), shop.machine()
+    original = shop.store.commit
+
+    async def commit(changes: Changes) -> Committed:
+        shop.replace(commit=original)
+        await asyncio.to_thread(first.decide, wait.id, Approve(by="kim"))
+        return await original(changes)
+
+    shop.replace(commit=commit)
+    with pytest.raises(AlreadyDecided):
+        second.decide(wait.id, Deny(reason="no", by="ann"))
+
+    assert 1 == len(shop.keys("markers/"))
+    assert isinstance(shop.machine().resume("r"), Finished)
+    assert [] == shop.keys("markers/")
+
+
+def test_store_that_is_down_keeps_the_wait_open(shop: Shop) -> None:
+    wait = shop.suspended().waits[0]
+
+    async def commit(changes: Changes) -> Committed:
+        raise OutOfTime(changes.key)
+
+    async def create(key: str, _: bytes) -> None:
+        raise Inconclusive(key, "down")
+
+    shop.replace(commit=commit, create=create)
+    with pytest.raises(Exception, match="may or may not be stored"):
+        shop.machine().decide(wait.id, Approve(by="kim"))
+    assert [wait.id] == [each.id for each in shop.machine().look("r").waits]
+
+
+def test_decider_that_dies_leaves_a_decision_with_its_marker() -> None:
+    """Or neither of them: a sweep finds the run, or its wait is open."""
+    for point in every_crash("before", "after", more_than=2, step=1):
+        shop = Shop()
+        wait = shop.suspended().waits[0]
+        with point.process(shop.store) as dying:
+            shop.machine(store=dying).decide(wait.id, Approve(by="kim"))
+
+        swept = shop.machine().sweep()
+        if not any("/in/d-" in key for key in shop.keys("runs/r/")):
+            assert not swept.resumed
+            shop.machine().decide(wait.id, Approve(by="kim"))
+            swept = shop.machine().sweep()
+        assert ["r"] == [outcome.run_id for outcome in swept.resumed]
+        assert [5] == paid
+        assert [] == shop.keys("markers/") + shop.keys("waits/")
+
+
+def test_starter_that_dies_leaves_a_run_with_its_guard() -> None:
+    """Or nothing: there is no run that no sweep finds."""
+    for point in every_crash("before", "after", more_than=4, step=1):
+        shop = Shop()
+        shop.suspended(run="other")
+        with point.process(shop.store) as dying:
+            shop.machine(store=dying).start("pay", run_id="r")
+
+        shop.clock.seconds += 120
+        shop.machine().sweep()
+        shop.clock.seconds += 7200  # also the markers of a run that never was
+        shop.machine().sweep()
+        if shop.keys("runs/r/v/"):
+            assert [] == shop.keys("markers/")
+            [wait] = shop.machine().look("r").waits
+            assert layout.wait_key(wait.id) in shop.keys("waits/")
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_lost_reply_of_a_start_is_no_error(shop: Shop, is_stored: bool) -> None:
+    shop.suspended(run="other")
+    lose_reply(shop, is_stored=is_stored)
+
+    assert isinstance(shop.machine().start("pay", run_id="r"), Suspended)
+
+    verbs = [verb for verb in shop.verbs() if verb in {"create", "commit"}]
+    assert ["create", "commit", "commit"] == verbs[-3:]
+    assert 2 == len(shop.keys("runs/r/v/"))
+    assert [] == shop.keys("markers/")
+
+
+def test_machine_whose_clock_is_set_after_a_lost_reply_keeps_the_guard(
+    shop: Shop,
+) -> None:
+    """The version is stored, so a sweep must find the run."""
+    shop.suspended(run="other")
+    clock = ShiftedClock(shop.clock, timedelta())
+    set_clock = partial(setattr, clock, "_offset", timedelta(hours=1))
+    lose_reply(shop, is_stored=True, then=set_clock)
+
+    with pytest.raises(ClockOff):
+        shop.machine(clock=clock).start("pay", run_id="r")
+
+    assert ["r"] == [key.rpartition("@")[2] for key in shop.keys("markers/")]
+
+
+def test_unavailable_store_starts_nothing(shop: Shop) -> None:
+    shop.suspended(run="other")
+    before = shop.keys("")
+
+    async def commit(changes: Changes) -> Committed:
+        raise Unavailable(changes.key)
+
+    shop.replace(commit=commit)
+    with pytest.raises(StoreUnavailable):
+        shop.machine().start("pay", run_id="r")
+    assert before == shop.keys("")
