@@ -101,19 +101,24 @@ _REASONS: dict[str, str] = {
     time, the run goes on, and the copy names it.""": """
         ledger/copying/run_copy.py RunCopy._check_claim
     """,
+    """The store compares this time with its own before it writes. If they differ by
+    more than a second, the create of a marker tells the store's time.""": """
+        engine/runner/async_runner.py AsyncRunner._record
+    """,
     """The create of a marker tells the store's time, which replaces this one.""": """
         cli/store_commands.py _repair
-        engine/runner/async_runner.py AsyncRunner._record
         engine/past/forking.py Forker._decide
         ledger/published_events.py EventDelivery._end
     """,
     """A marker gets this date. A sweep finds a marker that is dated too late, and the
     worst that a date too early costs is one look.""": """
+        engine/journal/journal.py StoreJournal._new_guard
         engine/worker/worker.py Worker.start_or_resume_with_files
         engine/sweep/sweeping.py RunSweep.back_off
     """,
     """The time of a request, to be compared with the store's time.""": """
         engine/journal/journal.py StoreJournal._append.append
+        engine/journal/journal.py StoreJournal._append_guarded
         engine/journal/journal.py StoreJournal._make_guard
         engine/journal/journal.py StoreJournal._check_time
         engine/worker/worker.py Worker.resume
