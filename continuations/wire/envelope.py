@@ -49,9 +49,10 @@ _MIN_COMPRESSED_BYTES = 400
 # small body takes half of the time then. Most objects of waits are small.
 _MAX_COMPRESSED_SHARE = 0.75
 # Pairs of (body size below which it applies, level). Most bodies have some kB and are
-# kept for the life of the run, so they get the higher levels.
+# kept for the life of the run, so they get the higher level. Level 12 would save 0.3 %
+# of a small body, and take three times as long.
 _LARGE_BODY = 1 << 16
-_ZSTD_LEVELS = ((1 << 12, 12), (_LARGE_BODY, 9), (1 << 40, 3))
+_ZSTD_LEVELS = ((_LARGE_BODY, 9), (1 << 40, 3))
 # Maximum size of an unpacked body. A transcript of 64 MiB fits.
 MAX_BODY_BYTES = 256 * 1024 * 1024
 # Maximum number of containers in one object and of items in one container, and maximum

@@ -461,7 +461,7 @@ def _condition(patterns: Sequence[str]) -> str:
 
 
 def _range(prefix: str) -> tuple[str, str]:
-    """Return the limits of the keys with a prefix; with "", there are none."""
+    """Return the limits of the keys with a prefix; no key is in those of ""."""
     return prefix, f"{prefix}{_AFTER_KEYS}" if prefix else ""
 
 

@@ -119,7 +119,7 @@ def test_one_compressor_is_made_for_many_objects(
     def encode_in_new_thread() -> None:
         for number in range(5):
             body = f"{number}" * 1000
-            packed = zstd.compress(pack(body), 12)
+            packed = zstd.compress(pack(body), 9)
             whole = make_object(packed, codec=ZSTD, size=len(pack(body)))
             stored.append(whole == encode_object(HEADER, body))
 
