@@ -86,15 +86,14 @@ async def read_overview(
             # The decision of the wait that was opened last is the likeliest new one.
             last_of="" if is_thread else f"{arrivals}d-",
         )
-    store_time = page.store_time if isinstance(page, Page) else None
-    bodies = page.bodies if isinstance(page, Page) else {}
+    listed = page if isinstance(page, Page) else Page(page)
     newest = layout.newest_version_number(page, run_id)
     if is_thread:
         return RunOverview(
             newest_number=newest,
             arrival_keys=None,
-            store_time=store_time,
-            bodies=bodies,
+            store_time=listed.store_time,
+            bodies=listed.bodies,
         )
     if newest == 0 and len(page) == _PAGE_LIMIT:
         newest = await Versions(objects, run_id).newest_number()
@@ -103,8 +102,8 @@ async def read_overview(
     return RunOverview(
         newest_number=newest,
         arrival_keys=arrival_keys,
-        store_time=store_time,
-        bodies=bodies,
+        store_time=listed.store_time,
+        bodies=listed.bodies,
     )
 
 
