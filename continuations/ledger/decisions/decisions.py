@@ -124,9 +124,7 @@ async def decide(  # noqa: PLR0913 - all by keyword
         return await decide_closed_wait()
     if wait.takes_votes:
         return await _vote(objects, wait, proposed)
-    if proposed.marker is None:
-        return await _record_with_marker(objects, wait, proposed)
-    return await _record_alone(objects, proposed)
+    return await _record_alone(objects, wait, proposed)
 
 
 async def _of_a_voter(
@@ -140,8 +138,10 @@ async def _of_a_voter(
     return await wait_slots.checked_voter(wait, proposed, groups_of)
 
 
-async def _record_alone(objects: Objects, proposed: Decision) -> Decision:
+async def _record_alone(objects: Objects, wait: Wait, proposed: Decision) -> Decision:
     """Record the decision of a wait that one person decides."""
+    if proposed.marker is None:
+        return await _record_with_marker(objects, wait, proposed)
     recorded = await record_decision(objects, proposed)
     if recorded.id != proposed.id and proposed.marker is not None:
         await objects.delete(proposed.marker)
@@ -165,7 +165,7 @@ async def _record_with_marker(
         )
     except (Inconclusive, OutOfTime):
         marked = await _with_marker(objects, wait, proposed)
-        return await _record_alone(objects, marked)
+        return await _record_alone(objects, wait, marked)
     return _recorded_or_raise(recorded, marked)
 
 
