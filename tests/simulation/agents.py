@@ -378,165 +378,132 @@ def instructions_of(agent: str) -> str:
     return f"You are {agent}."
 
 
+def _turns(text: str) -> list[Line]:
+    """Return the calls of each turn: `pay 1, act 2; look 3` has two turns."""
+    turns = (turn.split(", ") for turn in text.split("; ") if turn)
+    parts = ([call.partition(" ") for call in turn] for turn in turns)
+    return [[(name, what) for name, _, what in turn] for turn in parts]
+
+
+def _tree(
+    name: str,
+    frames: str | Mapping[str, str],
+    sub_agents: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Tree:
+    """Return a tree whose frames make turns, and end with a text; `go` is its root."""
+    texts = {"go": frames} if isinstance(frames, str) else frames
+    script = {
+        task: [*_turns(text), "end" if task == "go" else f"{task} end"]
+        for task, text in texts.items()
+    }
+    return Tree(name, script, sub_agents or {}, **options)
+
+
+def _by_name(*trees: Tree) -> dict[str, Tree]:
+    return {tree.name: tree for tree in trees}
+
+
 # The order is part of the random draws: append new trees at the end.
-_ALL: tuple[Tree, ...] = (
-    Tree("plain", {"go": [[("act", "1")], "end"]}, {}),
-    Tree("turns", {"go": [[("look", "1")], [("push", "2"), ("act", "3")], "end"]}, {}),
-    Tree("one", {"go": [[("pay", "1")], "end"]}, {}),
-    Tree("mixed", {"go": [[("pay", "1"), ("act", "2"), ("push", "3")], "end"]}, {}),
-    Tree("two", {"go": [[("pay", "1")], [("post", "2")], "end"]}, {}),
-    Tree(
-        "five",
-        {
-            "go": [
-                [(name, name) for name in ("pay", "post", "sign", "book", "pay")],
-                "e",
-            ]
-        },
-        {},
-    ),
-    Tree(
-        "deep",
-        {
-            "go": [[("hr", "A")], "end"],
-            "A": [[("clerk", "B")], "A end"],
-            "B": [[("pay", "1")], "B end"],
-        },
-        {"hr": {"clerk": {}}},
-    ),
-    Tree(
+TREES = _by_name(
+    _tree("plain", "act 1"),
+    _tree("turns", "look 1; push 2, act 3"),
+    _tree("one", "pay 1"),
+    _tree("mixed", "pay 1, act 2, push 3"),
+    _tree("two", "pay 1; post 2"),
+    _tree("five", "pay pay, post post, sign sign, book book, pay pay"),
+    _tree("deep", {"go": "hr A", "A": "clerk B", "B": "pay 1"}, {"hr": {"clerk": {}}}),
+    _tree(
         "wide",
-        {
-            "go": [[("left", "A"), ("right", "B")], "end"],
-            "A": [[("pay", "1")], "A end"],
-            "B": [[("act", "2")], [("post", "3")], "B end"],
-        },
+        {"go": "left A, right B", "A": "pay 1", "B": "act 2; post 3"},
         {"left": {}, "right": {}},
     ),
-    Tree(
-        "approved_agent",
-        {"go": [[("clerk", "A")], "end"], "A": [[("act", "1")], "A end"]},
-        {"clerk?": {}},
-    ),
-    Tree("expiry", {"go": [[("sign", "1"), ("act", "2")], "end"]}, {}),
-    Tree("expiry_stops", {"go": [[("expiry_stops", "1"), ("pay", "2")], "end"]}, {}),
-    Tree("short_approval", {"go": [[("short_approval", "1")], "end"]}, {}),
-    Tree("denial_stops", {"go": [[("denial_stops", "1"), ("pay", "2")], "end"]}, {}),
-    Tree("check", {"go": [[("check", "1")], [("check", "22")], "end"]}, {}),
-    Tree("slow", {"go": [[("slow", "1")], "end"]}, {}),
-    Tree(
-        "slow_idempotent",
-        {"go": [[("slow_idempotent", "1"), ("look", "2")], "end"]},
-        {},
-    ),
-    Tree("slow_payment", {"go": [[("slow_payment", "1"), ("book", "22")], "end"]}, {}),
-    Tree("kill_worker", {"go": [[("kill_worker", "1"), ("pay", "2")], "end"]}, {}),
-    Tree("fail", {"go": [[("fail", "1"), ("pay", "2")], "end"]}, {}),
+    _tree("approved_agent", {"go": "clerk A", "A": "act 1"}, {"clerk?": {}}),
+    _tree("expiry", "sign 1, act 2"),
+    _tree("expiry_stops", "expiry_stops 1, pay 2"),
+    _tree("short_approval", "short_approval 1"),
+    _tree("denial_stops", "denial_stops 1, pay 2"),
+    _tree("check", "check 1; check 22"),
+    _tree("slow", "slow 1"),
+    _tree("slow_idempotent", "slow_idempotent 1, look 2"),
+    _tree("slow_payment", "slow_payment 1, book 22"),
+    _tree("kill_worker", "kill_worker 1, pay 2"),
+    _tree("fail", "fail 1, pay 2"),
 )
-TREES: dict[str, Tree] = {tree.name: tree for tree in _ALL}
 # Trees whose own code stops every process that works on them; such runs never end.
-POISON_TREES: dict[str, Tree] = {
-    "poison_tool": Tree(
-        "poison_tool", {"go": [[("look", "1")], [("cancel_self", "2")], "end"]}, {}
-    ),
-    "poison_policy": Tree(
-        "poison_policy", {"go": [[("look", "1")], [("poisoned", "2")], "end"]}, {}
-    ),
-}
+POISON_TREES = _by_name(
+    _tree("poison_tool", "look 1; cancel_self 2"),
+    _tree("poison_policy", "look 1; poisoned 2"),
+)
 
 
 # Trees of calls that may not begin, or begin again, when their approval is too old.
-SHORT_APPROVAL_TREES: dict[str, Tree] = {
-    "short_post": Tree("short_post", {"go": [[("short_post", "1")], "end"]}, {}),
-    "short_clerk": Tree(
-        "short_clerk",
-        {"go": [[("clerk", "A")], "end"], "A": [[("look", "1")], "A end"]},
-        {"clerk?15": {}},
-    ),
-}
+SHORT_APPROVAL_TREES = _by_name(
+    _tree("short_post", "short_post 1"),
+    _tree("short_clerk", {"go": "clerk A", "A": "look 1"}, {"clerk?15": {}}),
+)
 
 
 # Trees whose calls take too long, and may have an effect after that.
-TIMEOUT_TREES: dict[str, Tree] = {
-    "timeout": Tree("timeout", {"go": [[("transfer", "1"), ("act", "2")], "end"]}, {}),
-    "approved_timeout": Tree(
-        "approved_timeout",
-        {"go": [[("charge", "1")], [("charge", "22"), ("transfer", "3")], "end"]},
-        {},
-    ),
-}
+TIMEOUT_TREES = _by_name(
+    _tree("timeout", "transfer 1, act 2"),
+    _tree("approved_timeout", "charge 1; charge 22, transfer 3"),
+)
 
 
 # Trees whose tools wait: for an answer, a time, an event, a job of another system.
-WAITING_TREES: dict[str, Tree] = {
-    "ask": Tree("ask", {"go": [[("ask_only", "1"), ("act", "2")], "end"]}, {}),
-    "ask_then": Tree(
-        "ask_then", {"go": [[("ask_then", "1"), ("look", "2")], "end"]}, {}
-    ),
-    "ask_deep": Tree(
+WAITING_TREES = _by_name(
+    _tree("ask", "ask_only 1, act 2"),
+    _tree("ask_then", "ask_then 1, look 2"),
+    _tree(
         "ask_deep",
-        {
-            "go": [[("hr", "A"), ("ask_only", "1")], "end"],
-            "A": [[("clerk", "B")], "A end"],
-            "B": [[("ask_then", "2")], [("pay", "3")], "B end"],
-        },
+        {"go": "hr A, ask_only 1", "A": "clerk B", "B": "ask_then 2; pay 3"},
         {"hr": {"clerk": {}}},
     ),
-    "deadlines": Tree(
-        "deadlines",
-        {
-            "go": [
-                [("ask_standard", "1"), ("ask_or_deny", "2"), ("ask_or_fail", "3")],
-                "end",
-            ]
-        },
-        {},
-    ),
-    "naps": Tree("naps", {"go": [[("nap", "1"), ("nap_only", "2")], "end"]}, {}),
-    "job": Tree("job", {"go": [[("job", "1")], "end"]}, {}),
-    "job_again": Tree("job_again", {"go": [[("job_again", "1")], "end"]}, {}),
-    "jobs": Tree(
+    _tree("deadlines", "ask_standard 1, ask_or_deny 2, ask_or_fail 3"),
+    _tree("naps", "nap 1, nap_only 2"),
+    _tree("job", "job 1"),
+    _tree("job_again", "job_again 1"),
+    _tree(
         "jobs",
         {
-            "go": [[("left", "A"), ("right", "B"), ("event", "1")], "end"],
-            "A": [[("job", "2"), ("job_again", "3")], "A end"],
-            "B": [[("ask_standard", "1")], [("act", "2")], "B end"],
+            "go": "left A, right B, event 1",
+            "A": "job 2, job_again 3",
+            "B": "ask_standard 1; act 2",
         },
         {"left": {}, "right": {}},
     ),
-}
+)
 
 
 # Trees whose tools wait again and again.
-STAGED_TREES: dict[str, Tree] = {
-    "ask_thrice": Tree(
-        "ask_thrice", {"go": [[("ask_thrice", "1"), ("act", "2")], "end"]}, {}
-    ),
-    "poll": Tree("poll", {"go": [[("poll", "1")], [("act", "2")], "end"]}, {}),
-    "stages": Tree(
+STAGED_TREES = _by_name(
+    _tree("ask_thrice", "ask_thrice 1, act 2"),
+    _tree("poll", "poll 1; act 2"),
+    _tree(
         "stages",
         {
-            "go": [[("left", "A"), ("right", "B")], "end"],
-            "A": [[("poll", "2"), ("ask_and_nap", "3")], "A end"],
-            "B": [[("ask_thrice", "1")], [("act", "2")], "B end"],
+            "go": "left A, right B",
+            "A": "poll 2, ask_and_nap 3",
+            "B": "ask_thrice 1; act 2",
         },
         {"left": {}, "right": {}},
     ),
-}
+)
 
 
 # Trees whose models repeat the same calls, also after a denial.
-REPEATING_TREES: dict[str, Tree] = {
-    "stubborn": Tree("stubborn", {"go": [*[[("pay", "1")]] * 6, "end"]}, {}),
-    "stubborn_deep": Tree(
+REPEATING_TREES = _by_name(
+    _tree("stubborn", "; ".join(["pay 1"] * 6)),
+    _tree(
         "stubborn_deep",
         {
-            "go": [[("clerk", "A")], [("act", "2")], "end"],
-            "A": [*[[("sign", "1"), ("look", "2")]] * 6, "A end"],
+            "go": "clerk A; act 2",
+            "A": "; ".join(["sign 1, look 2"] * 6),
         },
         {"clerk": {}},
     ),
-}
+)
 
 
 def _count_messages(messages: Sequence[object]) -> int:
@@ -554,332 +521,184 @@ def _shortened(hard: int) -> Compaction:
     )
 
 
-_LONG_SCRIPT: Script = {
-    "go": [[("left", "A"), ("pay", "1")], "end"],
-    "A": [
-        *([(tool, str(number))] for number, tool in enumerate(("look", "push") * 3)),
-        [("post", "77"), ("look", "78")],
-        *([(tool, str(number))] for number, tool in enumerate(("act", "look") * 3, 80)),
-        "A end",
-    ],
+_LONG_FRAMES = {
+    "go": "left A, pay 1",
+    "A": "look 0; push 1; look 2; push 3; look 4; push 5; post 77, look 78; "
+    "act 80; look 81; act 82; look 83; act 84; look 85",
 }
-SHORTENED_TREES: dict[str, Tree] = {
-    "shortened": Tree(
-        "shortened",
-        _LONG_SCRIPT,
-        {"left": {}},
-        ShortenedModel,
-        compaction=_shortened(10_000),
-    ),
-    "shortened_hard": Tree(
-        "shortened_hard",
-        _LONG_SCRIPT,
-        {"left": {}},
-        ShortenedModel,
-        compaction=_shortened(90),
-    ),
-}
+SHORTENED_TREES = _by_name(
+    *(
+        _tree(
+            name,
+            _LONG_FRAMES,
+            {"left": {}},
+            model=ShortenedModel,
+            compaction=_shortened(hard),
+        )
+        for name, hard in (("shortened", 10_000), ("shortened_hard", 90))
+    )
+)
 
 
 # Trees with calls that several persons approve.
-VOTING_TREES: dict[str, Tree] = {
-    "elect": Tree("elect", {"go": [[("elect", "1"), ("act", "2")], "end"]}, {}),
-    "board": Tree("board", {"go": [[("board", "1"), ("panel", "2")], "end"]}, {}),
-    "board_deep": Tree(
-        "board_deep",
-        {
-            "go": [[("clerk", "A"), ("elect", "1")], "end"],
-            "A": [[("board", "2")], "A end"],
-        },
-        {"clerk": {}},
-    ),
-}
+VOTING_TREES = _by_name(
+    _tree("elect", "elect 1, act 2"),
+    _tree("board", "board 1, panel 2"),
+    _tree("board_deep", {"go": "clerk A, elect 1", "A": "board 2"}, {"clerk": {}}),
+)
 
 
 # Trees whose tools start jobs that can be stopped.
-JOB_TREES: dict[str, Tree] = {
-    "stoppable": Tree("stoppable", {"go": [[("job_stop", "1")], "end"]}, {}),
-    "stoppable_deep": Tree(
+JOB_TREES = _by_name(
+    _tree("stoppable", "job_stop 1"),
+    _tree(
         "stoppable_deep",
-        {
-            "go": [[("left", "A"), ("act", "1")], "end"],
-            "A": [[("job_stop", "2"), ("ask_standard", "3")], "A end"],
-        },
+        {"go": "left A, act 1", "A": "job_stop 2, ask_standard 3"},
         {"left": {}},
     ),
-    "stoppable_pair": Tree(
-        "stoppable_pair",
-        {"go": [[("job_stop", "1"), ("job_stop", "2")], [("act", "3")], "end"]},
-        {},
-    ),
-}
+    _tree("stoppable_pair", "job_stop 1, job_stop 2; act 3"),
+)
 
 
 # Trees whose tools wait for published events and for signals.
-EVENT_TREES: dict[str, Tree] = {
-    "letters": Tree(
-        "letters",
-        {"go": [[("letter", "1"), ("letter", "2")], [("letter_then", "3")], "end"]},
-        {},
-    ),
-    "letters_deep": Tree(
+EVENT_TREES = _by_name(
+    _tree("letters", "letter 1, letter 2; letter_then 3"),
+    _tree(
         "letters_deep",
-        {
-            "go": [[("hr", "A")], "end"],
-            "A": [[("clerk", "B")], "A end"],
-            "B": [[("letter", "1")], [("letter_then", "2")], [("act", "3")], "B end"],
-        },
+        {"go": "hr A", "A": "clerk B", "B": "letter 1; letter_then 2; act 3"},
         {"hr": {"clerk": {}}},
     ),
-    "letters_mixed": Tree(
-        "letters_mixed",
-        {"go": [[("letter_soon", "1"), ("letter", "2"), ("act", "3")], "end"]},
-        {},
-    ),
-    "letters_and_post": Tree(
-        "letters_and_post",
-        {"go": [[("post", "1"), ("hr", "A")], "end"], "A": [[("letter", "2")], "x"]},
-        {"hr": {}},
-    ),
-}
+    _tree("letters_mixed", "letter_soon 1, letter 2, act 3"),
+    _tree("letters_and_post", {"go": "post 1, hr A", "A": "letter 2"}, {"hr": {}}),
+)
 
 
 # Trees whose agents make several calls of a tool that a grant or a rule may approve.
-POLICY_TREES: dict[str, Tree] = {
-    "funds": Tree(
-        "funds",
-        {
-            "go": [
-                [("pay", "1")],
-                [("pay", "3")],
-                [("pay", "2")],
-                [("pay", "22")],
-                [("pay", "1"), ("pay", "2")],
-                "end",
-            ]
-        },
-        {},
+POLICY_TREES = _by_name(
+    _tree("funds", "pay 1; pay 3; pay 2; pay 22; pay 1, pay 2"),
+    _tree(
+        "funds_again", "post 1; post 3, post 2; book 1, book 22; post 1, post 2, book 2"
     ),
-    "funds_again": Tree(
-        "funds_again",
-        {
-            "go": [
-                [("post", "1")],
-                [("post", "3"), ("post", "2")],
-                [("book", "1"), ("book", "22")],
-                [("post", "1"), ("post", "2"), ("book", "2")],
-                "end",
-            ]
-        },
-        {},
-    ),
-    "funds_deep": Tree(
+    _tree(
         "funds_deep",
-        {
-            "go": [[("clerk", "A"), ("pay", "1")], [("pay", "2")], "end"],
-            "A": [[("pay", "1")], [("pay", "2"), ("post", "3")], "A end"],
-        },
+        {"go": "clerk A, pay 1; pay 2", "A": "pay 1; pay 2, post 3"},
         {"clerk": {}},
     ),
-    "clerks": Tree(
+    _tree(
         "clerks",
-        {
-            "go": [[("clerk", "A")], [("clerk", "B"), ("pay", "1")], "end"],
-            "A": [[("pay", "1")], "A end"],
-            "B": [[("pay", "2")], [("pay", "3")], "B end"],
-        },
+        {"go": "clerk A; clerk B, pay 1", "A": "pay 1", "B": "pay 2; pay 3"},
         {"clerk?": {}},
     ),
-    "ruled": Tree(
-        "ruled",
-        {
-            "go": [
-                [("ruled", "1"), ("ruled", "2")],
-                [("ruled", "3"), ("ruled", "22")],
-                [("ruled", "3"), ("pay", "1")],
-                "end",
-            ]
-        },
-        {},
-    ),
-    "rechecked": Tree(
-        "rechecked",
-        {
-            "go": [
-                [("rechecked", "1"), ("pay", "2")],
-                [("rechecked", "2")],
-                [("rechecked", "3"), ("pay", "22")],
-                "end",
-            ]
-        },
-        {},
-    ),
-    "sealed": Tree(
-        "sealed",
-        {"go": [[("sealed", "1")], [("sealed", "2"), ("sign", "3")], "end"]},
-        {},
-    ),
-    "policy_mixed": Tree(
-        "policy_mixed",
-        {
-            "go": [
-                [("pay", "1"), ("act", "2")],
-                [("pay", "2"), ("push", "3")],
-                [("act", "22"), ("pay", "3")],
-                "end",
-            ]
-        },
-        {},
-    ),
-}
+    _tree("ruled", "ruled 1, ruled 2; ruled 3, ruled 22; ruled 3, pay 1"),
+    _tree("rechecked", "rechecked 1, pay 2; rechecked 2; rechecked 3, pay 22"),
+    _tree("sealed", "sealed 1; sealed 2, sign 3"),
+    _tree("policy_mixed", "pay 1, act 2; pay 2, push 3; act 22, pay 3"),
+)
 
 
 # Trees of threads: the lines of each wish, and those of the agents below.
-_WISHES: Script = {
-    "note": [[("act", "1")]],
-    "pay": [[("pay", "1")]],
-    "clerk": [[("clerk", "A")]],
-    "both": [[("pay", "1"), ("clerk", "A"), ("act", "2")], [("push", "3")]],
-    "A": [[("pay", "2")], "A end"],
+def _chat(name: str, clerk: str, wishes: Mapping[str, str], below: str) -> Tree:
+    script = {wish: _turns(text) for wish, text in wishes.items()}
+    script["A"] = [*_turns(below), "A end"]
+    return Tree(name, script, {clerk: {}}, ThreadModel)
+
+
+_WISHES = {
+    "note": "act 1",
+    "pay": "pay 1",
+    "clerk": "clerk A",
+    "both": "pay 1, clerk A, act 2; push 3",
 }
-THREAD_TREES: dict[str, Tree] = {
-    "chat": Tree("chat", _WISHES, {"clerk": {}}, ThreadModel),
-    "chat_checked": Tree("chat_checked", _WISHES, {"clerk?": {}}, ThreadModel),
-}
+THREAD_TREES = _by_name(
+    _chat("chat", "clerk", _WISHES, "pay 2"),
+    _chat("chat_checked", "clerk?", _WISHES, "pay 2"),
+)
 
 
 # Trees with calls that wait, that a requester may not approve, or that a rule denies.
-SEAM_TREES: dict[str, Tree] = {
-    "seams": Tree(
-        "seams",
-        {
-            "go": [
-                [("countersigned", "1"), ("ruled", "2"), ("letter", "3")],
-                [("ruled", "3"), ("act", "1"), ("countersigned", "2")],
-                "end",
-            ]
-        },
-        {},
+SEAM_TREES = _by_name(
+    _tree(
+        "seams", "countersigned 1, ruled 2, letter 3; ruled 3, act 1, countersigned 2"
     ),
-    "seams_deep": Tree(
+    _tree(
         "seams_deep",
         {
-            "go": [
-                [("clerk", "A"), ("letter_then", "1")],
-                [("countersigned", "1"), ("push", "2")],
-                "end",
-            ],
-            "A": [[("ruled", "1"), ("ruled", "3")], [("countersigned", "2")], "A end"],
+            "go": "clerk A, letter_then 1; countersigned 1, push 2",
+            "A": "ruled 1, ruled 3; countersigned 2",
         },
         {"clerk": {}},
     ),
-    "seams_ruled": Tree(
+    _tree(
         "seams_ruled",
-        {
-            "go": [
-                [("ruled", "3"), ("ruled", "22")],
-                [("letter", "1"), ("ruled", "3")],
-                [("countersigned", "1")],
-                [("countersigned", "1"), ("countersigned", "2")],
-                "end",
-            ]
-        },
-        {},
+        "ruled 3, ruled 22; letter 1, ruled 3; "
+        "countersigned 1; countersigned 1, countersigned 2",
     ),
-}
+)
 
 
 # Their threads: a message leads to calls that its sender may not approve.
-_SEAM_WISHES: Script = {
-    "note": [[("act", "1")]],
-    "pay": [[("countersigned", "1")]],
-    "clerk": [[("clerk", "A")]],
-    "both": [[("countersigned", "2"), ("ruled", "3"), ("act", "2")], [("push", "3")]],
-    "A": [[("countersigned", "2")], "A end"],
+_SEAM_WISHES = {
+    **_WISHES,
+    "pay": "countersigned 1",
+    "both": "countersigned 2, ruled 3, act 2; push 3",
 }
-SEAM_CHATS: dict[str, Tree] = {
-    "seam_chat": Tree("seam_chat", _SEAM_WISHES, {"clerk": {}}, ThreadModel),
-}
+SEAM_CHATS = _by_name(_chat("seam_chat", "clerk", _SEAM_WISHES, "countersigned 2"))
 
 
 # Trees whose tools change the states of their agents.
-STATE_TREES: dict[str, Tree] = {
-    "keeping": Tree(
+STATE_TREES = _by_name(
+    _tree(
         "keeping",
-        {
-            "go": [
-                [("keep", "1"), ("keep_approved", "2"), ("keep", "3")],
-                [("keep_and_fail", "1"), ("keep", "22")],
-                [("keep_approved", "3"), ("look", "2")],
-                "end",
-            ]
-        },
-        {},
+        "keep 1, keep_approved 2, keep 3; "
+        "keep_and_fail 1, keep 22; keep_approved 3, look 2",
         state=Kept,
     ),
-    "keeping_deep": Tree(
+    _tree(
         "keeping_deep",
         {
-            "go": [[("keep", "1"), ("hr", "A"), ("keep", "2")], [("keep", "3")], "end"],
-            "A": [[("keep", "1"), ("clerk", "B"), ("keep_approved", "2")], "A end"],
-            "B": [[("keep_approved", "1"), ("keep", "2")], [("keep", "3")], "B end"],
+            "go": "keep 1, hr A, keep 2; keep 3",
+            "A": "keep 1, clerk B, keep_approved 2",
+            "B": "keep_approved 1, keep 2; keep 3",
         },
         {"hr": {"clerk": {}}},
         state=Kept,
     ),
-}
+)
 
 
 # Trees whose agents have hooks and guardrails.
-GUARDED_TREES: dict[str, Tree] = {
-    "guarded": Tree(
+GUARDED_TREES = _by_name(
+    _tree(
         "guarded",
-        {
-            "go": [
-                [("pay", "22"), ("act", "22"), ("push", "3")],
-                [("pay", "1"), ("act", "1"), ("act", "3")],
-                [("pay", "3"), ("push", "2"), ("keep", "1")],
-                [("keep", "22"), ("keep", "1")],
-                "end",
-            ]
-        },
-        {},
+        "pay 22, act 22, push 3; pay 1, act 1, act 3; "
+        "pay 3, push 2, keep 1; keep 22, keep 1",
         state=Kept,
         guarded=True,
     ),
-    "guarded_deep": Tree(
+    _tree(
         "guarded_deep",
         {
-            "go": [[("hr", "A"), ("act", "22"), ("clerk", REFUSED_TASK)], "end"],
-            "A": [[("clerk", "B"), ("keep", "1")], [("keep", "22")], "A end"],
-            "B": [[("pay", "22"), ("push", "3")], [("act", "2")], "B end"],
-            REFUSED_TASK: ["refused end"],
+            "go": "hr A, act 22, clerk refused task",
+            "A": "clerk B, keep 1; keep 22",
+            "B": "pay 22, push 3; act 2",
+            REFUSED_TASK: "",
         },
         {"hr": {"clerk": {}}, "clerk": {}},
         state=Kept,
         guarded=True,
     ),
-}
+)
 
 # People judge each input and output, and an agent judges each call.
-JUDGED_TREES: dict[str, Tree] = {
-    "judged": Tree(
-        "judged",
-        {"go": [[("pay", "1"), ("act", "9"), ("act", "2")], "end"]},
-        {},
-        judged=True,
-    ),
-    "judged_deep": Tree(
+JUDGED_TREES = _by_name(
+    _tree("judged", "pay 1, act 9, act 2", judged=True),
+    _tree(
         "judged_deep",
-        {
-            "go": [[("hr", "A"), ("act", "2")], "end"],
-            "A": [[("clerk", "B")], "A end"],
-            "B": [[("pay", "1"), ("act", "9")], "B end"],
-        },
+        {"go": "hr A, act 2", "A": "clerk B", "B": "pay 1, act 9"},
         {"hr": {"clerk": {}}},
         judged=True,
     ),
-}
+)
 
 
 def names_of_trees() -> list[str]:
@@ -888,78 +707,49 @@ def names_of_trees() -> list[str]:
 
 
 # Trees whose tools return files, equal and different ones, also in parallel.
-FILE_TREES: dict[str, Tree] = {
-    "drawing": Tree(
-        "drawing",
-        {
-            "go": [
-                [("draw", "1"), ("draw", "2")],
-                [("draw_approved", "3"), ("draw", "1")],
-                "end",
-            ]
-        },
-        {},
-        model=FileModel,
-    ),
-    "drawing_below": Tree(
+FILE_TREES = _by_name(
+    _tree("drawing", "draw 1, draw 2; draw_approved 3, draw 1", model=FileModel),
+    _tree(
         "drawing_below",
         {
-            "go": [[("left", "A"), ("right", "B")], [("draw", "3")], "end"],
-            "A": [[("draw", "1")], [("draw_approved", "2")], "A end"],
-            "B": [[("draw", "1"), ("pay", "2")], "B end"],
+            "go": "left A, right B; draw 3",
+            "A": "draw 1; draw_approved 2",
+            "B": "draw 1, pay 2",
         },
         {"left": {}, "right": {}},
         model=FileModel,
     ),
-}
+)
 
 
 # Trees whose agents hand their conversation to each other; a tool is of one agent.
-HANDOFF_TREES: dict[str, Tree] = {
-    "hands": Tree(
+_HOLDERS = {"clerk": ("post", "push"), "seller": ("book",)}
+HANDOFF_TREES = _by_name(
+    _tree(
         "hands",
-        {
-            "go": [
-                [("look", "1"), ("transfer_to_clerk", ""), ("pay", "1")],
-                [("post", "2")],
-                [("push", "1"), ("transfer_to_hands", "")],
-                [("pay", "3")],
-                [("transfer_to_seller", ""), ("transfer_to_clerk", "")],
-                [("book", "1")],
-                "end",
-            ]
-        },
-        {},
-        holders={"clerk": ("post", "push"), "seller": ("book",)},
+        "look 1, transfer_to_clerk, pay 1; post 2; push 1, transfer_to_hands; "
+        "pay 3; transfer_to_seller, transfer_to_clerk; book 1",
+        holders=_HOLDERS,
     ),
-    "hands_below": Tree(
+    _tree(
         "hands_below",
         {
-            "go": [[("left", "A"), ("right", "B")], "end"],
-            "A": [[("transfer_to_clerk", "")], [("post", "1")], "A end"],
-            "B": [[("transfer_to_seller", ""), ("look", "1")], [("book", "2")], "B"],
+            "go": "left A, right B",
+            "A": "transfer_to_clerk; post 1",
+            "B": "transfer_to_seller, look 1; book 2",
         },
         {"left": {}, "right": {}},
-        holders={"clerk": ("post", "push"), "seller": ("book",)},
+        holders=_HOLDERS,
     ),
-    "hands_filtered": Tree(
+    _tree(
         "hands_filtered",
-        {
-            "go": [
-                [("look", "1"), ("pay", "1")],
-                [("pay", "2"), ("transfer_to_clerk", "")],
-                [("post", "3")],
-                [("push", "1"), ("transfer_to_seller", "")],
-                [("book", "1")],
-                "end",
-            ]
-        },
-        {},
+        "look 1, pay 1; pay 2, transfer_to_clerk; post 3; "
+        "push 1, transfer_to_seller; book 1",
         model=FilteredModel,
-        holders={"clerk": ("post", "push"), "seller": ("book",)},
+        holders=_HOLDERS,
         filters=True,
     ),
-}
+)
 
 
 def find_tree(name: str) -> Tree | FlowTree:
