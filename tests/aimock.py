@@ -46,7 +46,7 @@ class Aimock:
     def journal(self) -> list[dict[str, Any]]:
         """Return the requests that the server got, in order."""
         url = f"{self._origin}/__aimock/journal"
-        with urllib.request.urlopen(url, timeout=10) as response:  # noqa: S310 -- our own loopback
+        with urllib.request.urlopen(url, timeout=120) as response:  # noqa: S310 -- our own loopback
             entries: list[dict[str, Any]] = json.load(response)
         return entries
 
@@ -70,4 +70,4 @@ def run_aimock(
         yield Aimock(f"http://127.0.0.1:{port}")
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(60)

@@ -14,8 +14,11 @@ def free_port() -> int:
         return port
 
 
-def wait_for_port(port: int, seconds: float) -> None:
-    """Wait until a server listens at a port; raises `OSError` after some seconds."""
+def wait_for_port(port: int, seconds: float = 120) -> None:
+    """Wait until a server listens at a port; raises `OSError` after some seconds.
+
+    On a busy machine, a process needs a minute to begin.
+    """
     until = time.monotonic() + seconds
     while True:
         try:

@@ -36,7 +36,7 @@ class Client:
 
     def __init__(self, url: str) -> None:
         host = urlsplit(url).netloc
-        self._connection = http.client.HTTPConnection(host, timeout=30)
+        self._connection = http.client.HTTPConnection(host, timeout=120)
 
     def post(
         self,

@@ -36,7 +36,7 @@ def test_functions_one_after_the_other_share_a_thread() -> None:
 
 async def test_functions_at_the_same_time_have_a_thread_each() -> None:
     """No function waits for another one, however many there are."""
-    together = threading.Barrier(40, timeout=30)
+    together = threading.Barrier(40, timeout=120)
 
     await asyncio.gather(*(callables.call(together.wait) for _ in range(40)))
 
@@ -128,7 +128,7 @@ def test_forked_child_starts_its_own_threads() -> None:
     """A thread of the parent does not exist in the child."""
 
     async def scenario() -> int:
-        return int(await asyncio.wait_for(callables.call(int, 7), 30))
+        return int(await asyncio.wait_for(callables.call(int, 7), 60))
 
     assert 7 == asyncio.run(scenario())
     child = os.fork()

@@ -133,7 +133,7 @@ def test_model_call_beside_a_tool_is_given_up_after_the_tool(
         assert ("suspended", None) == (run.status, run.run_state.run.claim)
         assert ["returned", "nested"] == [call.state for call in run.root.calls]
 
-    asyncio.run(asyncio.wait_for(scenario(), 30))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 @SIGNALS

@@ -60,7 +60,7 @@ def test_http_api_is_served_beside_the_loop(cli: CommandLine, runner: Runner) ->
     # When a client asks for the run, and the server gets one SIGTERM
     url = f"http://127.0.0.1:{port}/runs/j1"
     request = urllib.request.Request(url, headers={"x-user": "kim"})
-    with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310 - http
+    with urllib.request.urlopen(request, timeout=120) as response:  # noqa: S310 - http
         run = json.load(response)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)

@@ -52,7 +52,7 @@ def verify(request):
 
 def send(port: int, method: str, url: str, body: str = "", kind: str = "") -> int:
     """Send a request to the path of a URL; return the status of the response."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     headers = {"content-type": kind} if kind else {}
     connection.request(method, urlsplit(url).path, body or None, headers)
     status = connection.getresponse().status

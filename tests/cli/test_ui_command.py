@@ -45,7 +45,7 @@ class Browser:
     ) -> tuple[int, str]:
         request = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - http
         try:
-            with self._opener.open(request, timeout=30) as response:
+            with self._opener.open(request, timeout=120) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -194,7 +194,7 @@ def test_no_call_begins_after_the_budget_is_used_up() -> None:
         async def reply(self, request: ModelRequest) -> ModelReply:
             """Wait for the version with the result that was not sent to a model."""
             looking = AsyncRunner([], store=store)
-            for _ in range(500):
+            for _ in range(6000):
                 if "acted" in all_contents(await looking.look("r1")):
                     break
                 await asyncio.sleep(0.01)

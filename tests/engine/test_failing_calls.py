@@ -282,7 +282,7 @@ def test_a_sync_tool_that_hangs_does_not_stop_the_others() -> None:
     @tool(timeout=0.1, on_timeout="tell_model")
     def hang() -> str:
         """Hang."""
-        gate.wait(20)
+        gate.wait(60)
         return "late"
 
     script: Script = {"go": [[call("hang"), call("log_effect", what="1")], "end"]}

@@ -79,7 +79,7 @@ async def test_run_that_must_fail_fails_after_a_stop_too() -> None:
 
     store = MemoryStore()
     task = asyncio.create_task(make(store).start("go", run_id="r"))
-    await asyncio.wait_for(tripped.wait(), 30)
+    await asyncio.wait_for(tripped.wait(), 60)
     await asyncio.sleep(0.05)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -57,7 +57,7 @@ def test_messages_from_many_threads_are_all_read() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     runner.decide(outcome.waits[0].id, Deny())
     ended = runner.resume("r")
 

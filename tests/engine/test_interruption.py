@@ -42,7 +42,7 @@ class Desk:
         def work() -> str:
             """Work in a thread."""
             self.begun += 1
-            may_return = self.may_return.wait(20)
+            may_return = self.may_return.wait(60)
             self.ended += 1
             assert may_return
             return "worked"

@@ -38,7 +38,7 @@ from tests.scripts import Script, call
 @pytest.mark.parametrize("count", [3, 12])
 def test_calls_without_approval_run_concurrently(count: int) -> None:
     """Each tool waits for all the others; a thread pool would be too small."""
-    barrier = threading.Barrier(count, timeout=10)
+    barrier = threading.Barrier(count, timeout=120)
 
     @tool
     def meet(number: int) -> int:
@@ -76,7 +76,7 @@ def test_results_stand_in_the_order_of_the_calls() -> None:
 
 def test_sub_agents_run_at_the_same_time() -> None:
     """Three sub-agents meet in their tools; two of them are calls of one agent."""
-    barrier = threading.Barrier(3, timeout=10)
+    barrier = threading.Barrier(3, timeout=120)
 
     @tool
     def meet() -> str:

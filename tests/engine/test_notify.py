@@ -43,7 +43,7 @@ def blocking_notifier(gate: threading.Event) -> Callable[[Wait], None]:
     """Return a notifier that hangs until a gate opens."""
 
     def notify(_wait: Wait) -> None:
-        gate.wait(20)
+        gate.wait(60)
 
     return notify
 
@@ -181,10 +181,10 @@ def test_a_slow_notify_does_not_stop_another_run() -> None:
         assert isinstance(
             agent_builders.make_runner({"go": ["end"]}).start("go"), Finished
         )
-        assert time.monotonic() - before < 5
+        assert time.monotonic() - before < 30
     finally:
         gate.set()
-        thread.join(20)
+        thread.join(60)
     assert [] == effect_log.effects()
 
 
@@ -217,7 +217,7 @@ def test_timeout_of_start_while_a_sibling_waits_notifies() -> None:
         )
         starting = asyncio.create_task(runner.start("go", run_id="r1"))
         await waiting.wait()
-        for _ in range(500):
+        for _ in range(6000):
             if (await runner.look("r1")).waits:
                 break
             await asyncio.sleep(0.01)

@@ -89,7 +89,7 @@ async def test_serve_forever_works_on_at_most_at_once_runs() -> None:
         nonlocal at_once, most
         at_once += 1
         most = max(most, at_once)
-        await asyncio.wait_for(gate.wait(), 10)
+        await asyncio.wait_for(gate.wait(), 60)
         at_once -= 1
         return what
 
@@ -126,7 +126,7 @@ async def test_runs_claimed_by_others_do_not_count_for_at_once() -> None:
         """Work, for long if it is not quick."""
         begun.append(ctx.run_id)
         if ctx.run_id != "quick":
-            await asyncio.wait_for(gate.wait(), 20)
+            await asyncio.wait_for(gate.wait(), 60)
         return what
 
     script: Script = {"go": [[call("work", what="x")], "end"]}

@@ -198,7 +198,7 @@ def test_a_repeated_id_is_one_signal() -> None:
         thread.start()
     runner.signal("r", "receipt", 2)
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
 
     assert 8 == len(numbers)
     assert 1 == len(set(numbers))

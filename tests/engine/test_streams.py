@@ -320,7 +320,7 @@ def test_a_loop_that_is_left_while_a_tool_runs_keeps_its_result() -> None:
     def pay(ctx: ToolContext) -> str:
         """Pay."""
         ctx.progress("begun")
-        assert leaving.wait(10)
+        assert leaving.wait(60)
         paid.append("x")
         return "paid"
 
@@ -560,7 +560,7 @@ def test_a_stream_of_a_thread_tells_what_another_process_does() -> None:
 
     first = threading.Thread(target=thread().send, args=("one",))
     first.start()
-    assert writing.wait(10)
+    assert writing.wait(60)
     second = thread().stream("two")
     events: list[RunEvent] = []
 
@@ -572,8 +572,8 @@ def test_a_stream_of_a_thread_tells_what_another_process_does() -> None:
     # The message of the second tab is posted.
     wait_until(lambda: thread().ticket(2).look() is not None)
     go_on.set()
-    first.join(20)
-    reader.join(20)
+    first.join(60)
+    reader.join(60)
 
     added = [each.message["content"] for each in of_type(events, MessageAdded)]
     assert ["reply to one", "two", "reply to two"] == added[-3:]

@@ -156,7 +156,7 @@ def test_serve_forever_survives_a_poison_run(
         stop.set()
         await serving
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def test_cancelled_sweep_stops_its_runs_and_releases_their_claims() -> None:
@@ -186,7 +186,7 @@ def test_cancelled_sweep_stops_its_runs_and_releases_their_claims() -> None:
 
         assert (await runner.look("r")).status == "suspended"
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 # Runs of other services ---------------------------------------------------------------

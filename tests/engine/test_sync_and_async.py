@@ -153,7 +153,7 @@ def test_many_threads_share_one_runner() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert 16 == len(effect_log.names())
 
 

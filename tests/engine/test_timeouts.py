@@ -131,13 +131,13 @@ def test_approval_is_refused_until_the_claim_that_began_the_call_is_over() -> No
         """Pay, slowly."""
         effect_log.append_effect("pay", str(cents))
         running.set()
-        assert finish.wait(10)
+        assert finish.wait(60)
         return "paid"
 
     shared = SharedStore()
     runner = shared.machine(agents=make_boss(SCRIPT, pay))
     wait = single_wait(runner.start("go", run_id="r1"))
-    assert running.wait(10)
+    assert running.wait(60)
 
     # While the claim lasts, the error names its end
     for seconds in (0, 15, 30):

@@ -339,17 +339,17 @@ def test_task_of_three_days_in_five_processes_orders_once(tmp_path: Path) -> Non
             [sys.executable, "-m", "tests.interop.mcp_shop", *args], cwd=_ROOT
         )
         try:
-            wait_for_port(port, 30)
+            wait_for_port(port)
 
             async def with_client() -> Any:
                 base = f"http://127.0.0.1:{port}"
-                async with httpx.AsyncClient(base_url=base, timeout=30) as http:
+                async with httpx.AsyncClient(base_url=base, timeout=120) as http:
                     return await work(McpClient(http))
 
             return asyncio.run(with_client())
         finally:
             server.kill()
-            server.wait(10)
+            server.wait(60)
 
     async def call(client: McpClient) -> Any:
         return (await client.call("shop", input="Tea"))["taskId"]

@@ -185,7 +185,7 @@ async def test_each_part_is_handed_on_before_the_next_bytes_are_sent() -> None:
         first_came.set()
 
     async with serving(serve) as url:
-        model = OpenAIChat("gpt-5-mini", base_url=url, api_key=KEY, timeout=10)
+        model = OpenAIChat("gpt-5-mini", base_url=url, api_key=KEY, timeout=120)
         reply = await model.reply(request(hear))
     assert "one two" == reply.message.content
     assert ["one ", "two"] == received
@@ -253,7 +253,7 @@ async def test_a_server_that_refuses_stream_options_streams_without_them(
         deltas.append(delta)
 
     async with serving(serve) as url:
-        model = OpenAIChat("gpt-5-mini", base_url=url, api_key=KEY, timeout=10)
+        model = OpenAIChat("gpt-5-mini", base_url=url, api_key=KEY, timeout=120)
         for _ in range(2):
             await model.reply(request(hear))
 

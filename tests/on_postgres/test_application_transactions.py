@@ -290,7 +290,7 @@ def test_two_transactions_decide_one_wait(shop: Shop) -> None:
             assert second.is_alive()
             if not commits:
                 connection.rollback()
-        second.join(20)
+        second.join(60)
         assert not second.is_alive()
 
     refused, by = results

@@ -58,7 +58,7 @@ def serve(
     for line in popen.stderr:
         if "Uvicorn running" in line:
             return popen
-    raise AssertionError(popen.wait(10))
+    raise AssertionError(popen.wait(120))
 
 
 def make_runner(environment: RunEnvironment, script: Script = SCRIPT) -> Runner:
@@ -71,7 +71,7 @@ def make_runner(environment: RunEnvironment, script: Script = SCRIPT) -> Runner:
 def stop(popen: subprocess.Popen[str]) -> tuple[int, str]:
     """Send one SIGTERM; return the exit code and the log."""
     popen.send_signal(signal.SIGTERM)
-    _, log = popen.communicate(timeout=30)
+    _, log = popen.communicate(timeout=120)
     return popen.returncode, log
 
 
@@ -127,7 +127,7 @@ def test_loop_runs_while_the_block_runs() -> None:
         await asyncio.sleep(0.05)
         assert "suspended" == (await runner.look("r2")).status
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def is_finished(runner: AsyncRunner, run_id: str) -> bool:

@@ -145,7 +145,7 @@ def test_route_shows_a_secret_to_readers_of_transcripts_only(
             assert status == allowed
             assert (PIN in whole) == (route in TRANSCRIPTS)
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 QUERIES = {

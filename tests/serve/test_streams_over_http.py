@@ -61,7 +61,7 @@ class Server:
             if "Uvicorn running" in line:
                 self.url = line.split(" on ")[1].split()[0]
                 return
-        raise AssertionError(process.wait(10))
+        raise AssertionError(process.wait(60))
 
     def allow(self, words: int | None) -> None:
         """Let each process write so many words in all; `None`: any number."""

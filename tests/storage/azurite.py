@@ -66,7 +66,7 @@ def run_server(folder: Path) -> Generator[str]:
         yield f"http://127.0.0.1:{port}/{ACCOUNT}"
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(60)
 
 
 def make_container(endpoint: str, name: str) -> None:

@@ -180,7 +180,7 @@ def test_process_is_killed_at_the_planned_operation(
     done = subprocess.run(
         [sys.executable, "-c", KILLED_AT_TWO, tmp_path, moment],
         env={"PYTHONPATH": str(Path(continuations_storage.__file__).parents[1])},
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

@@ -78,7 +78,7 @@ def kill_writer(root: Path, name: str, number: int, moment: str, kind: str) -> N
     done = subprocess.run(
         [sys.executable, "-c", WRITER, root, name, str(number), moment, kind],
         env={"PYTHONPATH": str(Path(continuations_storage.__file__).parents[1])},
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert -signal.SIGKILL == done.returncode

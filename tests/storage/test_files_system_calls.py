@@ -267,7 +267,7 @@ def test_new_folders_and_the_body_are_flushed_at_the_same_time(
 
     def fsync(descriptor: int) -> None:
         if next(rounds, False):
-            together.wait(timeout=10)  # fails unless three flushes wait at once
+            together.wait(timeout=120)  # fails unless three flushes wait at once
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
@@ -284,7 +284,7 @@ def test_empty_body_is_flushed_together_with_its_folder(
     real = os.fsync
 
     def fsync(descriptor: int) -> None:
-        together.wait(timeout=10)
+        together.wait(timeout=120)
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
@@ -564,7 +564,7 @@ def test_event_loop_runs_while_a_delete_waits(
     real = os.unlink
 
     def unlink(*args: Any, **kwargs: Any) -> None:
-        assert go_on.wait(timeout=10)
+        assert go_on.wait(timeout=120)
         real(*args, **kwargs)
 
     async def scenario() -> None:

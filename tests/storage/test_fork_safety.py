@@ -64,7 +64,7 @@ def test_forked_child_creates_its_own_value() -> None:
 
     def slowly() -> int:
         begun.set()
-        over.wait(10)
+        over.wait(60)
         return os.getpid()
 
     slow = PerProcess(slowly)
@@ -72,7 +72,7 @@ def test_forked_child_creates_its_own_value() -> None:
     assert os.getpid() == value()
     first.check_process()
     maker.start()
-    begun.wait(10)
+    begun.wait(60)
 
     child = os.fork()
     if child == 0:

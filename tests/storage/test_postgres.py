@@ -977,7 +977,7 @@ def exit_code_of_child(store: PostgresStore, number: int) -> int:
         code = 1
         try:
             create = store.create(f"child/{number}", b"")
-            asyncio.run(asyncio.wait_for(create, 20))
+            asyncio.run(asyncio.wait_for(create, 60))
             code = 0
         finally:
             os._exit(code)

@@ -387,7 +387,7 @@ def test_cancelled_create_may_be_written(proxy: S3Proxy) -> None:
 
     def hold(real: Reply) -> Reply:
         seen.set()
-        over.wait(10)
+        over.wait(60)
         return real
 
     proxy.plan = lambda _: Fault(reply=hold)

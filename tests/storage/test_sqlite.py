@@ -714,7 +714,7 @@ def exit_code_of_child(store: SQLiteStore, number: int) -> int:
     if not pid:
         code = 1
         try:
-            asyncio.run(asyncio.wait_for(store.create(f"child/{number}", b""), 20))
+            asyncio.run(asyncio.wait_for(store.create(f"child/{number}", b""), 60))
             code = 0
         finally:
             os._exit(code)

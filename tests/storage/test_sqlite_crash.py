@@ -89,7 +89,7 @@ async def test_crash_leaves_the_transaction_or_nothing(
         [sys.executable, "-c", WRITER, path, name, str(number), moment],
         env=PYTHON_PATH,
         stdout=subprocess.PIPE,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert -signal.SIGKILL == done.returncode

@@ -43,7 +43,7 @@ async def busy(groups: StepGroups) -> AsyncGenerator[None]:
 
     def wait(_: int) -> None:
         entered.set()
-        assert gate.wait(10)
+        assert gate.wait(60)
 
     def hold() -> Generator[Sequence[SlowCall], None, None]:
         yield [(wait, 0)]
@@ -273,7 +273,7 @@ async def test_large_body_does_not_hold_a_small_create(
     def waits_for_the_small_one(descriptor: int) -> None:
         if os.fstat(descriptor).st_size == len(large):
             entered.set()
-            gate.wait(30)
+            gate.wait(60)
         fsync(descriptor)
 
     store = FileStore(tmp_path)
@@ -281,7 +281,7 @@ async def test_large_body_does_not_hold_a_small_create(
     creating = asyncio.ensure_future(store.create("large", large))
     assert await asyncio.to_thread(entered.wait, 10)
     try:
-        await asyncio.wait_for(store.create("small", b"small"), 10)
+        await asyncio.wait_for(store.create("small", b"small"), 60)
     finally:
         gate.set()
     await creating
@@ -295,7 +295,7 @@ def test_deletes_of_a_group_remove_their_files_at_the_same_time(
     unlink, all_began = os.unlink, threading.Barrier(len(_KEYS))
 
     def waits_for_the_others(*args: Any, **options: Any) -> None:
-        all_began.wait(10)
+        all_began.wait(60)
         unlink(*args, **options)
 
     async def scenario() -> list[str]:
@@ -319,12 +319,12 @@ async def test_creates_flush_in_parallel_while_removals_hang(
     all_hang = threading.Barrier(_GROUP + 1)
 
     def hangs(*args: Any, **options: Any) -> None:
-        all_hang.wait(10)
-        assert gate.wait(20)
+        all_hang.wait(60)
+        assert gate.wait(60)
         unlink(*args, **options)
 
     def waits_for_the_others(descriptor: int) -> None:
-        all_began.wait(10)
+        all_began.wait(60)
         fsync(descriptor)
 
     store = FileStore(tmp_path)
@@ -340,7 +340,7 @@ async def test_creates_flush_in_parallel_while_removals_hang(
         creating = asyncio.gather(*new)
     try:
         # Two empty bodies and their folder are flushed at the same time.
-        await asyncio.wait_for(creating, 15)
+        await asyncio.wait_for(creating, 60)
     finally:
         gate.set()
     await asyncio.gather(*deleting)
@@ -386,13 +386,13 @@ def test_forked_child_makes_its_own_groups(tmp_path: Path) -> None:
         entered, gate = threading.Event(), threading.Event()
 
         def hold():
-            yield [(lambda _: (entered.set(), gate.wait(10)), 0)]
+            yield [(lambda _: (entered.set(), gate.wait(60)), 0)]
 
         def create_in_child():
             asyncio.events._set_running_loop(None)
             loop = asyncio.new_event_loop()
             creating = store.create("child", b"child")
-            loop.run_until_complete(asyncio.wait_for(creating, 10))
+            loop.run_until_complete(asyncio.wait_for(creating, 60))
             os._exit(0)
 
         async def fork():
@@ -407,7 +407,7 @@ def test_forked_child_makes_its_own_groups(tmp_path: Path) -> None:
     """
     words = [sys.executable, "-c", dedent(script), str(tmp_path)]
 
-    subprocess.run(words, check=True, timeout=30)
+    subprocess.run(words, check=True, timeout=120)
 
     assert b"child" == (tmp_path / "child").read_bytes()
 
@@ -464,7 +464,7 @@ class SteppedCreate:
             sys.settrace(None)
             self.stopped.set()
             self.waits.set()
-        await asyncio.wait([creating], timeout=10)
+        await asyncio.wait([creating], timeout=120)
         self.is_made = creating.done()
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
@@ -475,7 +475,7 @@ class SteppedCreate:
         del frame, argument
         if event == "line" and next(self._lines) == self._line:
             self.stopped.set()
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(60)
             if self._is_interrupted:
                 raise KeyboardInterrupt
         return self._stop
@@ -483,12 +483,12 @@ class SteppedCreate:
 
 def start(creating: SteppedCreate) -> None:
     creating.thread.start()
-    assert creating.stopped.wait(10)
+    assert creating.stopped.wait(60)
 
 
 def finish(creating: SteppedCreate) -> None:
     creating.go_on.set()
-    assert creating.waits.wait(10)
+    assert creating.waits.wait(60)
 
 
 _LINES = range(_MORE_THAN_LINES_OF_RUN)
@@ -514,8 +514,8 @@ def test_first_creates_of_two_threads_after_a_fork_are_made(
         start(second)
         finish(first)
         finish(second)
-        first.thread.join(20)
-        second.thread.join(20)
+        first.thread.join(60)
+        second.thread.join(60)
         assert (first.is_made, second.is_made) == (True, True), lines
 
 
@@ -536,9 +536,9 @@ def test_interrupted_create_does_not_stop_the_next_ones(
     start(beside)
     finish(beside)
     finish(interrupted)
-    beside.thread.join(20)
+    beside.thread.join(60)
     start(later)
-    later.thread.join(20)
+    later.thread.join(60)
 
     assert (beside.is_made, later.is_made) == (True, True)
 

@@ -99,7 +99,7 @@ def test_sync_store_works_in_a_forked_child(tmp_path: Path) -> None:
         env={"PYTHONPATH": str(storage)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=True,
     )
 

@@ -33,7 +33,7 @@ def test_thread_count_grows_up_to_the_limit() -> None:
     gate = threading.Event()
 
     def stand() -> str:
-        gate.wait(10)
+        gate.wait(60)
         return threading.current_thread().name
 
     async def scenario() -> None:
@@ -129,7 +129,7 @@ def test_forked_child_starts_its_own_threads() -> None:
             os._exit(asyncio.run(threads.run(os.getpid)) != os.getpid())
         assert os.waitpid(child, 0)[1] == 0
     """
-    subprocess.run([sys.executable, "-c", dedent(script)], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", dedent(script)], check=True, timeout=120)
 
 
 def test_thread_can_store_after_the_main_thread_ended(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_thread_can_store_after_the_main_thread_ended(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     words = [sys.executable, "-c", dedent(script), str(folder)]
 
-    done = subprocess.run(words, check=True, timeout=30, capture_output=True)
+    done = subprocess.run(words, check=True, timeout=120, capture_output=True)
 
     assert b"" == done.stderr
     assert b"kept" == (folder / "a").read_bytes()

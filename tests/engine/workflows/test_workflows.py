@@ -530,7 +530,7 @@ def test_event_names_the_calls_that_outlive_their_function() -> None:
         assert "quick" == (await work).result()
         return [each async for each in runner.events(RUN)]
 
-    events = asyncio.run(asyncio.wait_for(scenario(), 30))
+    events = asyncio.run(asyncio.wait_for(scenario(), 60))
 
     [left] = [each for each in events if isinstance(each, CallsLeftOpen)]
     [proposed] = [

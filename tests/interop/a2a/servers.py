@@ -49,7 +49,7 @@ class Server:
                 "A2A_URL": self.url,
             },
         )
-        wait_for_port(self.port, 30)
+        wait_for_port(self.port)
 
     def kill(self) -> None:
         """Kill the process at once."""

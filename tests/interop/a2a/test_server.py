@@ -432,7 +432,7 @@ async def test_run_that_another_process_works_on_takes_messages() -> None:
     async with sender(apps[0]) as first, sender(apps[1]) as second:
         now = SendMessageConfiguration(return_immediately=True)
         task = await first.send("work", configuration=now)
-        await asyncio.wait_for(works.wait(), 10)
+        await asyncio.wait_for(works.wait(), 60)
         seen = await second.send("hurry", task_id=task.id)
         assert WORKING == seen.status.state
         goes_on.set()
@@ -461,7 +461,7 @@ async def test_subscriber_sees_the_decision_of_another_process() -> None:
         [wait] = (await other.look(task.id)).waits
         await other.decide(wait.id, Approve(by="jane"))
         await other.resume(task.id)
-        await asyncio.wait_for(following, 20)
+        await asyncio.wait_for(following, 60)
         assert COMPLETED == states[-1]
         with pytest.raises(UnsupportedOperationError, match="has ended"):
             await subscribe()
@@ -568,7 +568,7 @@ async def test_stream_ends_with_the_right_to_view() -> None:
         rights.clear()
         await kim.send(approval(waits_of(task)[0]), task_id=task.id)
         with pytest.raises(TaskNotFoundError):
-            await asyncio.wait_for(stream, 20)
+            await asyncio.wait_for(stream, 60)
 
 
 async def test_reader_without_the_right_decides_nothing(
@@ -681,7 +681,7 @@ async def test_erased_task_is_gone() -> None:
         await asyncio.sleep(0.1)  # the server follows the run
         await runner.erase(gone.id)
         with pytest.raises(TaskNotFoundError):
-            await asyncio.wait_for(stream, 20)
+            await asyncio.wait_for(stream, 60)
         with pytest.raises(TaskNotFoundError):
             await client.send(approval(waits_of(gone)[0]), task_id=gone.id)
         listed = await client.client.list_tasks(ListTasksRequest(status=INPUT_REQUIRED))

@@ -42,7 +42,7 @@ async def serve(application: Any) -> AsyncGenerator[str]:
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
-        await asyncio.to_thread(wait_for_port, port, 30)
+        await asyncio.to_thread(wait_for_port, port)
         yield f"http://127.0.0.1:{port}/"
     finally:
         server.should_exit = True

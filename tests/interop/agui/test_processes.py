@@ -40,7 +40,7 @@ class Servers:
         self.running[port] = subprocess.Popen(
             [sys.executable, "-m", module, str(port), str(self.folder)], cwd=ROOT
         )
-        wait_for_port(port, 30)
+        wait_for_port(port)
         return port
 
     def kill(self, port: int) -> None:

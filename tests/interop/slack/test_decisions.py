@@ -129,7 +129,7 @@ def test_the_dispatcher_resumes_the_run(api: SlackApi) -> None:
     kim = Person(api=api, app=app)
     kim.submit(kim.review("Your decision"), "approve")
     api.view_with("Recorded")
-    for _ in range(100):
+    for _ in range(3000):
         if asyncio.run(runner.look("r-1")).status == "finished":
             break
         asyncio.run(asyncio.sleep(0.02))

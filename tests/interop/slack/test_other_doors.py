@@ -128,7 +128,7 @@ def test_a_decision_that_overtakes_the_post_edits_the_message(api: SlackApi) -> 
     async def decide_at_once() -> None:
         begun = asyncio.create_task(runner.start("Pay", run_id="r-1"))
         waits: list[Any] = []
-        for _ in range(500):
+        for _ in range(6000):
             waits = [wait async for wait in runner.waiting()]
             if waits:
                 break

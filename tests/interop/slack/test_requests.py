@@ -24,6 +24,7 @@ from starlette.testclient import TestClient
 from continuations import ApprovalPolicy, Approve, Deny, Identity, tool
 from continuations.interop import slack
 from continuations.models.scripted import ToolCall
+from continuations_storage import Unavailable
 from tests.interop.slack.set_up import make_app, make_notifier, set_up
 from tests.interop.slack.waiting_agents import (
     choose,
@@ -338,7 +339,7 @@ def test_a_submission_of_another_form_decides_nothing(
     own = kim.submission({"blocks": []}, "approve")
     own["view"] = {"callback_id": "continuations_decide", "type": "modal", **view}
     assert kim.send(own).status == 200
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while "has another form" not in caplog.text and time.monotonic() < deadline:
         time.sleep(0.01)
     assert "has another form" in caplog.text
@@ -349,16 +350,19 @@ def test_a_submission_of_another_form_decides_nothing(
 
 
 class SlowStore(OneByOneStore):
-    """A store whose reads take as long as a test wants."""
+    """A store whose reads wait while a test wants it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.delay = 0.0
+        self.answers = True
 
     async def read(self, key: str) -> bytes:
-        """Read after the delay."""
-        await asyncio.sleep(self.delay)
-        return await super().read(key)
+        """Read as soon as the store answers; fail after 30 seconds."""
+        for _ in range(3000):
+            if self.answers:
+                return await super().read(key)
+            await asyncio.sleep(0.01)
+        raise Unavailable(key, "simulated: too slow")
 
 
 def test_a_click_and_a_submission_are_acknowledged_before_a_slow_store(
@@ -371,20 +375,19 @@ def test_a_click_and_a_submission_are_acknowledged_before_a_slow_store(
     )
     asyncio.run(start(runner))
     kim = Person(api=api, app=make_app(api, runner))
-    store.delay = 0.5
-    began = time.monotonic()
+    store.answers = False
     assert kim.click().status == 200
-    assert time.monotonic() - began < 0.4
     api.view_with("Reading the call")
+    store.answers = True
     view = api.view_with("Your decision")
-    began = time.monotonic()
+    store.answers = False
     assert "Recording" in str(kim.submit(view, "approve"))
-    assert time.monotonic() - began < 0.4
+    store.answers = True
     api.view_with("Recorded: Approved")
 
 
 def test_many_submissions_at_once_are_one_decision(api: SlackApi) -> None:
-    """Each person reads who was first, and each click is acknowledged in time."""
+    """Each person reads who was first; the store is asked after each click."""
     store = SlowStore()
     runner = make_runner(
         transfer_call(), [transfer], store=store, notify=make_notifier(api)
@@ -395,21 +398,17 @@ def test_many_submissions_at_once_are_one_decision(api: SlackApi) -> None:
     for each in people:
         each.click()
     shown = api.wait_until(lambda: _all_with(api, "Your decision", len(people)))
-    store.delay = 0.3
-    took: list[float] = []
+    store.answers = False
     for number, (each, view) in enumerate(zip(people, shown, strict=True)):
         body, headers = signed(each.submission(view, ["approve", "deny"][number % 2]))
-        began = time.monotonic()
         assert app.dispatch(BoltRequest(body=body, headers=dict(headers))).status == 200
-        took.append(time.monotonic() - began)
-    assert max(took) < 3
+    store.answers = True
     api.wait_until(
         lambda: (
             _all_with(api, "Recorded", 1) + _all_with(api, "Already decided", 1)
             and api.names().count("views.update") == 2 * len(people)
         )
     )
-    store.delay = 0.0
     assert len(asyncio.run(runner.audit("r-1"))) == 1
 
 

@@ -72,7 +72,7 @@ class SlackApi:
         [message] = self.messages.values()
         return message
 
-    def wait_until(self, is_so: Callable[[], Any], seconds: float = 10.0) -> Any:
+    def wait_until(self, is_so: Callable[[], Any], seconds: float = 60.0) -> Any:
         """Wait until something is so after a call; return it."""
         with self._changed:
             found = self._changed.wait_for(is_so, seconds)

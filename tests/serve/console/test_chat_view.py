@@ -154,7 +154,7 @@ def test_page_of_an_absent_worker_shares_the_reading_of_its_follower(
         thread.clock.offset_seconds += chat_view.ABSENCE / timedelta(seconds=1)
         runs: Any = thread.client.app.state.live.runs
         news = runs.changes(run_id, "")
-        cursor = (await asyncio.wait_for(anext(news), 30)).cursor
+        cursor = (await asyncio.wait_for(anext(news), 60)).cursor
         await thread.client.get(path, x_live_at=cursor)
         before = len(thread.store.operations)
         page = await thread.client.get(path, x_live_at=cursor)

@@ -386,7 +386,7 @@ def test_silent_server_times_out(script: Callable[[socket], None]) -> None:
             port, host="127.0.0.1", timeout=0.2, retry_policy=retry_policy
         )
 
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 15
     assert "no response within 0.2 s" in str(error)
 
 

@@ -443,7 +443,7 @@ def test_silent_receiver_times_out(script: Callable[[socket], None]) -> None:
             url, timeout=0.2, retry_policy=RecordedDelays(attempts=2).retry_policy()
         )
 
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 15
     assert "no response within 0.2 s" in str(error)
 
 
@@ -462,7 +462,7 @@ def test_cancelled_notification_closes_the_connection() -> None:
         url = f"http://127.0.0.1:{server.server_address[1]}/"
         with pytest.raises(TimeoutError):
             asyncio.run(cancelled(url))
-        until = time.monotonic() + 5
+        until = time.monotonic() + 60
         while not gone and time.monotonic() < until:
             time.sleep(0.01)
 
