@@ -8,10 +8,13 @@ import inspect
 import os
 import signal
 from collections.abc import Generator, Iterable, Iterator
+from queue import SimpleQueue
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from continuations.authoring import callables
+from continuations.authoring.callables import ThreadCall
 from tests import error_texts, postgres_server
 from tests.postgres_server import PostgresServer
 from tests.python_path import python_path
@@ -67,6 +70,20 @@ def bouncer(postgres: PostgresServer) -> Iterator[int]:
     """The port of PgBouncer in transaction mode, before the server."""
     with postgres_server.run_bouncer(postgres) as port:
         yield port
+
+
+@pytest.fixture
+def waiting_threads() -> Iterator[list[SimpleQueue[ThreadCall]]]:
+    """Have no thread wait for a call of a tool; return the list of those that do.
+
+    At the end, those that waited before wait again. A thread in no list counts as one
+    that works, and each simulated crash of a later test would wait for it.
+    """
+    threads = callables.waiting_threads
+    before = threads.copy()
+    threads.clear()
+    yield threads
+    threads.extend(before)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -15,14 +15,9 @@ import pytest
 
 from continuations.authoring import callables
 
+pytestmark = pytest.mark.usefixtures("waiting_threads")
+
 _person = contextvars.ContextVar("_person", default="nobody")
-
-
-@pytest.fixture(autouse=True, name="waiting_threads")
-def _no_waiting_threads() -> list[SimpleQueue[callables.ThreadCall]]:
-    """Return the threads that wait; at the start of a test, none does."""
-    callables.waiting_threads.clear()
-    return callables.waiting_threads
 
 
 def test_functions_one_after_the_other_share_a_thread() -> None:
@@ -54,7 +49,6 @@ def test_thread_ends_if_enough_others_wait(
         return len(waiting_threads)
 
     kept = asyncio.run(kept_after_a_call())
-    waiting_threads.clear()
     monkeypatch.setattr(callables, "_MAX_WAITING_THREADS", 0)
 
     assert (1, 0) == (kept, asyncio.run(kept_after_a_call()))

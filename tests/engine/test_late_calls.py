@@ -10,7 +10,6 @@ import pytest
 
 from continuations import AsyncRunner, Finished, Outcome, Runner, ToolContext, tool
 from continuations.aio import run as run_async
-from continuations.authoring import callables
 from continuations.authoring.tool import call_gate
 from continuations.authoring.tool.call_gate import CallGate, CallNotBegun
 from continuations.authoring.tool.tool_options import OnTimeout
@@ -59,6 +58,7 @@ def test_call_behind_a_blocked_event_loop_begins_with_a_fresh_claim() -> None:
     assert seconds > 15
 
 
+@pytest.mark.usefixtures("waiting_threads")
 def test_call_whose_thread_starts_late_begins_with_a_fresh_claim(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -84,7 +84,6 @@ def test_call_whose_thread_starts_late_begins_with_a_fresh_claim(
     script: Script = {"go": [[call("pay")], "end"]}
     runner = agent_builders.make_runner(script, pay, store=store, clock=clock)
     monkeypatch.setattr(threading, "Thread", LateThread)
-    monkeypatch.setattr(callables, "waiting_threads", [])
     outcome = runner.start("go", run_id="r1")
 
     assert isinstance(outcome, Finished)
@@ -93,6 +92,7 @@ def test_call_whose_thread_starts_late_begins_with_a_fresh_claim(
     assert seconds > 15
 
 
+@pytest.mark.usefixtures("waiting_threads")
 @pytest.mark.parametrize("with_store", [False, True])
 @pytest.mark.parametrize("on_timeout", ["unknown", "tell_model"])
 def test_time_limit_counts_from_the_begin_of_the_call(
@@ -130,7 +130,6 @@ def test_time_limit_counts_from_the_begin_of_the_call(
                 super().run()
 
         monkeypatch.setattr(threading, "Thread", LateThread)
-        monkeypatch.setattr(callables, "waiting_threads", [])
         boss = agent_builders.make_boss({"go": [[call("pay", cents=5)], "end"]}, pay)
         if not with_store:
             return await run_async(boss, "go")
