@@ -23,7 +23,7 @@ from continuations import (
     Suspended,
     tool,
 )
-from continuations.engine.requests.operator_commands import OperatorCommands
+from continuations.engine.requests.run_requests import RunRequests
 from continuations.errors import (
     AlreadyDecided,
     Cancelled,
@@ -223,7 +223,7 @@ def test_pause_under_a_later_number_is_refused_if_the_run_ended_before_it(
     """Another request took its number and was taken in; then the run was cancelled."""
     app = Payments()
     app.runner().start("go", run_id="r1")
-    post = OperatorCommands._post  # pyright: ignore[reportPrivateUsage]
+    post = RunRequests._post  # pyright: ignore[reportPrivateUsage]
 
     async def post_later(*request: Any, **subject: Any) -> Any:
         monkeypatch.undo()
@@ -233,7 +233,7 @@ def test_pause_under_a_later_number_is_refused_if_the_run_ended_before_it(
         await other.cancel("r1")
         return posted
 
-    monkeypatch.setattr(OperatorCommands, "_post", post_later)
+    monkeypatch.setattr(RunRequests, "_post", post_later)
 
     with pytest.raises(InvalidInput, match="run r1 was not paused: it is cancelled"):
         operator(app.store).pause("r1")

@@ -147,13 +147,9 @@ _REASONS: dict[str, str] = {
     """,
     """The time of a request, for readers. Nothing is decided by it.""": """
         engine/worker/worker.py Worker._note_missing_code
-        engine/requests/operator_commands.py OperatorCommands._post
         probe.py _prove
         engine/requests/run_requests.py RunRequests.send
-        engine/requests/run_requests.py RunRequests.signal
-        engine/requests/run_requests.py RunRequests._wake
-        engine/requests/run_requests.py RunRequests.revoke
-        engine/requests/run_requests.py RunRequests.cancel
+        engine/requests/run_requests.py RunRequests._facts
         engine/threads/async_thread.py ThreadPosts.new_message
     """,
     """Only for what a person or a program reads. Nothing is written.""": """

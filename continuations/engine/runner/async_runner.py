@@ -1080,7 +1080,6 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             InvalidInput: `by` is not a text.
             StoreError: The store failed. Call again.
         """
-        layout.check_run_id(run_id)
         return await self._requests_of(run_id).wake(by=by, door=door)
 
     async def look(self, run_id: str, *, version: int | None = None) -> Continuation:
@@ -1376,7 +1375,6 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             AttachmentsTooLarge: The run would have too many bytes of attachments.
             StoreError: The store failed.
         """
-        layout.check_run_id(run_id)
         return await self._requests_of(run_id).send(text, by=by, message_id=id)
 
     async def signal(
@@ -1418,7 +1416,6 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             StoreError: The store failed. The signal may be recorded: repeat the call
                 with an `id`.
         """
-        layout.check_run_id(run_id)
         requests = self._requests_of(run_id)
         return await requests.signal(name, data, by=by, signal_id=id, door=door)
 
@@ -1522,11 +1519,9 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
                 or several, or the run has ended. Then nothing was recorded.
             StoreError: The store failed.
         """
-        layout.check_run_id(run_id)
-        if call is not None:
-            commands = self._operator_commands(run_id)
-            return await commands.cancel_call(call, reason=reason, by=by, door=door)
         requests = self._requests_of(run_id)
+        if call is not None:
+            return await requests.cancel_call(call, reason=reason, by=by, door=door)
         return await requests.cancel(by=by, reason=reason, door=door)
 
     async def pause(
@@ -1563,8 +1558,8 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             InvalidInput: The run has ended, or `reason` or `by` is not a text.
             StoreError: The store failed. Call again.
         """
-        commands = self._operator_commands(layout.check_run_id(run_id))
-        return await commands.pause(reason=reason, by=by, door=door)
+        requests = self._requests_of(run_id)
+        return await requests.pause(reason=reason, by=by, door=door)
 
     async def unpause(
         self, run_id: str, *, by: str | None = None, door: Door = PYTHON
@@ -1588,8 +1583,8 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             InvalidInput: The run has ended, or `by` is not a text.
             StoreError: The store failed. Call again.
         """
-        commands = self._operator_commands(layout.check_run_id(run_id))
-        return await commands.unpause(by=by, door=door)
+        requests = self._requests_of(run_id)
+        return await requests.unpause(by=by, door=door)
 
     async def signals(self, run_id: str) -> list[UntakenSignal]:
         """Return the signals that no wait of a run has taken, the oldest first.
@@ -1608,7 +1603,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             Corrupt: A stored object is damaged.
             StoreError: The store failed.
         """
-        return await self._operator_commands(layout.check_run_id(run_id)).signals()
+        return await self._requests_of(run_id).signals()
 
     async def drop_signals(
         self,
@@ -1641,8 +1636,8 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             InvalidInput: The run has ended, or an argument is not a text.
             StoreError: The store failed. Call again.
         """
-        commands = self._operator_commands(layout.check_run_id(run_id))
-        return await commands.drop_signals(name, reason=reason, by=by, door=door)
+        requests = self._requests_of(run_id)
+        return await requests.drop_signals(name, reason=reason, by=by, door=door)
 
     async def grants(self, run_id: str) -> list[KeptGrant]:
         """Return the grants of a run that have not ended, the oldest first.
@@ -1708,7 +1703,6 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             FormatError: A stored object has a newer format.
             StoreError: The store failed. Call again.
         """
-        layout.check_run_id(run_id)
         requests = self._requests_of(run_id)
         await requests.revoke(grant, by=by, reason=reason, door=door)
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from continuations.engine.ports import EventSinks, check_on_event
+from continuations.ledger import layout
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from continuations.core.rows.waits import Wait
     from continuations.engine.events.word_hub import WordHub
     from continuations.engine.ports import EventSink, OnEvent, Ports
-    from continuations.engine.requests.operator_commands import OperatorCommands
     from continuations.engine.requests.run_requests import RunRequests
     from continuations.engine.start.run_description import RunDescription
     from continuations.engine.sweep.sweeping import Sweeper, SweepMemory
@@ -210,19 +210,11 @@ class RunnerParts:
         return RunDescription.from_arguments(**arguments)
 
     def _requests_of(self, run_id: str) -> RunRequests:
+        """Return the requests to a run; raises `InvalidId`."""
+        run_id = layout.check_run_id(run_id)
         from continuations.engine.requests.run_requests import RunRequests
 
         return RunRequests(
-            objects=self._objects,
-            ports=self._ports,
-            options=self._options,
-            run_id=run_id,
-        )
-
-    def _operator_commands(self, run_id: str) -> OperatorCommands:
-        from continuations.engine.requests.operator_commands import OperatorCommands
-
-        return OperatorCommands(
             objects=self._objects,
             ports=self._ports,
             options=self._options,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from continuations.authoring import callables
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from continuations.core.prices import Prices
     from continuations.core.rows.attachments import Audio, Content, File, Image
     from continuations.engine.ports import Ports
-    from continuations.ledger.objects import Objects
 
 
 _Parts: TypeAlias = "Sequence[Mapping[str, Any] | str | Image | Audio | File]"
@@ -219,38 +218,6 @@ def parse_user_message(text: object) -> Message:
         msg = f"text must be a non-empty string, got {got}."
         raise InvalidInput(msg)
     return user_message(text)
-
-
-async def store_attachments(
-    objects: Objects,
-    run: Callable[[], Awaitable[RunRow]],
-    text: object,
-    is_posted: Callable[[], Awaitable[bool]] | None,
-    check_room: Callable[[], Awaitable[None]],
-) -> None:
-    """Store the attachments of a message, before the message is posted.
-
-    Args:
-        objects: The store.
-        run: Reads the row of the run, if there is an attachment.
-        text: The message.
-        is_posted: Returns whether the message of its id is posted. A repeat, or another
-            message with its id, stores nothing: it would stay until the run is erased.
-        check_room: Raises `InboxFull` if the message cannot be posted.
-
-    Raises:
-        InvalidInput: The run would have too many bytes.
-        InboxFull: The run has too many unread messages.
-    """
-    if isinstance(text, str) or (is_posted is not None and await is_posted()):
-        return
-    from continuations.engine.start import input_parts  # noqa: PLC0415 - rarely needed
-    from continuations.ledger.repair.run_files import RunFiles  # noqa: PLC0415
-
-    contents = input_parts.contents_of(text)
-    if contents:
-        await check_room()
-        await RunFiles.of(objects, await run()).add(contents)
 
 
 def check_budget(

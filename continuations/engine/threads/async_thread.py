@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from continuations.core.declared_types import Output
 from continuations.core.rows.decisions import PYTHON, Door
 from continuations.core.rows.run import ENDED_STATUSES, WHEN_BUSY
 from continuations.core.rows.state import ROOT_FRAME_ID
-from continuations.engine.requests import request_checks
-from continuations.engine.requests.operator_commands import OperatorCommands
 from continuations.engine.requests.request_checks import agent_is_missing, optional_text
-from continuations.engine.start.new_run import parse_user_message, store_attachments
+from continuations.engine.requests.run_requests import (
+    MessagePost,
+    RunRequests,
+    own_id_of,
+)
+from continuations.engine.start.new_run import parse_user_message
 from continuations.engine.start.run_description import RunDescription
 from continuations.engine.threads.async_ticket import AsyncTicket
 from continuations.errors import InvalidInput, RunErased, StaleRun
 from continuations.ledger import layout
-from continuations.ledger.arrivals import inbox, thread_keys
+from continuations.ledger.arrivals import thread_keys
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
 from continuations.wire.arrivals import InboxMessage
@@ -478,8 +480,6 @@ class AsyncThread(Generic[Output]):
             await ticket.work(context=context)
 
 
-# Ids of callers begin with this, so none is equal to an id that we made.
-_OWN_ID = "id:"
 _MAX_KEY_CHARS = 500
 
 
@@ -505,7 +505,7 @@ class ThreadPosts(Generic[Output]):
     ) -> None:
         """Stop or interrupt the turn of a thread, if it has one."""
         parts = self.parts
-        commands = OperatorCommands(
+        requests = RunRequests(
             objects=parts.objects,
             ports=parts.ports,
             options=parts.options,
@@ -513,14 +513,13 @@ class ThreadPosts(Generic[Output]):
         )
         # A thread that has ended has no turn.
         with suppress(InvalidInput):
-            await commands.end_turn(action, number, reason=reason, by=by, door=door)
+            await requests.end_turn(action, number, reason=reason, by=by, door=door)
 
     def new_message(self, text: object, by: object, own_id: object) -> InboxMessage:
         """Return a message without a number; raises `InvalidInput`."""
         now = self.parts.ports.clock.now()
-        own_id = request_checks.own_id(own_id)
         return InboxMessage(
-            id=f"{_OWN_ID}{own_id}" if own_id else self.parts.ports.ids.new_ulid(now),
+            id=own_id_of(own_id) or self.parts.ports.ids.new_ulid(now),
             number=0,
             at=now,
             message=parse_user_message(text),
@@ -606,18 +605,10 @@ class ThreadPosts(Generic[Output]):
             versions = Versions(objects, run_id)
             return (await versions.load(header.number)).state.run
 
-        is_own = message.id.startswith(_OWN_ID)
-        posted_before = partial(inbox.is_posted, objects, run_id, message.id)
-        check_room = partial(inbox.check_room, objects, run_id, message, header.inbox)
-        await store_attachments(
-            objects, run_row, text, posted_before if is_own else None, check_room
-        )
-        if is_own:
-            nonce = self.parts.ports.ids.new_ulid(message.at)
-            post = inbox.post_once(objects, run_id, message, header.inbox, nonce)
-        else:
-            post = inbox.post(objects, run_id, message, header.inbox)
-        posted = await post
+        post = MessagePost(objects, run_id, message, header.inbox)
+        await post.store_attachments(text, run_row)
+        new_ulid = self.parts.ports.ids.new_ulid
+        posted = await post.post(new_ulid(message.at) if post.has_own_id else "")
         objects.announce_work()
         return AsyncTicket(self.parts, self.agent, run_id, posted.number, header)
 

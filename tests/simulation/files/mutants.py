@@ -14,7 +14,7 @@ from continuations.core.rows.attachments import Content, ResultWithFiles
 from continuations.core.rows.calls import CallRow
 from continuations.core.rows.state import RunState
 from continuations.engine.journal import file_storing
-from continuations.engine.start import new_run
+from continuations.engine.requests.run_requests import MessagePost
 from continuations.errors import StoreError
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair import run_files
@@ -61,7 +61,7 @@ def result_is_stored_without_its_attachments() -> Patches:
     family=ATTACHMENTS,
 )
 def message_is_posted_before_its_attachments() -> Patches:
-    yield skip(new_run.store_attachments)
+    yield skip(MessagePost.store_attachments)
 
 
 @mutant(
