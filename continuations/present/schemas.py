@@ -662,12 +662,15 @@ def _stack_definitions() -> Json:
         CallRow,
         CALL,
         raw_arguments="The text that the model wrote.",
-        arguments=described(ANY, "The effective arguments, or null."),
-        original_arguments=described(
-            ANY, "The effective arguments before an edit, or null."
-        ),
         state=enum(STATE_TYPES),
     )
+    call["properties"] |= {
+        "arguments": described(ANY, "The effective arguments, or null."),
+        "original_arguments": described(
+            ANY, "The effective arguments before an edit, or null."
+        ),
+    }
+    call["required"] += ["arguments", "original_arguments"]
     return {
         "frame": {**frame, "description": "One agent's activation."},
         "call": {**call, "description": "One tool call."},

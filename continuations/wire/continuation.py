@@ -197,24 +197,17 @@ class Continuation:
         return jsontext.escape_surrogates(json.dumps(value, ensure_ascii=False))
 
 
-def _arguments(row: CallRow, text: str | None) -> Any:
-    return None if text is None else masked(jsontext.parse(text), row.secrets)
-
-
 FRAME = JsonForm(
     names="id agent parent_call_id turns open_call_ids", optional="state model_error"
 )
 # Secret arguments are masked. Before the arguments are validated, the secrets of a call
 # are not known.
 CALL = JsonForm(
-    names="id frame_id tool tool_call_id raw_arguments arguments original_arguments "
-    "state tasks",
+    names="id frame_id tool tool_call_id raw_arguments state tasks",
     values={
         "raw_arguments": lambda row: (
             MASK if row.arguments is None or row.secrets else row.raw_arguments
         ),
-        "arguments": lambda row: _arguments(row, row.arguments),
-        "original_arguments": lambda row: _arguments(row, row.original_arguments),
         "state": lambda row: STATE_NAMES[type(row.state)],
     },
 )
@@ -228,8 +221,20 @@ def stack_json(state: RunState, detail: Detail = "transcript") -> dict[str, Any]
     """
     return {
         "frames": [_frame_json(state, row, detail) for row in state.frames.values()],
-        "calls": [CALL.of(row) for row in state.calls.values()],
+        "calls": [_call_json(row) for row in state.calls.values()],
     }
+
+
+def _call_json(row: CallRow) -> dict[str, Any]:
+    texts = {
+        "arguments": row.arguments,
+        "original_arguments": row.original_arguments,
+    }
+    arguments = {
+        name: None if text is None else masked(jsontext.parse(text), row.secrets)
+        for name, text in texts.items()
+    }
+    return {**CALL.of(row), **arguments}
 
 
 def _frame_json(state: RunState, row: FrameRow, detail: Detail) -> dict[str, Any]:
