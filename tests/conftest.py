@@ -76,8 +76,8 @@ def bouncer(postgres: PostgresServer) -> Iterator[int]:
 def waiting_threads() -> Iterator[list[SimpleQueue[ThreadCall]]]:
     """Have no thread wait for a call of a tool; return the list of those that do.
 
-    At the end, those that waited before wait again. A thread in no list counts as one
-    that works, and each simulated crash of a later test would wait for it.
+    At the end, those that waited before wait again. Each simulated crash of a later
+    test would wait for a thread in no list, as for one that works.
     """
     threads = callables.waiting_threads
     before = threads.copy()

@@ -48,8 +48,8 @@ _MAX_COUNT, _MAX_COST_UNITS = 2**53, 10**24
 # A model returns a reply, or the id of a reply that comes later.
 ModelAnswer: TypeAlias = ModelReply | PendingReply | LostReply
 
-# What a task asks models for. Each action of a run has a task, and so a value, of its
-# own.
+# The work for which a task asks models. Each action of a run has a task, and so a value
+# of its own.
 CURRENT_WORK: ContextVar[Work | None] = ContextVar("continuations_work", default=None)
 
 

@@ -222,6 +222,7 @@ _REASONS: dict[str, str] = {
     """,
     """It is the time of the store: all its processes are on this machine.""": """
         sqlite.py _page
+        sqlite.py _Commit._is_out_of_time
         sqlite.py _Write.apply
     """,
     """A connection is checked or closed: an operation opens another one.""": """
