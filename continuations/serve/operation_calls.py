@@ -255,8 +255,10 @@ def _of_run(name: str) -> Render:
     return render
 
 
-async def _plain(_: Viewer, __: str, result: Any) -> Any:
-    return to_json(result)
+async def plain_form(_: Viewer, __: str, result: Any) -> dict[str, Any]:
+    """Show a result by the fields of its class, like each form without a row here."""
+    form: dict[str, Any] = to_json(result)
+    return form
 
 
 async def _revoked(viewer: Viewer, run_id: str, _: None) -> Any:
@@ -286,7 +288,6 @@ async def _difference(viewer: Viewer, run_id: str, difference: RunDifference) ->
 FORMS: Mapping[str, Render] = {
     "audit": _of_run("lines"),
     "dropped_signals": _of_run("dropped"),
-    "erased_run": _plain,
     "grant_list": _of_run("grants"),
     "revoked_grant": _revoked,
     "rewind_plan": _rewind,
@@ -298,4 +299,7 @@ FORMS: Mapping[str, Render] = {
     "signal_list": _signals,
     "woken_waits": _of_run("waits"),
 }
-"""By the name of the form: the function that shows the result of an operation."""
+"""By the name of the form: the function that shows the result of an operation.
+
+The others are shown by `plain_form`.
+"""

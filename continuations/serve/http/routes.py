@@ -156,7 +156,13 @@ async def healthz(_: RequestContext) -> Response:
 async def call_runner(context: RequestContext) -> Response:
     """Answer a request for an operation that is one call of the runner."""
     # Not to decide.
-    from continuations.serve.operation_calls import FORMS, Sender, arguments_of, goes_on  # noqa: PLC0415
+    from continuations.serve.operation_calls import (  # noqa: PLC0415
+        FORMS,
+        Sender,
+        arguments_of,
+        goes_on,
+        plain_form,
+    )
 
     operation = context.operation
     given = {**context.path_params, **_fields(context)}
@@ -167,7 +173,8 @@ async def call_runner(context: RequestContext) -> Response:
     woken: dict[str, bool] = {}
     if operation.wakes:
         woken["woken"] = goes_on(result) and await context.wake(run_id)
-    shown = await FORMS[operation.form](context, run_id, result)
+    show_form = FORMS.get(operation.form, plain_form)
+    shown = await show_form(context, run_id, result)
     # A run shows its status itself.
     return json_response(shown if operation.form == "run" else {**shown, **woken})
 

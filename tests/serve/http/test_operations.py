@@ -66,7 +66,6 @@ def _names_that_are_missing(
     yield from set(operation.query) - QUERY_PARAMETERS.keys()
     if operation.call:
         assert callable(getattr(AsyncRunner, operation.call)), operation.id
-        yield from {operation.form} - FORMS.keys()
 
 
 def test_no_function_is_left_over() -> None:
@@ -74,7 +73,7 @@ def test_no_function_is_left_over() -> None:
     functions = [name for each in modules for name in each.HANDLERS]
     assert len(set(functions)) == len(functions)
     assert set(functions) <= {each.id for each in OPERATIONS if not each.call}
-    assert {each.form for each in CALLS} == FORMS.keys()
+    assert {each.form for each in CALLS} >= FORMS.keys()
 
 
 async def test_run_with_a_budget_ends_when_it_is_used_up() -> None:
