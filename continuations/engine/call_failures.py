@@ -26,7 +26,7 @@ from continuations.authoring.errors import (
 from continuations.authoring.tool.tool_options import FailedCall
 from continuations.core import jsontext
 from continuations.core.changes import events
-from continuations.engine.call_waits import new_wait
+from continuations.engine.call_waits import wait_of_call
 from continuations.errors import EffectUnknown
 from continuations.value_class import dataclass, replace
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.state import RunState
     from continuations.engine.ports import Ports
+    from continuations.engine.stack.stack_binding import StackBinding
 
 
 _log = logging.getLogger("continuations")
@@ -109,11 +110,13 @@ class FailedAttempts:
     """Decides what follows after a tool raised, or did not return in time.
 
     Attributes:
+        stack_binding: The tools and agents of this process.
         ports: The clock, new ids, and the sleep between two attempts.
         claim_end: Returns when the claim ends unless it is renewed.
         context: The object of the application.
     """
 
+    stack_binding: StackBinding
     ports: Ports
     claim_end: Callable[[], datetime | None]
     context: Any
@@ -136,12 +139,12 @@ class FailedAttempts:
         if not call.repeatable and late and tool.on_timeout == "unknown":
             note = f"The tool did not return within {tool.timeout} s."
             # A plain function may still be running in its thread.
-            return self._unknown(state, call, tool, note, self.claim_end())
+            return self._unknown(state, call, note, self.claim_end())
         if not call.repeatable and not late and isinstance(error, EffectUnknown):
             # Its request may still be on its way. And `verify` could let the call run
             # again and again without a pause.
             after = self.claim_end() or self.ports.clock.now() + _ON_ITS_WAY
-            return self._unknown(state, call, tool, _error_text(error), after)
+            return self._unknown(state, call, _error_text(error), after)
         if await self._waited_for_retry(state, call, tool, error, gate):
             return events.RepeatAllowed(call_id=call.id)
         if not late and gate.has_begun and isinstance(error, Exception):
@@ -214,21 +217,12 @@ class FailedAttempts:
         self,
         state: RunState,
         call: CallRow,
-        tool: ToolProtocol,
         note: str,
         approve_after: datetime | None,
     ) -> events.OutcomeUnknown:
         """Return the event of a call that may have had an effect, and is not over."""
-        now = self.ports.clock.now()
-        wait = new_wait(
-            state,
-            call,
-            tool,
-            kind="unknown",
-            now=now,
-            ulid=self.ports.ids.new_ulid(now),
-            note=note,
-        )
+        parts = self.stack_binding, self.ports
+        wait = wait_of_call(*parts, state, call, "unknown", note)
         wait = replace(wait, approve_after=approve_after)
         return events.OutcomeUnknown(call_id=call.id, wait=wait)
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.quorum import Quorum
     from continuations.core.words.call_display import CallDisplay
+    from continuations.engine.ports import Ports
+    from continuations.engine.stack.stack_binding import StackBinding
 
 
 def approval_digest(
@@ -122,6 +124,31 @@ def new_wait(  # noqa: PLR0913 - one parameter for each part of a wait
         form_schema_json=policy.form_schema_json if policy else None,
         editable_json=_editable_json(policy),
         answer_schema_json=_result_schema(state, call, tool),
+    )
+
+
+def wait_of_call(
+    stack_binding: StackBinding,
+    ports: Ports,
+    state: RunState,
+    call: CallRow,
+    kind: WaitKind,
+    note: str | None,
+    *,
+    arguments: str | None = None,
+) -> Wait:
+    """Return a new wait of a call, with its tool and its agent in this process."""
+    now = ports.clock.now()
+    return new_wait(
+        state,
+        call,
+        stack_binding.tool(state, call),
+        kind=kind,
+        now=now,
+        ulid=ports.ids.new_ulid(now),
+        arguments=arguments,
+        note=note,
+        agent=stack_binding.find_agent(state, call.frame_id),
     )
 
 

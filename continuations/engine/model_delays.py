@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from continuations.core.changes.events import ModelDelayed, ModelFailed
 from continuations.core.changes.plan import Action, AskModel, CheckCall
 from continuations.core.rows.run import Failure
-from continuations.core.rows.state import RunState, frame_path
-from continuations.core.rows.waits import Wait, frame_digest
+from continuations.core.rows.state import RunState, frame_wait
 from continuations.core.usage import Usage
 from continuations.errors import ModelError
 from continuations.ledger import layout
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from continuations.core.model_protocol import LostReply, PendingReply
     from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Ports
 
 # The model is asked again after this time, then after twice as long each time.
@@ -245,24 +245,10 @@ class ModelDelays:
         now = self.ports.clock.now()
         run = state.run
         wait_id = layout.build_wait_id("model", self.ports.ids.new_ulid(now), run.id)
-        digest = frame_digest(
-            run_nonce=run.run_nonce, wait_id=wait_id, frame_id=frame.id
-        )
-        spread = int(digest[:4], 16) / 0xFFFF
-        return Wait(
-            id=wait_id,
-            run_id=run.id,
-            frame_id=frame.id,
-            kind="model",
-            path=frame_path(state, frame.id),
-            tool=frame.agent,
-            arguments_json="{}",
-            schema_json="{}",
-            digest=digest,
-            created_at=now,
-            deadline=whole_milliseconds(now + delay(spread)),
-            note=note,
-        )
+        wait = frame_wait(state, "model", wait_id, now, frame.id)
+        spread = int(wait.digest[:4], 16) / 0xFFFF
+        deadline = whole_milliseconds(now + delay(spread))
+        return replace(wait, deadline=deadline, note=note)
 
 
 def _shortened(text: str) -> str:

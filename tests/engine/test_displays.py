@@ -24,7 +24,7 @@ from continuations import (
 from continuations.core.messages import Detail
 from continuations.core.visible_text import escape_invisible
 from continuations.core.words.call_display import MAX_FINDING_CHARS, MAX_FINDINGS
-from continuations.errors import DecisionRefused
+from continuations.errors import DecisionRefused, EffectUnknown
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.present.json_forms import Report, run_json
 from continuations.present.wait_words import finding_text
@@ -156,6 +156,23 @@ def test_evidence_has_no_secret_of_an_earlier_call() -> None:
         "clerk", tools=[send, log_in], model=ScriptedModel([first, SEND, "done"])
     )
     [finding] = wait_of(run(agent, "Pay Kim")).evidence
+    assert "logged in with [secret]" == finding.text
+
+
+def test_evidence_of_an_unknown_outcome_has_no_secret_of_an_earlier_call() -> None:
+    """A wait that a failure opens shows no more than the wait of an approval."""
+
+    @tool(summary="Send {cents} cents")
+    def wire(cents: int) -> str:
+        """Send money over a connection that breaks."""
+        raise EffectUnknown(f"no reply for {cents}")
+
+    first = ToolCall("log_in", {"password": "planted-password"})
+    script = ScriptedModel([first, ToolCall("wire", {"cents": 5}), "done"])
+    wait = wait_of(run(Agent("clerk", tools=[wire, log_in], model=script), "Pay Kim"))
+
+    assert "unknown" == wait.kind
+    [finding] = wait.evidence
     assert "logged in with [secret]" == finding.text
 
 

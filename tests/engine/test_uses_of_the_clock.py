@@ -58,17 +58,12 @@ _REASONS: dict[str, str] = {
         engine/start/new_run.py start_entry
         engine/worker/run_loop.py RunLoop._ring_alarms
         engine/worker/run_loop.py RunLoop._seconds_to_alarm
-        engine/workflow/flow_drives.py FlowDrives.parked
         engine/workflow/flow_drives.py FlowDrives.step
         engine/calls/admission.py Admission.why_void
         engine/calls/admission.py Admission.ask_again
-        engine/calls/admission.py Admission._new_wait
+        engine/call_waits.py wait_of_call
         engine/past/adoption.py adopted_state
-        engine/arrivals/arrival_reducer.py ArrivalReducer._with_doubtful_answer
-        engine/arrivals/arrival_reducer.py ArrivalReducer.with_interrupted_calls
         engine/calls/call_examination.py CallExaminer._admitted
-        engine/calls/call_examination.py CallExaminer._approval_request
-        engine/call_failures.py FailedAttempts._unknown
         engine/threads/agentless_threads.py create_thread
         engine/journal/file_storing.py _ClaimTime.seconds_left
         engine/past/forking.py Forker._forked_state
@@ -78,7 +73,7 @@ _REASONS: dict[str, str] = {
         engine/model_delays.py ModelDelays._after_failure
         engine/model_delays.py ModelDelays._wait
         engine/calls/parked_calls.py ParkedCalls._renewed
-        engine/worker/performer.py Performer._parked
+        engine/calls/parked_calls.py park
         engine/past/rewinding.py Rewinder.rewind
         engine/past/rewinding.py Rewinder._rewind
         engine/past/rewinding.py Rewinder._rewound_state

@@ -11,8 +11,12 @@ from continuations.core.changes.threads import is_by_same
 from continuations.core.rows import calls
 from continuations.core.rows.event_matching import drops
 from continuations.core.rows.run import ENDED_STATUSES, Failure
-from continuations.core.rows.state import ROOT_FRAME_ID, RunState, frame_path
-from continuations.core.rows.waits import Wait, frame_digest
+from continuations.core.rows.state import (
+    ROOT_FRAME_ID,
+    RunState,
+    frame_path,
+    frame_wait,
+)
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.waits import Wait
 
 PAUSE = "pause"
 # The reason of a cancelled call whose operator gave none.
@@ -148,24 +153,8 @@ def operator_wait(
         note: A remark for people, besides the name.
         frame_id: The frame that waits; empty: the run.
     """
-    path = frame_path(state, frame_id or ROOT_FRAME_ID)
-    return Wait(
-        id=wait_id,
-        run_id=state.run.id,
-        call_id="",
-        frame_id=frame_id,
-        kind="operator",
-        path=path,
-        tool=state.frames[frame_id or ROOT_FRAME_ID].agent,
-        arguments_json="{}",
-        schema_json="{}",
-        digest=frame_digest(
-            run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=frame_id
-        ),
-        created_at=now,
-        policy=name,
-        note=note,
-    )
+    wait = frame_wait(state, "operator", wait_id, now, frame_id)
+    return replace(wait, policy=name, note=note)
 
 
 def without_operator_waits(state: RunState, now: datetime) -> RunState:

@@ -19,14 +19,16 @@ from continuations.core.rows.calls import (
     Waiting,
 )
 from continuations.core.rows.run import ENDED_STATUSES, RunRow
-from continuations.core.rows.waits import Wait, known_wait_ulid
+from continuations.core.rows.waits import Wait, frame_digest, known_wait_ulid
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.frames import FrameRow, MessageLog
+    from continuations.core.rows.wait_rules import WaitKind
 
 
 ROOT_FRAME_ID = "f1"
@@ -174,6 +176,27 @@ def frame_path(state: RunState, frame_id: str) -> tuple[str, ...]:
         frame = state.frames[call.frame_id]
     names.append(frame.agent)
     return tuple(reversed(names))
+
+
+def frame_wait(
+    state: RunState, kind: WaitKind, wait_id: str, now: datetime, frame_id: str = ""
+) -> Wait:
+    """Return a new wait of a frame, or of the run; the caller adds what it is about."""
+    shown_id = frame_id or ROOT_FRAME_ID
+    return Wait(
+        id=wait_id,
+        run_id=state.run.id,
+        frame_id=frame_id,
+        kind=kind,
+        path=frame_path(state, shown_id),
+        tool=state.frames[shown_id].agent,
+        arguments_json="{}",
+        schema_json="{}",
+        digest=frame_digest(
+            run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=frame_id
+        ),
+        created_at=now,
+    )
 
 
 def early_wait_ulids(state: RunState) -> Mapping[str, CallRow]:

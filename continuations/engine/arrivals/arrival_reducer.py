@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from continuations.wire.arrivals import Signal
 
 
+_DIED_NOTE = "The process that ran this call died before it recorded a result."
 _NO_DECISIONS: Mapping[str, Decision] = MappingProxyType({})
 
 
@@ -132,19 +133,12 @@ class ArrivalReducer:
         tool = self.stack_binding.tool(state, call)
         if call.answer_used_in is None or (tool is not None and tool.read_only):
             return state
-        now = self.ports.clock.now()
-        wait = call_waits.new_wait(
-            state,
-            call,
-            tool,
-            kind="unknown",
-            now=now,
-            ulid=self.ports.ids.new_ulid(now),
-            note=(
-                f"Run {call.answer_used_in} began the on_answer function of this call "
-                "after the version that is continued."
-            ),
+        note = (
+            f"Run {call.answer_used_in} began the on_answer function of this call "
+            "after the version that is continued."
         )
+        parts = self.stack_binding, self.ports
+        wait = call_waits.wait_of_call(*parts, state, call, "unknown", note)
         state = advance(state, events.OutcomeUnknown(call_id=call.id, wait=wait))
         if call.answer_used_in == state.run.id:
             return state
@@ -285,16 +279,8 @@ class ArrivalReducer:
                     self.stack_binding.unchanged_tool(state, call)
                 state = advance(state, events.RepeatAllowed(call_id=call.id))
                 continue
-            now = self.ports.clock.now()
-            wait = call_waits.new_wait(
-                state,
-                call,
-                self.stack_binding.tool(state, call),
-                kind="unknown",
-                now=now,
-                ulid=self.ports.ids.new_ulid(now),
-                note="The process that ran this call died before it recorded a result.",
-            )
+            parts = self.stack_binding, self.ports
+            wait = call_waits.wait_of_call(*parts, state, call, "unknown", _DIED_NOTE)
             state = advance(state, events.OutcomeUnknown(call_id=call.id, wait=wait))
         return state
 

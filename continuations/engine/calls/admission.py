@@ -29,9 +29,9 @@ from continuations.core.rows.decisions import Approve, Deny
 from continuations.engine.call_waits import (
     approval_digest,
     approved_contract_digest,
-    new_wait,
     renewed_wait,
     strict_contract_digest,
+    wait_of_call,
     with_form,
 )
 from continuations.engine.calls import rule_approvals
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.tool.tool_protocol import ToolProtocol
     from continuations.core.rows.state import RunState
+    from continuations.core.rows.wait_rules import WaitKind
     from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
@@ -254,21 +255,11 @@ class Admission:
         unknown: bool = False,
         arguments: str | None = None,
     ) -> Wait:
-        now = self.ports.clock.now()
-        tool = self.stack_binding.tool(state, call)
-        if tool is None and not unknown:
+        if not unknown and self.stack_binding.tool(state, call) is None:
             note += _NO_POLICY_NOTE
-        return new_wait(
-            state,
-            call,
-            tool,
-            kind="unknown" if unknown else "approval",
-            now=now,
-            ulid=self.ports.ids.new_ulid(now),
-            arguments=arguments,
-            note=note,
-            agent=self.stack_binding.find_agent(state, call.frame_id),
-        )
+        kind: WaitKind = "unknown" if unknown else "approval"
+        parts = self.stack_binding, self.ports
+        return wait_of_call(*parts, state, call, kind, note, arguments=arguments)
 
 
 def _why_form_is_void(tool: ToolProtocol, form: str | None) -> str | None:

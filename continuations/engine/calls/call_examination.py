@@ -11,7 +11,7 @@ from continuations.core.changes.plan import CheckCall
 from continuations.core.rows.calls import CallRow, Proposed, Ready
 from continuations.core.rows.decisions import Approve, Deny
 from continuations.engine import call_failures
-from continuations.engine.call_waits import new_wait
+from continuations.engine.call_waits import wait_of_call
 from continuations.engine.calls.rule_approvals import (
     ExaminedCall,
     examined_call,
@@ -143,29 +143,19 @@ class CallExaminer:
             if not isinstance(ruling, str | None):
                 return ruling
             note = note or ruling
-        return self._approval_request(state, call, tool, examined, note, trip)
+        return self._approval_request(state, call, examined, note, trip)
 
     def _approval_request(
         self,
         state: RunState,
         call: CallRow,
-        tool: ToolProtocol,
         examined: ExaminedCall,
         note: str | None,
         trip: Trip | None,
     ) -> events.ApprovalRequested:
-        now = self.ports.clock.now()
-        wait = new_wait(
-            state,
-            call,
-            tool,
-            kind="approval",
-            now=now,
-            ulid=self.ports.ids.new_ulid(now),
-            arguments=examined["arguments"],
-            note=note,
-            agent=self.stack_binding.find_agent(state, call.frame_id),
-        )
+        arguments = examined["arguments"]
+        parts = self.stack_binding, self.ports
+        wait = wait_of_call(*parts, state, call, "approval", note, arguments=arguments)
         return events.ApprovalRequested(wait=wait, trip=trip, **examined)
 
     def _depth_limit(self, state: RunState) -> int | None:
@@ -227,7 +217,7 @@ class CallExaminer:
         tool = self.stack_binding.unchanged_tool(state, call)
         examined = examined_call(call.id, tool, arguments)
         note = _noted(checked.trip, None)
-        return self._approval_request(state, call, tool, examined, note, checked.trip)
+        return self._approval_request(state, call, examined, note, checked.trip)
 
 
 def _noted(trip: Trip, note: str | None) -> str:

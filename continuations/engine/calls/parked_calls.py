@@ -23,8 +23,6 @@ from continuations.ledger.decisions import verdict_checks
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
     from continuations.authoring.tool_waits import ToolWait
     from continuations.engine.ports import Ports
@@ -40,10 +38,9 @@ def park(
     call: CallRow,
     tool: ToolProtocol,
     asked: ToolWait[Any],
+    ports: Ports,
     *,
-    now: datetime,
-    ulid: str,
-    agent: AgentProtocol | None,
+    agent: AgentProtocol | None = None,
     patch: str | None = None,
 ) -> events.CallParked | events.CallRaised:
     """Return the event of a tool that ran and returned a wait."""
@@ -52,6 +49,8 @@ def park(
         return events.CallRaised(call_id=call.id, code="result", content=text)
     try:
         memo = _memo_text(asked)
+        now = ports.clock.now()
+        ulid = ports.ids.new_ulid(now)
         wait = parked_wait(state, call, tool, asked, now=now, ulid=ulid, agent=agent)
     except InvalidInput as error:
         text = (

@@ -37,7 +37,7 @@ from continuations.core.rows.run import (
     new_trip,
     text_note,
 )
-from continuations.core.rows.state import RunState, frame_path
+from continuations.core.rows.state import RunState, frame_path, frame_wait
 from continuations.core.rows.waits import Wait, consequence_of_deadline
 from continuations.core.usage import Usage
 from continuations.engine import hook_calls
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from continuations.authoring.hooks import ReplyChange
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.model_protocol import ModelRequest
+    from continuations.core.rows.wait_rules import WaitKind
     from continuations.engine.model_registry import ModelRegistry
     from continuations.engine.ports import Ports
     from continuations.engine.worker_options import RunOptions
@@ -458,22 +459,17 @@ def new_text_wait(
 ) -> Wait:
     """Return the wait of a guardrail that lets a person accept a text."""
     now, run, stage = ports.clock.now(), state.run, trip.stage
+    wait_id = layout.build_wait_id(stage, ports.ids.new_ulid(now), run.id)
     schema = {
         "type": "object",
         "properties": {stage: {"type": "string"}},
         "required": [stage],
     }
-    plain = Wait(
-        id=layout.build_wait_id(stage, ports.ids.new_ulid(now), run.id),
-        run_id=run.id,
-        frame_id=frame.id,
-        kind="input" if stage == "input" else "output",
-        path=trip.path,
-        tool=frame.agent,
+    kind: WaitKind = "input" if stage == "input" else "output"
+    plain = replace(
+        frame_wait(state, kind, wait_id, now, frame.id),
         arguments_json=jsontext.canonical({stage: text}),
         schema_json=jsontext.canonical(schema),
-        digest="",
-        created_at=now,
         note=text_note(trip),
         policy=trip.guardrail,
     )

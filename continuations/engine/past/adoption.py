@@ -337,6 +337,7 @@ class Relocation:
             now=self.now,
             ulid=self._new_ulid(),
             note=note,
+            agent=self.stack_binding.find_agent(state, call.frame_id),
         )
 
     def _new_ulid(self) -> str:

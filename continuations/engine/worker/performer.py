@@ -389,7 +389,7 @@ class Performer:
             if callables.is_task_cancellation(error):
                 raise
             failed = call_failures.FailedAttempts(
-                self.ports, self.claim_end, self.run_options.context
+                self.stack_binding, self.ports, self.claim_end, self.run_options.context
             )
             return await failed.event(state, call, tool, error, gate)
         patch = _patch_of(context)
@@ -521,11 +521,9 @@ class Performer:
         patch: str | None,
     ) -> events.CallParked | events.CallRaised:
         """Return the event of a tool that returned a wait."""
-        now = self.ports.clock.now()
-        ulid = self.ports.ids.new_ulid(now)
         agent = self.stack_binding.find_agent(state, call.frame_id)
         return parked_calls.park(
-            state, call, tool, asked, now=now, ulid=ulid, agent=agent, patch=patch
+            state, call, tool, asked, self.ports, agent=agent, patch=patch
         )
 
 

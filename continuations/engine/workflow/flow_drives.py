@@ -11,8 +11,7 @@ from continuations.core.changes import events
 from continuations.core.changes.reducer import advance
 from continuations.core.rows import workflow_history
 from continuations.core.rows.calls import CLOSED_STATES, CallRow
-from continuations.core.rows.state import RunState, frame_path
-from continuations.core.rows.waits import Wait, frame_digest
+from continuations.core.rows.state import RunState, frame_path, frame_wait
 from continuations.engine.calls import parked_calls
 from continuations.errors import AgentChanged, WorkflowChanged
 from continuations.ledger import layout
@@ -22,6 +21,7 @@ from continuations.wire.fields import to_milliseconds
 if TYPE_CHECKING:
     from continuations.authoring.workflow.workflow import Workflow
     from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
 
@@ -153,35 +153,16 @@ class FlowDrives:
         wait_id = layout.build_wait_id(
             "alarm", self.ports.ids.new_ulid(now), state.run.id
         )
-        return Wait(
-            id=wait_id,
-            run_id=state.run.id,
-            frame_id=frame.id,
-            kind="alarm",
-            path=frame_path(state, frame.id),
-            tool=frame.agent,
-            arguments_json="{}",
-            schema_json="{}",
-            digest=frame_digest(
-                run_nonce=state.run.run_nonce, wait_id=wait_id, frame_id=frame.id
-            ),
-            created_at=now,
-            deadline=deadline,
-        )
+        alarm = frame_wait(state, "alarm", wait_id, now, frame.id)
+        return replace(alarm, deadline=deadline)
 
     def parked(self, state: RunState, call: CallRow) -> events.CallEvent:
         """Return the event of a call with which a workflow itself waits."""
         drive = self._drive(state, state.frames[call.frame_id])
         asked = drive.asked(call.id)
         assert asked is not None  # noqa: S101 - such a call is made from a wait
-        now = self.ports.clock.now()
         tool: Any = _WaitingWorkflow()
-        event = parked_calls.park(
-            *(state, call, tool, asked),
-            now=now,
-            ulid=self.ports.ids.new_ulid(now),
-            agent=None,
-        )
+        event = parked_calls.park(state, call, tool, asked, self.ports)
         if isinstance(event, events.CallRaised):
             return events.CallInvalid(
                 call_id=call.id, code=event.code, content=event.content
