@@ -22,7 +22,7 @@ from continuations import (
     wait_for,
 )
 from continuations.errors import InvalidInput, RunBusy, RunNotFound
-from continuations.ledger.arrivals import signal_limits
+from continuations.ledger.arrivals import run_signals
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request
 from continuations.tools import ToolWait
@@ -130,8 +130,8 @@ def test_full_run_accepts_signals_again_after_a_drop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """This is what the error advises; no wait for the new name is open."""
-    monkeypatch.setattr(signal_limits, "MAX_KEPT_SIGNALS", 3)
-    monkeypatch.setattr(signal_limits, "MAX_KEPT_IN_ALL", 3)
+    monkeypatch.setattr(run_signals, "MAX_KEPT_SIGNALS", 3)
+    monkeypatch.setattr(run_signals, "MAX_KEPT_IN_ALL", 3)
     runner = make_runner()
     runner.start("go", run_id="r1")
     for name in ("a", "b", "c"):

@@ -21,7 +21,7 @@ from continuations import (
 from continuations.attachments import File
 from continuations.errors import FormatError, InboxFull
 from continuations.ledger import layout
-from continuations.ledger.arrivals import inbox_limits
+from continuations.ledger.arrivals import inbox
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.ledger.damage import overwrite
@@ -223,7 +223,7 @@ def test_messages_beyond_the_number_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nothing is written, and a repeat of a posted message is no new one."""
-    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_MESSAGES", 5)
+    monkeypatch.setattr(inbox, "MAX_UNREAD_MESSAGES", 5)
     start(runner)
     runner.thread(key="k").post("open")
     for number in range(5 if door is send else 4):
@@ -246,7 +246,7 @@ def test_bytes_beyond_the_limit_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The bytes are known from two messages."""
-    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_BYTES", 10_000)
+    monkeypatch.setattr(inbox, "MAX_UNREAD_BYTES", 10_000)
     start(runner)
     for _ in range(9):
         door(runner, "x" * 1_000)
@@ -265,7 +265,7 @@ def test_run_that_has_read_its_messages_accepts_more(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This is what the error advises."""
-    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_MESSAGES", 1)
+    monkeypatch.setattr(inbox, "MAX_UNREAD_MESSAGES", 1)
     thread = Runner(
         Agent("clerk", model=ScriptedModel(lambda _request: "Yes.")),
         store=runner.store,
@@ -283,7 +283,7 @@ def test_thread_that_never_has_an_empty_inbox_does_not_fill_it(
     store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bytes that were read count no more."""
-    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_BYTES", 5_000)
+    monkeypatch.setattr(inbox, "MAX_UNREAD_BYTES", 5_000)
     agent = Agent("clerk", model=ScriptedModel(lambda _request: "Yes."))
     thread = Runner(agent, store=store).thread(key="k")
     tickets = [thread.post("x" * 1_000) for _ in range(3)]
@@ -295,7 +295,7 @@ def test_thread_that_never_has_an_empty_inbox_does_not_fill_it(
 def test_close_of_a_full_thread_is_accepted(
     store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_MESSAGES", 2)
+    monkeypatch.setattr(inbox, "MAX_UNREAD_MESSAGES", 2)
     agent = Agent("clerk", model=ScriptedModel(lambda _request: "Yes."))
     thread = Runner(agent, store=store).thread(key="k")
     for _ in range(2):
@@ -317,7 +317,7 @@ def test_attachments_of_a_refused_message_are_not_stored(
     store: CountingStore,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_MESSAGES", 1)
+    monkeypatch.setattr(inbox, "MAX_UNREAD_MESSAGES", 1)
     start(runner)
     door(runner, "hello")
     before = store.count_keys()
@@ -333,7 +333,7 @@ def test_concurrent_senders_meet_the_limit(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those who see an empty inbox at the same time are not all accepted."""
-    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_MESSAGES", 5)
+    monkeypatch.setattr(inbox, "MAX_UNREAD_MESSAGES", 5)
     start(runner)
 
     async def burst() -> list[Any]:

@@ -10,7 +10,7 @@ import pytest
 from continuations import Agent, Finished, Runner, tool, wait_for
 from continuations.errors import Corrupt, InvalidInput
 from continuations.ledger.arrivals.arrival_logs import MESSAGES, SIGNALS
-from continuations.ledger.arrivals.signal_limits import NAMES_FROM
+from continuations.ledger.arrivals.run_signals import NAMES_FROM
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.integrity import Finding, check_integrity
 from continuations.models.scripted import ScriptedModel, ToolCall

@@ -23,7 +23,7 @@ from continuations import (
 from continuations.core.rows import event_matching
 from continuations.core.rows.decisions import Decision
 from continuations.errors import InvalidInput, RunBusy, RunNotFound
-from continuations.ledger.arrivals import signal_limits
+from continuations.ledger.arrivals import run_signals
 from continuations.ledger.decisions.decisions import record_decision
 from continuations.ledger.objects import Objects
 from continuations.tools import Tool, ToolWait
@@ -219,7 +219,7 @@ def test_signals_that_nothing_takes_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A run keeps a bounded number of names in its versions."""
-    monkeypatch.setattr(signal_limits, "MAX_KEPT_SIGNALS", 3)
+    monkeypatch.setattr(run_signals, "MAX_KEPT_SIGNALS", 3)
     assert 100 == event_matching.MAX_KEPT_SIGNALS
     runner = make_runner()
     runner.start("go", run_id="r")
@@ -235,8 +235,8 @@ def test_signals_that_nothing_takes_do_not_keep_out_the_awaited_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The limit counts for each name; an open wait is never kept from its signal."""
-    monkeypatch.setattr(signal_limits, "MAX_KEPT_SIGNALS", 2)
-    monkeypatch.setattr(signal_limits, "MAX_KEPT_IN_ALL", 4)
+    monkeypatch.setattr(run_signals, "MAX_KEPT_SIGNALS", 2)
+    monkeypatch.setattr(run_signals, "MAX_KEPT_IN_ALL", 4)
     runner = make_runner()
     runner.start("go", run_id="r")
     for name in ("other", "other", "third", "third"):

@@ -90,8 +90,8 @@ THREADS = Area(
             setup=(
                 "runner = Runner(talker('one', 'two'), store=store, clock=clock)\n"
                 "late = runner.thread(key='k').post('Pay 500.')\n"
-                "from continuations.ledger.arrivals import inbox_limits\n"
-                "scene.patch(inbox_limits, 'MAX_UNREAD_MESSAGES', 1)\n"
+                "from continuations.ledger.arrivals import inbox\n"
+                "scene.patch(inbox, 'MAX_UNREAD_MESSAGES', 1)\n"
             ),
             names=("resume", "1"),
         ),
@@ -102,8 +102,8 @@ THREADS = Area(
             'http("POST", "/runs/jane-1/messages", {"text": "x"})',
             setup=(
                 "wait = start()\n"
-                "from continuations.ledger.arrivals import inbox_limits\n"
-                "scene.patch(inbox_limits, 'MAX_UNREAD_BYTES', 1000)\n"
+                "from continuations.ledger.arrivals import inbox\n"
+                "scene.patch(inbox, 'MAX_UNREAD_BYTES', 1000)\n"
             ),
             names=("jane-1", "1000"),
         ),

@@ -11,7 +11,7 @@ import pytest
 from continuations import errors
 from continuations.core import messages as chat_messages
 from continuations.ledger import layout
-from continuations.ledger.arrivals import inbox_limits
+from continuations.ledger.arrivals import inbox
 from continuations.ledger.arrivals.arrivals import read_arrivals, read_cancel_request
 from continuations.ledger.arrivals.inbox import post, post_once, record_cancel_request
 from continuations.ledger.objects import Objects
@@ -175,7 +175,7 @@ async def test_a_repeat_that_fills_the_inbox_meanwhile_is_the_same_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two processes post one message for the last free place: neither is refused."""
-    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_MESSAGES", 1)
+    monkeypatch.setattr(inbox, "MAX_UNREAD_MESSAGES", 1)
 
     inner = MemoryStore()
     message = make_inbox_message(1)

@@ -61,6 +61,13 @@ class Slot:
     vote: Decision | None = None
     by: str | None = None
 
+    @classmethod
+    def of(cls, wait: Wait, kind: SlotKind, slot_id: str, at: datetime) -> Slot:
+        """Return a slot of a wait, without a number and without what its kind adds."""
+        return cls(
+            id=slot_id, wait_id=wait.id, number=0, kind=kind, at=at, digest=wait.digest
+        )
+
 
 def after_slots(wait: Wait, slots: Iterable[Slot]) -> Wait | Decision:
     """Return the open wait as its slots left it, or the decision that they made.

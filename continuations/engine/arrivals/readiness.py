@@ -26,7 +26,6 @@ from continuations.engine.inbox_messages import (
     with_next_messages,
 )
 from continuations.engine.worker_options import check_context, check_run_prices
-from continuations.errors import AgentChanged
 from continuations.ledger.arrivals.early_answers import answered_calls
 from continuations.value_class import dataclass
 
@@ -112,46 +111,28 @@ def check_tools(
     *,
     reopens: bool = False,
 ) -> None:
-    """Raise `AgentChanged` if a call may go on, but its tool is missing here."""
-    error = find_call_without_tool(stack_binding, state, decisions, reopens=reopens)
-    if error is not None:
-        raise error
-
-
-def find_call_without_tool(
-    stack_binding: StackBinding,
-    state: RunState,
-    decisions: Mapping[str, Decision],
-    *,
-    reopens: bool = False,
-) -> AgentChanged | None:
-    """Return an error for a call that may go on, but whose tool is missing here.
+    """Raise `AgentChanged` if a call may go on, but its tool is missing here.
 
     That is a ready call, an approved one, or a parked one whose `on_answer` function
     gets its answer. In a frame without its agent, a ready call counts only if it was
     approved: the others end with the frame.
 
     Args:
-        stack_binding: The agents of this process.
         state: The run.
         decisions: The decisions of its open waits, also those that are due.
+        stack_binding: The agents of this process.
         reopens: Whether calls that were approved wait again, and do not count.
     """
     for call in state.calls.values():
         wait_id = open_wait_id(call.state) or ""
         decision = decisions.get(wait_id)
         if isinstance(call.state, Parked):
-            if decision is None or not gets_answer(state, wait_id, decision):
-                continue
-            try:
+            if decision is not None and gets_answer(state, wait_id, decision):
                 answered_tool(stack_binding, state, call)
-            except AgentChanged as error:
-                return error
         elif reopens or not _may_begin(stack_binding, state, call, decision):
             continue
         elif stack_binding.tool(state, call) is None:
-            return stack_binding.missing_tool_error(state, call, wait_id or None)
-    return None
+            raise stack_binding.missing_tool_error(state, call, wait_id or None)
 
 
 def due_decisions(

@@ -19,7 +19,7 @@ from continuations.core import jsontext
 from continuations.core.changes import events
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.decisions import Approve, Decision, Deny
-from continuations.core.rows.grants import KeptGrant, has_ended, parse_grant_text
+from continuations.core.rows.grants import KeptGrant, has_ended
 from continuations.core.rows.run import ENDED_STATUSES, Failure
 from continuations.core.rows.state import RunState, frame_path
 from continuations.engine import call_waits
@@ -201,26 +201,13 @@ def given_grants(
     `decide` refuses a grant that does not fit the wait. Another program may have
     written the decision, so a worker checks the grant again and keeps none.
     """
-    if decision.grant_json is None or len(decision.voters) > 1:
+    if decision.grant_json is None:
         return ()
     from continuations.ledger.decisions import grant_checks  # noqa: PLC0415 - rarely needed
 
-    given = parse_grant_text(decision.grant_json)
-    if grant_checks.find_problem(wait, given) is not None:
-        return ()
-    schema = given.arguments
-    kept = KeptGrant(
-        id=decision.id,
-        tool=wait.tool,
-        path=wait.path,
-        contract=_grant_contract(tool, wait.quorum),
-        arguments_json=None if schema is None else jsontext.canonical(dict(schema)),
-        until=given.until,
-        by=decision.by,
-        at=decision.at,
-        wait_id=wait.id,
-    )
-    return (events.GrantGiven(grant=kept),)
+    contract = _grant_contract(tool, wait.quorum)
+    kept = grant_checks.given_grant(wait, decision, contract)
+    return () if kept is None else (events.GrantGiven(grant=kept),)
 
 
 def covering_grant(

@@ -242,8 +242,9 @@ class _Prediction:
         approval = Decision(
             id="drift", wait_id=wait.id, kind="approve", at=now, digest=wait.digest
         )
-        missing = readiness.find_call_without_tool(binding, state, {wait.id: approval})
-        if missing is not None:
+        try:
+            readiness.check_tools(state, {wait.id: approval}, binding)
+        except errors.AgentChanged as missing:
             yield _refusal(missing, wait.id)
             return
         note = reducer.why_reopened(state, wait, approval, form_is_known=False)

@@ -1047,9 +1047,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             try:
                 return await act(wait_id)
             except AlreadyDecided:
-                from continuations.ledger.decisions import reopened_jobs
-
-                next_id = await reopened_jobs.find_next_wait_id(self._objects, wait_id)
+                next_id = await decisions.find_next_wait_id(self._objects, wait_id)
                 if next_id is None:
                     raise
                 wait_id = next_id

@@ -397,8 +397,8 @@ def with_escalated_waits(state: RunState, now: datetime) -> RunState:
         if not isinstance(action, Escalate):
             continue
         deadline = whole_milliseconds(now + timedelta(seconds=action.within))
-        slot = _slot(wait, "", now)
-        after = after_slot(wait, replace(slot, kind="escalate", deadline=deadline))
+        slot = Slot.of(wait, "escalate", "", now)
+        after = after_slot(wait, replace(slot, deadline=deadline))
         if not isinstance(after, Decision):
             # The row itself changes: there are no slots that say it.
             escalated = replace(after, last_slot=0, notice="opened")
@@ -458,18 +458,14 @@ def _decision(
         objection = objection_to(current, vote)
         if objection is not None:
             raise refused_error(wait, objection.why, objection.next_step)
-        current = after_slot(current, replace(_slot(wait, ulid, now), vote=vote))
+        current = after_slot(
+            current, replace(Slot.of(wait, "vote", ulid, now), vote=vote)
+        )
     if isinstance(current, Decision):
         return current
     count = len(current.votes)
     why = f"its verdicts are {count} of the {wait.votes_needed} votes that it needs"
     raise refused_error(wait, why, "Pass all verdicts of the wait as one list.")
-
-
-def _slot(wait: Wait, slot_id: str, at: datetime) -> Slot:
-    return Slot(
-        id=slot_id, wait_id=wait.id, number=0, kind="vote", at=at, digest=wait.digest
-    )
 
 
 class NoJournal:

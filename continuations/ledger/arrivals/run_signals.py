@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
-from continuations.core.rows.event_matching import UntakenSignal, drops
-from continuations.errors import InvalidInput
-from continuations.ledger.arrivals import signal_limits
+from continuations.core.rows.event_matching import (
+    MAX_KEPT_IN_ALL,
+    MAX_KEPT_SIGNALS,
+    UntakenSignal,
+    drops,
+    waits_for,
+)
+from continuations.errors import InvalidInput, RunNotFound
 from continuations.ledger.arrivals.arrival_logs import SIGNALS
+from continuations.ledger.objects import NotFound, gather_all
+from continuations.value_class import replace
+from continuations.wire.arrivals import SIGNAL_NAME_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +25,9 @@ if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
     from continuations.ledger.objects import Objects
     from continuations.wire.arrivals import Signal
+
+# Signals behind fewer new ones do not have the names of those, and cost no read.
+NAMES_FROM = 16
 
 
 async def post(
@@ -40,7 +52,7 @@ async def post(
     if repeated is not None:
         return repeated
     try:
-        signal = await signal_limits.with_room(objects, state, signal, number - 1)
+        signal = await _with_room(objects, state, signal, number - 1)
     except InvalidInput:
         # Another process may have posted it since the first look.
         repeated = await find_repeat(objects, run.id, signal) if may_repeat else None
@@ -53,7 +65,7 @@ async def post(
         )
     # If another process posts a signal with this id meanwhile, its number is not lower.
     posted = await SIGNALS.append(
-        objects, run.id, signal, number, nonce=nonce, behind=signal_limits.behind
+        objects, run.id, signal, number, nonce=nonce, behind=_behind
     )
     return _checked_repeat(posted, signal, run.id)
 
@@ -101,3 +113,105 @@ def _checked_repeat(existing: Signal, signal: Signal, run_id: str) -> Signal:
         f"{existing.number}, which has another name or other data. Use a new id."
     )
     raise InvalidInput(msg, run_id=run_id)
+
+
+# Limits ---------------------------------------------------------------------------
+# New signals are those that no version of the run has taken in. If there are many, each
+# of them has the names of those before it. So a sender reads the newest one and counts.
+
+
+async def _with_room(
+    objects: Objects, state: RunState, signal: Signal, newest: int
+) -> Signal:
+    """Return a signal with the names of the new ones before it, if there are many.
+
+    This costs no request behind fewer than 16 new signals, and one read behind more.
+    It costs up to 16 reads where the names begin, and for a run that is near its limit.
+
+    Args:
+        objects: The store.
+        state: The newest state of the run.
+        signal: The signal that would be posted.
+        newest: Number of the newest signal, or 0.
+
+    Raises:
+        InvalidInput: The run keeps too many signals that no wait has taken.
+        RunNotFound: The run was erased meanwhile.
+        Corrupt, FormatError: Another signal cannot be read.
+    """
+    run = state.run
+    new = max(newest - run.last_signal_number, 0)
+    in_all = len(run.signals) + new
+    if new < NAMES_FROM and in_all < MAX_KEPT_SIGNALS:
+        return signal
+    names = await _names_of_new(objects, run.id, newest - new + 1, newest)
+    if in_all >= MAX_KEPT_SIGNALS:
+        _check_room(state, signal.name, names)
+    return (
+        replace(signal, names_before=b"".join(names)) if new >= NAMES_FROM else signal
+    )
+
+
+def _behind(signal: Signal, existing: Signal) -> Signal:
+    """Return a signal that another one came before at the same time."""
+    if not signal.names_before:
+        return signal
+    return replace(
+        signal, names_before=signal.names_before + _short_name(existing.name)
+    )
+
+
+def _check_room(state: RunState, name: str, new_names: list[bytes]) -> None:
+    """Raise `InvalidInput` if a run has no room for a signal with this name."""
+    run = state.run
+    in_all = len(run.signals) + len(new_names)
+    of_name = sum(kept.name == name for kept in run.signals)
+    of_name += new_names.count(_short_name(name))
+    if of_name >= MAX_KEPT_SIGNALS:
+        kept = f"{of_name} signals with the name {name!r}"
+    elif in_all >= MAX_KEPT_IN_ALL and not waits_for(state, name):
+        kept = f"{in_all} signals"
+    else:
+        return
+    msg = (
+        f"The signal was not sent: run {run.id} keeps {kept} that no wait has taken. "
+        "Drop those that nothing waits for with drop_signals(), or resume the run."
+    )
+    raise InvalidInput(msg, run_id=run.id)
+
+
+async def _names_of_new(
+    objects: Objects, run_id: str, first: int, newest: int
+) -> list[bytes]:
+    """Return the short names of the signals from `first` to `newest`."""
+    names: list[bytes] = []
+    last, count = newest, 1
+    while last >= first:
+        numbers = range(max(first, last - count + 1), last + 1)
+        for signal in reversed(await _read_all(objects, run_id, numbers)):
+            names.append(_short_name(signal.name))
+            if signal.names_before:
+                names += reversed(_split(signal.names_before))
+                return names[: newest - first + 1][::-1]
+        last, count = numbers[0] - 1, NAMES_FROM - 1
+    return names[::-1]
+
+
+async def _read_all(objects: Objects, run_id: str, numbers: range) -> list[Signal]:
+    reads = (SIGNALS.read(objects, run_id, number) for number in numbers)
+    try:
+        return await gather_all(reads)
+    except NotFound:
+        msg = f"The signal to run {run_id} was not sent: the run was erased meanwhile."
+        raise RunNotFound(msg, run_id=run_id) from None
+
+
+def _short_name(name: str) -> bytes:
+    """Return the first bytes of the digest of a name."""
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return digest[:SIGNAL_NAME_BYTES]
+
+
+def _split(names: bytes) -> list[bytes]:
+    starts = range(0, len(names), SIGNAL_NAME_BYTES)
+    return [names[start : start + SIGNAL_NAME_BYTES] for start in starts]

@@ -154,21 +154,14 @@ async def pass_deadline(
     while not isinstance(current, Decision):
         if current.deadline is None or now <= current.deadline:
             break
-        slot = Slot(
-            id=slot_id,
-            wait_id=wait.id,
-            number=0,
-            kind="expire",
-            at=now,
-            digest=wait.digest,
-        )
         action = current.on_deadline
         if isinstance(action, Escalate):
             deadline = now + timedelta(seconds=action.within)
-            slot = replace(slot, kind="escalate", deadline=deadline)
+            slot = replace(Slot.of(wait, "escalate", slot_id, now), deadline=deadline)
             current = await move_deadline(objects, current, slot)
         else:
-            current = await append(objects, current, slot)
+            expiry = Slot.of(wait, "expire", slot_id, now)
+            current = await append(objects, current, expiry)
     # The marker of the deadline still guards the wait.
     await objects.delete(marker.key)
     return current
@@ -266,16 +259,8 @@ async def cast_vote(
         if objection is not None:
             await objects.delete(proposed.marker or "")
             raise refused_error(wait, objection.why, objection.next_step)
-        slot = Slot(
-            id=proposed.id,
-            wait_id=wait.id,
-            number=0,
-            kind="vote",
-            at=proposed.at,
-            digest=wait.digest,
-            vote=proposed,
-        )
-        current = await append(objects, current, slot)
+        slot = Slot.of(wait, "vote", proposed.id, proposed.at)
+        current = await append(objects, current, replace(slot, vote=proposed))
     return current
 
 

@@ -21,7 +21,7 @@ from continuations.core.rows.decisions import (
     Fail,
     Verdict,
 )
-from continuations.core.rows.waits import withheld
+from continuations.core.rows.waits import next_known_wait_ulid, withheld
 from continuations.errors import (
     DecisionRefused,
     FormatError,
@@ -269,6 +269,28 @@ async def find_open_wait(objects: Objects, wait_id: str) -> Wait | None:
     wait = newest.state.waits[wait_id]
     await waits.recreate_missing(objects, [wait])
     return withheld(wait)
+
+
+async def find_next_wait_id(objects: Objects, wait_id: str) -> str | None:
+    """Return the id of the wait after one whose answer the tool rejected, or `None`.
+
+    The other system knows only the first id of its job. Each later wait of the job has
+    an id that follows from the id before it, and from the run.
+    """
+    if not layout.is_known_early(wait_id):
+        return None
+    from continuations.ledger.versions import Versions  # noqa: PLC0415 - rarely needed
+
+    name = layout.parse_wait_id(wait_id)
+    try:
+        state = (await Versions(objects, name.run_id).load_newest()).state
+    except RunNotFound:
+        return None
+    ulid = next_known_wait_ulid(state.run, name.ulid)
+    next_id = layout.build_wait_id(name.kind, ulid, name.run_id)
+    if next_id in state.waits or await read_decision(objects, next_id) is not None:
+        return next_id
+    return None
 
 
 async def record_decision(

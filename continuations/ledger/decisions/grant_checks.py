@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import jsonschema_rs
 
 from continuations.core import jsontext
-from continuations.core.rows.grants import MAX_SCHEMA_CHARS, Grant
+from continuations.core.rows.grants import (
+    MAX_SCHEMA_CHARS,
+    Grant,
+    KeptGrant,
+    parse_grant_text,
+)
 from continuations.core.rows.state import frame_path
 from continuations.core.words.secret_arguments import ANY_ITEM, MASK, steps_of
 from continuations.ledger.decisions.schema_samples import (
@@ -30,7 +35,7 @@ from continuations.value_class import replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from continuations.core.rows.grants import KeptGrant
+    from continuations.core.rows.decisions import Decision
     from continuations.core.rows.state import RunState
     from continuations.core.rows.waits import Wait
 
@@ -85,6 +90,33 @@ def find_problem(wait: Wait, grant: object) -> str | None:
     if grant.tool != wait.tool:
         return f"the grant is for {grant.tool[:60]!r}, and the wait for another tool"
     return None if grant.arguments is None else _find_schema_problem(wait, grant)
+
+
+def given_grant(
+    wait: Wait, decision: Decision, contract: str | None = None
+) -> KeptGrant | None:
+    """Return the grant that a decision gives, `None` if it gives none.
+
+    Another program may have written the decision, so the grant is checked again. A
+    decision of several persons gives none, whatever the store says.
+    """
+    if decision.grant_json is None or len(decision.voters) > 1:
+        return None
+    grant = parse_grant_text(decision.grant_json)
+    if find_problem(wait, grant) is not None:
+        return None
+    schema = grant.arguments
+    return KeptGrant(
+        id=decision.id,
+        tool=wait.tool,
+        path=wait.path,
+        contract=contract,
+        arguments_json=None if schema is None else jsontext.canonical(dict(schema)),
+        until=grant.until,
+        by=decision.by,
+        at=decision.at,
+        wait_id=wait.id,
+    )
 
 
 def _find_schema_problem(wait: Wait, grant: Grant) -> str | None:

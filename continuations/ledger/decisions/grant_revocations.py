@@ -9,13 +9,12 @@ from __future__ import annotations
 from asyncio import gather
 from typing import TYPE_CHECKING
 
-from continuations.core.jsontext import canonical
-from continuations.core.rows.grants import KeptGrant, has_ended, parse_grant_text
+from continuations.core.rows.grants import KeptGrant, has_ended
 from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import InvalidInput, StoreDenied
 from continuations.ledger.arrivals.arrival_logs import REVOCATIONS
 from continuations.ledger.arrivals.recorded_decisions import read_decision
-from continuations.ledger.decisions.grant_checks import find_problem, with_masked_secret
+from continuations.ledger.decisions.grant_checks import given_grant, with_masked_secret
 from continuations.ledger.versions import Versions
 from continuations.value_class import replace
 
@@ -64,22 +63,7 @@ async def _given_by_decision(objects: Objects, wait: Wait) -> KeptGrant | None:
     if not wait.rules.follows_policy:
         return None
     decision = await read_decision(objects, wait.id)
-    if decision is None or decision.grant_json is None:
-        return None
-    grant = parse_grant_text(decision.grant_json)
-    if find_problem(wait, grant) is not None:
-        return None
-    schema = grant.arguments
-    return KeptGrant(
-        id=decision.id,
-        tool=wait.tool,
-        path=wait.path,
-        arguments_json=None if schema is None else canonical(dict(schema)),
-        until=grant.until,
-        by=decision.by,
-        at=decision.at,
-        wait_id=wait.id,
-    )
+    return None if decision is None else given_grant(wait, decision)
 
 
 async def _revoked_ids(objects: Objects, state: RunState) -> set[str]:

@@ -16,11 +16,12 @@ from continuations.ledger.arrivals import wait_slots
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.decision_errors import closed_wait_error, late_error
 from continuations.ledger.decisions import decisions
+from continuations.value_class import replace
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
     from continuations.core.rows.waits import Wait
     from continuations.ledger.objects import Objects
@@ -78,25 +79,11 @@ async def extend_deadline(
             raise late_error(current, _FAILURE)
         if deadline < current.deadline + extend / _LEAST_PART:
             return current
-        slot = _extension(opened, new_ulid(), now=now, deadline=deadline, by=by)
+        slot = Slot.of(opened, "extend", new_ulid(), now)
+        slot = replace(slot, deadline=deadline, by=by)
         after = await wait_slots.move_deadline(objects, current, slot)
         if not isinstance(after, Decision) and after.deadline == deadline:
             await wait_slots.delete_marker_of(objects, current)
         current = after
     recorded = await decisions.record_decision(objects, current)
     raise closed_wait_error(recorded, _FAILURE)
-
-
-def _extension(
-    wait: Wait, slot_id: str, *, now: datetime, deadline: datetime, by: str | None
-) -> Slot:
-    return Slot(
-        id=slot_id,
-        wait_id=wait.id,
-        number=0,
-        kind="extend",
-        at=now,
-        digest=wait.digest,
-        deadline=deadline,
-        by=by,
-    )

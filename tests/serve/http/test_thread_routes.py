@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from continuations import Approve, AsyncRunner
-from continuations.ledger.arrivals import inbox_limits
+from continuations.ledger.arrivals import inbox
 from continuations.serve.aws.lambda_events import HttpEvent, parse_event
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
@@ -359,7 +359,7 @@ async def test_message_to_a_full_inbox_is_refused_with_429(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The problem tells the sender to let the thread read first."""
-    monkeypatch.setattr(inbox_limits, "MAX_UNREAD_MESSAGES", 1)
+    monkeypatch.setattr(inbox, "MAX_UNREAD_MESSAGES", 1)
     client = Client()
 
     path = "/threads/support/k/messages"
