@@ -14,7 +14,7 @@ import os
 import traceback
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import continuations
 from continuations.authoring import callables
@@ -26,7 +26,6 @@ from continuations.authoring.errors import (
 from continuations.authoring.tool.tool_options import FailedCall
 from continuations.core import jsontext
 from continuations.core.changes import events
-from continuations.engine.call_waits import wait_of_call
 from continuations.errors import EffectUnknown
 from continuations.value_class import dataclass, replace
 
@@ -37,8 +36,11 @@ if TYPE_CHECKING:
     from continuations.authoring.tool.tool_protocol import ToolProtocol
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.state import RunState
+    from continuations.core.rows.wait_rules import WaitKind
+    from continuations.core.rows.waits import Wait
     from continuations.engine.ports import Ports
-    from continuations.engine.stack.stack_binding import StackBinding
+
+    OpenWait: TypeAlias = Callable[[RunState, CallRow, WaitKind, str], Wait]
 
 
 _log = logging.getLogger("continuations")
@@ -110,13 +112,13 @@ class FailedAttempts:
     """Decides what follows after a tool raised, or did not return in time.
 
     Attributes:
-        stack_binding: The tools and agents of this process.
+        open_wait: Returns a new wait of a call, for its state, kind and note.
         ports: The clock, new ids, and the sleep between two attempts.
         claim_end: Returns when the claim ends unless it is renewed.
         context: The object of the application.
     """
 
-    stack_binding: StackBinding
+    open_wait: OpenWait
     ports: Ports
     claim_end: Callable[[], datetime | None]
     context: Any
@@ -221,8 +223,7 @@ class FailedAttempts:
         approve_after: datetime | None,
     ) -> events.OutcomeUnknown:
         """Return the event of a call that may have had an effect, and is not over."""
-        parts = self.stack_binding, self.ports
-        wait = wait_of_call(*parts, state, call, "unknown", note)
+        wait = self.open_wait(state, call, "unknown", note)
         wait = replace(wait, approve_after=approve_after)
         return events.OutcomeUnknown(call_id=call.id, wait=wait)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.arguments import answer_types
 from continuations.core import jsontext
-from continuations.core.rows.state import RunState, frame_path
+from continuations.core.rows.state import RunState, call_path
 from continuations.core.rows.wait_rules import WAIT_RULES, WaitKind
 from continuations.core.rows.waits import Wait, call_digest, parked_digest
 from continuations.core.words.secret_arguments import scrubbed
@@ -104,7 +104,7 @@ def new_wait(  # noqa: PLR0913 - one parameter for each part of a wait
         run_id=state.run.id,
         call_id=call.id,
         kind=kind,
-        path=(*frame_path(state, call.frame_id), call.tool),
+        path=call_path(state, call),
         tool=call.tool,
         arguments_json=arguments,
         schema_json=tool.schema_json if tool is not None else "{}",
@@ -213,7 +213,7 @@ def parked_wait(
         run_id=state.run.id,
         call_id=call.id,
         kind=asked.kind,
-        path=(*frame_path(state, call.frame_id), call.tool),
+        path=call_path(state, call),
         tool=call.tool,
         arguments_json=call.arguments or "{}",
         schema_json=tool.schema_json,

@@ -17,7 +17,7 @@ from continuations.authoring.manifest import (
     unknown_manifest,
 )
 from continuations.core import jsontext
-from continuations.core.rows.state import RunState, frame_path
+from continuations.core.rows.state import RunState, call_path
 from continuations.errors import FormatError
 from continuations.value_class import replace
 from continuations.version import __version__
@@ -99,7 +99,7 @@ def old_contract(state: RunState, call: CallRow, wait: Wait | None) -> Contract:
         parameters = parameters_in(wait.schema)
     found: tuple[str | None] | None = None
     with suppress(FormatError):
-        path = (*frame_path(state, call.frame_id), call.tool)
+        path = call_path(state, call)
         found = find_version(state.manifest, path, call.contract_digest or "")
     return Contract(
         name=call.tool,

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from continuations.core.rows.decisions import Decision
+from continuations.core.rows.waits import decision_on
 from continuations.ledger.decisions.decisions import record_decision
 
 if TYPE_CHECKING:
@@ -83,12 +84,6 @@ def expiries_of(
 ) -> dict[str, Decision]:
     """Return the expiry of each open wait whose deadline has passed, by wait id."""
     return {
-        wait.id: Decision(
-            id=ports.ids.new_ulid(now),
-            wait_id=wait.id,
-            kind="expire",
-            at=now,
-            digest=wait.digest,
-        )
+        wait.id: decision_on(wait, "expire", ports.ids.new_ulid(now), now)
         for wait in late_waits(waits, now)
     }

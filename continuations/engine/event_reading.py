@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from continuations.core.reading.run_stream import StreamEvent, WaitDecided
 from continuations.core.reading.run_stream_diff import events_between
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput
 from continuations.ledger import layout
@@ -136,7 +135,7 @@ def _position(event: StreamEvent) -> Cursor:
 
 
 def _has_ended(state: RunState | None) -> bool:
-    return state is not None and state.run.status in ENDED_STATUSES
+    return state is not None and state.run.has_ended
 
 
 def _rests(state: RunState | None) -> bool:

@@ -8,7 +8,6 @@ from continuations.core.changes import events
 from continuations.core.changes.reducer import advance
 from continuations.core.changes.threads import is_by_same
 from continuations.core.rows.frames import final_reply
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def find_beginning_message(
 ) -> InboxMessage | None:
     """Return the message with which a thread that rests begins a turn, or `None`."""
     run = state.run
-    if not run.rests or run.status in ENDED_STATUSES:
+    if not run.rests or run.has_ended:
         return None
     following = run.last_inbox_number + 1
     found = (each for each in inbox_messages if each.number == following)
@@ -77,7 +76,7 @@ def with_next_messages(
 def _takes(state: RunState, message: InboxMessage) -> bool:
     run = state.run
     is_next = message.number == run.last_inbox_number + 1
-    if run.status in ENDED_STATUSES or not is_next:
+    if run.has_ended or not is_next:
         return False
     reads = state.frames[ROOT_FRAME_ID].reads_messages
     return reads and (run.rests or is_for_present_reply(state, message))
@@ -115,7 +114,7 @@ def with_confirmed_reply(state: RunState) -> RunState:
     when there is no unread message.
     """
     run = state.run
-    if run.status in ENDED_STATUSES or run.rests or state.is_suspended:
+    if run.has_ended or run.rests or state.is_suspended:
         return state
     root, log = state.frames[ROOT_FRAME_ID], state.logs[ROOT_FRAME_ID]
     if final_reply(root, log) is None:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from continuations.core import jsontext
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.trace_context import is_trace_parent
 from continuations.value_class import dataclass, replace
@@ -327,7 +326,7 @@ class WatchedSession:
         """
         run = state.run
         waits = before.waits.keys() if before else set[str]()
-        tells = run.claim is not None or run.status in ENDED_STATUSES
+        tells = run.claim is not None or run.has_ended
         if not self._begun and (tells or waits != state.waits.keys()):
             self._begin(state, number)
         if self._trace in (None, run.session_trace):

@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from continuations.core.declared_types import is_context_class
-from continuations.core.rows.run import ENDED_STATUSES, RunRow
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.prices import Prices
+    from continuations.core.rows.run import RunRow
     from continuations.engine.event_reading import Cursor
     from continuations.engine.ports import EventSink
     from continuations.engine.work_observers import WatchedSession, WorkObserver
@@ -191,7 +191,7 @@ def check_concurrency(max_concurrent_runs: object) -> None:
 
 def check_run_prices(run: RunRow, prices: Prices | None, root: AgentProtocol) -> None:
     """Raise `PriceUnknown` if a run has a budget in money, and a price is missing."""
-    if run.budget is None or run.budget.cost is None or run.status in ENDED_STATUSES:
+    if run.budget is None or run.budget.cost is None or run.has_ended:
         return
     from continuations.engine.start import money_budgets  # noqa: PLC0415 - few runs have one
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from continuations.core.rows.run import ENDED_STATUSES, Claim
+from continuations.core.rows.run import Claim
 from continuations.errors import ClockOff, RunBusy
 from continuations.value_class import dataclass, replace
 from continuations.wire.fields import readable_time
@@ -99,7 +99,7 @@ def released(state: RunState, status: RunStatus = "suspended") -> RunState:
     A thread without an open call or wait rests.
     """
     run = state.run
-    if run.status in ENDED_STATUSES:
+    if run.has_ended:
         status = run.status
     elif run.rests and not state.waits:
         status = "resting"

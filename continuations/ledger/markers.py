@@ -253,9 +253,7 @@ def is_needed(marker: Marker, newest_number: int, state: RunState | None) -> boo
         newest_number: The number of the newest version; 0 without one.
         state: The newest version, or `None` if the run has no version yet.
     """
-    from continuations.core.rows.run import ENDED_STATUSES  # noqa: PLC0415 - not to decide
-
-    if state is None or state.run.status in ENDED_STATUSES:
+    if state is None or state.run.has_ended:
         return state is None
     match marker.reason:
         case "g":

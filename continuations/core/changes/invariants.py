@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.core.rows.calls import STATE_TYPES, Nested, Waiting, open_wait_id
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def _frame_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     if frame.depth != state.frames[parent.frame_id].depth + 1:
         yield f"frame {frame.id} has the wrong depth"
     nested = isinstance(parent.state, Nested) and parent.state.frame_id == frame.id
-    if not nested and state.run.status not in ENDED_STATUSES:
+    if not nested and not state.run.has_ended:
         yield f"frame {frame.id} is not the frame of its parent call"
 
 
@@ -136,7 +135,7 @@ def _history_violations(state: RunState, frame: FrameRow) -> Iterator[str]:
     log = state.logs[frame.id]
     if frame.step == "new" and len(log.messages) > 1:
         yield f"frame {frame.id}: a workflow that never ran has a history"
-    is_open = state.run.status not in ENDED_STATUSES
+    is_open = not state.run.has_ended
     calls = frame.open_call_ids if is_open else ()
     try:
         violation = workflow_history.find_violation(log.entries, calls)

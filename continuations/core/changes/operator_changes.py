@@ -10,11 +10,11 @@ from continuations.core.changes.reducer import advance
 from continuations.core.changes.threads import is_by_same
 from continuations.core.rows import calls
 from continuations.core.rows.event_matching import drops
-from continuations.core.rows.run import ENDED_STATUSES, Failure
+from continuations.core.rows.run import Failure
 from continuations.core.rows.state import (
     ROOT_FRAME_ID,
     RunState,
-    frame_path,
+    call_path,
     frame_wait,
 )
 from continuations.value_class import replace
@@ -54,8 +54,7 @@ def find_open_calls(state: RunState, wanted: str | Sequence[str]) -> list[str]:
     return [
         call.id
         for call in state.calls.values()
-        if is_open_call(state, call.id)
-        and (*frame_path(state, call.frame_id), call.tool) == path
+        if is_open_call(state, call.id) and call_path(state, call) == path
     ]
 
 
@@ -193,7 +192,7 @@ def with_operator_requests(
     signals, and those after it, are left until the run has taken these signals in.
     """
     for request in sorted(requests, key=lambda each: each.number):
-        if state.run.status in ENDED_STATUSES:
+        if state.run.has_ended:
             return state
         if request.number != state.run.last_operator_number + 1:
             continue

@@ -31,7 +31,7 @@ from continuations.core.rows.calls import (
 )
 from continuations.core.rows.draft import Draft, record_trip
 from continuations.core.rows.frames import FrameRow, final_reply
-from continuations.core.rows.run import ENDED_STATUSES, Failure, RunStatus
+from continuations.core.rows.run import Failure, RunStatus
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.value_class import replace
 
@@ -49,7 +49,7 @@ def advance(  # noqa: C901 - one case for each event
 
     Raises `IllegalTransition` if the event is not possible in this state.
     """
-    if state.run.status in ENDED_STATUSES:
+    if state.run.has_ended:
         raise illegal_transition(f"the run is already {state.run.status}", event)
     draft = Draft(state)
     if isinstance(event, run_events.RUN_EVENTS):

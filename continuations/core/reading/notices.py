@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core import jsontext
-from continuations.core.rows.run import ENDED_STATUSES, RunStatus
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.rows.waits import Wait, withheld
 from continuations.value_class import dataclass
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from continuations.core.changes.tool_messages import CallEnd
     from continuations.core.rows.decisions import Decision, DecisionKind
+    from continuations.core.rows.run import RunStatus
 
 _ID_CHARS = 32
 
@@ -197,7 +197,7 @@ def notices_between(
         for event in events
         if isinstance(event, FrameEnded) and event.frame != ROOT_FRAME_ID
     ]
-    has_ended = run.status in ENDED_STATUSES
+    has_ended = run.has_ended
     if not has_ended and (run.status != "suspended" or plan(after)):
         return [*children]
     kind: Literal["run.ended", "run.suspended"] = (

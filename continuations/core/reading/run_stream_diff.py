@@ -158,7 +158,7 @@ class _VersionDiff:
     def _add_ends(self) -> None:
         run = self._after.run
         old = self._old_run
-        if run.status not in ENDED_STATUSES:
+        if not run.has_ended:
             if run.thread_key is not None and run.answered > (
                 old.answered if old else 0
             ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from continuations.core.rows.frames import FrameRow, MessageLog
-from continuations.core.rows.run import ENDED_STATUSES, RunRow, Trip
 from continuations.core.rows.state import RunState, asks_model, is_runnable
 from continuations.errors import IllegalTransition
 from continuations.value_class import replace
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from continuations.core.messages import Message
     from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.run import RunRow, Trip
     from continuations.core.rows.waits import Wait
 
 
@@ -78,7 +78,7 @@ class Draft:
 
     def to_run_state(self) -> RunState:
         """Return the changed state; later changes of the draft do not reach it."""
-        ended = self.run.status in ENDED_STATUSES
+        ended = self.run.has_ended
         return RunState(
             run=self.run,
             manifest=self._manifest,

@@ -260,6 +260,11 @@ class RunRow:
     session_trace: str | None = None
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the run is finished, failed or cancelled."""
+        return self.status in ENDED_STATUSES
+
+    @property
     def rests(self) -> bool:
         """Whether this is a thread in which every message that was read has a reply."""
         return self.thread_key is not None and self.answered == self.last_inbox_number

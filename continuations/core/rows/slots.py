@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from continuations.core.rows.decisions import Decision, Escalate, VerdictKind
 from continuations.core.rows.quorum import Objection, Quorum, Vote
-from continuations.core.rows.waits import Wait, withheld
+from continuations.core.rows.waits import Wait, decision_on, withheld
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
@@ -101,13 +101,7 @@ def after_slot(wait: Wait, slot: Slot) -> Wait | Decision:
         case "escalate" if _is_late(wait, slot):
             return _after_escalation(following, slot)
         case "expire" if _is_late(wait, slot):
-            return Decision(
-                id=slot.id,
-                wait_id=wait.id,
-                kind="expire",
-                at=slot.at,
-                digest=wait.digest,
-            )
+            return decision_on(wait, "expire", slot.id, slot.at)
         case _:
             return following
 

@@ -18,7 +18,6 @@ from continuations.core.rows.calls import (
     Unknown,
     Waiting,
 )
-from continuations.core.rows.run import ENDED_STATUSES, RunRow
 from continuations.core.rows.waits import Wait, frame_digest, known_wait_ulid
 from continuations.value_class import dataclass
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.frames import FrameRow, MessageLog
+    from continuations.core.rows.run import RunRow
     from continuations.core.rows.wait_rules import WaitKind
 
 
@@ -89,7 +89,7 @@ class RunState:
             for row in waits.values()
             if not row.call_id and row.rules.suspends
         }
-        if run.status not in ENDED_STATUSES:
+        if not run.has_ended:
             frame_ids = [
                 row.id for row in frames.values() if asks_model(row, run, suspending)
             ]
@@ -124,6 +124,10 @@ class RunState:
             waits=self.waits if waits is None else waits,
             logs=self.logs if logs is None else logs,
         )
+
+    def waits_gone_in(self, after: RunState) -> list[Wait]:
+        """Return the open waits that a later state does not have."""
+        return [wait for key, wait in self.waits.items() if key not in after.waits]
 
     @property
     def is_suspended(self) -> bool:
@@ -176,6 +180,11 @@ def frame_path(state: RunState, frame_id: str) -> tuple[str, ...]:
         frame = state.frames[call.frame_id]
     names.append(frame.agent)
     return tuple(reversed(names))
+
+
+def call_path(state: RunState, call: CallRow) -> tuple[str, ...]:
+    """Return the names from the root agent down to the tool of a call."""
+    return (*frame_path(state, call.frame_id), call.tool)
 
 
 def frame_wait(

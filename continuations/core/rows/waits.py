@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from continuations.core.rows.calls import CallRow
+    from continuations.core.rows.decisions import DecisionKind
     from continuations.core.rows.quorum import Quorum, Vote
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.wait_rules import SubjectKind, WaitKind, WaitRules
@@ -327,6 +328,15 @@ class WaitSummary:
 _new = object.__new__
 _slots: Any = vars(WaitSummary)
 _set_id, _set_expired = _slots["id"].__set__, _slots["expired"].__set__
+
+
+def decision_on(
+    wait: Wait, kind: DecisionKind, decision_id: str, at: datetime
+) -> Decision:
+    """Return a decision on a wait as it is, without what its kind adds."""
+    return Decision(
+        id=decision_id, wait_id=wait.id, kind=kind, at=at, digest=wait.digest
+    )
 
 
 def call_digest(

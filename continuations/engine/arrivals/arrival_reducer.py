@@ -17,7 +17,7 @@ from continuations.core.changes.reducer import advance
 from continuations.core.rows import event_matching, waits
 from continuations.core.rows.calls import CallRow, Parked, Proposed, Ready, Started
 from continuations.core.rows.decisions import Answer, Decision, Deny
-from continuations.core.rows.run import ENDED_STATUSES, Failure, KeptSignal
+from continuations.core.rows.run import Failure, KeptSignal
 from continuations.core.words.secret_arguments import (
     SecretLost,
     masked_json,
@@ -78,7 +78,7 @@ class ArrivalReducer:
         The old yes never runs a new contract: the wait of an approved call whose tool
         changed, or is missing on a reopen, is opened again with a note.
         """
-        if state.run.status in ENDED_STATUSES:
+        if state.run.has_ended:
             return state
         for listener in (self.feed, self.session):
             if listener is not None:
@@ -384,7 +384,7 @@ def _stopped(state: RunState, failure: Failure) -> RunState:
 
     The decision counts also if it closed the last turn, so that the run has failed.
     """
-    if state.run.status in ENDED_STATUSES or state.run.rests:
+    if state.run.has_ended or state.run.rests:
         return replace(state, run=replace(state.run, failure=failure))
     return advance(state, events.RunStopped(failure=failure))
 
@@ -408,7 +408,7 @@ def with_signals(state: RunState, signals: tuple[Signal, ...]) -> RunState:
     """Return the run with the signals that it has not taken in yet."""
     last = state.run.last_signal_number
     new = [signal for signal in signals if signal.number > last]
-    if not new or state.run.status in ENDED_STATUSES:
+    if not new or state.run.has_ended:
         return state
     kept = tuple(KeptSignal(signal.number, signal.name) for signal in new)
     event = events.SignalsKept(
@@ -458,15 +458,7 @@ async def end_waits(
                 signal = await SIGNALS.read_listed(objects, state.run.id, number)
             if wait.id in ended or is_past_deadline(wait, signal.at):
                 continue
-            proposed = Decision(
-                id=ports.ids.new_ulid(now),
-                wait_id=wait.id,
-                kind="answer",
-                at=now,
-                digest=wait.digest,
-                by=signal.by,
-                value=signal.data,
-                signal=number,
-            )
+            answer = waits.decision_on(wait, "answer", ports.ids.new_ulid(now), now)
+            proposed = replace(answer, by=signal.by, value=signal.data, signal=number)
             ended[wait.id] = await record_decision(objects, proposed)
     return ended

@@ -7,15 +7,14 @@ differ from the resume.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from continuations.core.changes.operator_changes import with_operator_requests
 from continuations.core.changes.plan import plan
 from continuations.core.rows.calls import CallRow, Parked, Ready, Started, open_wait_id
-from continuations.core.rows.decisions import Decision
 from continuations.core.rows.event_matching import awaited_signals, waits_for
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import decision_on
 from continuations.engine.arrivals.arrival_reducer import with_signals
 from continuations.engine.calls.parked_calls import answered_tool, gets_answer
 from continuations.engine.calls.rule_approvals import with_revocations
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.changes.events import TurnBeginning
+    from continuations.core.rows.decisions import Decision
     from continuations.core.rows.waits import Wait
     from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
     from continuations.engine.stack.stack_binding import StackBinding
@@ -147,19 +147,13 @@ def due_decisions(
         waits: Its open waits, each as its slots left it.
         now: The present time.
     """
-
-    def decision(wait: Wait, kind: Literal["answer", "expire"]) -> Decision:
-        return Decision(
-            id="due", wait_id=wait.id, kind=kind, at=now, digest=wait.digest
-        )
-
-    due = {wait.id: decision(wait, "expire") for wait in late_waits(waits, now)}
+    due = {w.id: decision_on(w, "expire", "due", now) for w in late_waits(waits, now)}
     counts: dict[str, int] = {}
     for signal in awaited_signals(state):
         counts[signal.name] = counts.get(signal.name, 0) + 1
     for name, count in counts.items():
         taking = [wait for wait in waits_for(state, name) if wait.id not in due]
-        due |= {wait.id: decision(wait, "answer") for wait in taking[:count]}
+        due |= {w.id: decision_on(w, "answer", "due", now) for w in taking[:count]}
     return due
 
 
@@ -179,7 +173,7 @@ def _may_begin(
 
 def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:
     """Return whether arrivals, or signals that are kept, let the run progress."""
-    if state.run.status in ENDED_STATUSES:
+    if state.run.has_ended:
         return False
     decided = any(wait_id in state.waits for wait_id in arrived.decisions)
     decided = decided or bool(answered_calls(state, arrived.decisions))
@@ -194,7 +188,7 @@ def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:
 
 def is_runnable(state: RunState) -> bool:
     """Return whether the plan has an action that needs no decision."""
-    return state.run.status not in ENDED_STATUSES and bool(plan(state))
+    return not state.run.has_ended and bool(plan(state))
 
 
 def needs_worker(state: RunState) -> bool:
@@ -204,9 +198,7 @@ def needs_worker(state: RunState) -> bool:
     """
     started = any(isinstance(call.state, Started) for call in state.calls.values())
     running = state.run.status == "running"
-    return is_runnable(state) or (
-        state.run.status not in ENDED_STATUSES and (running or started)
-    )
+    return is_runnable(state) or (not state.run.has_ended and (running or started))
 
 
 def can_progress(state: RunState, arrived: Arrivals) -> bool:

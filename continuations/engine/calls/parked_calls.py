@@ -11,7 +11,7 @@ from continuations.core.changes import events
 from continuations.core.rows import waits
 from continuations.core.rows.calls import CallRow, open_wait_id
 from continuations.core.rows.decisions import Answer, Decision, Deny, Fail
-from continuations.core.rows.state import RunState, frame_path
+from continuations.core.rows.state import RunState, call_path
 from continuations.engine.call_waits import (
     parked_wait,
     renewed_wait,
@@ -189,7 +189,7 @@ def answered_tool(
         f"{call.tool!r} has no on_answer function any more. Nothing ran. "
         "Resume with the code that the call was made for, or cancel the run."
     )
-    path = (*frame_path(state, call.frame_id), call.tool)
+    path = call_path(state, call)
     raise AgentChanged(msg, run_id=state.run.id, path=path)
 
 

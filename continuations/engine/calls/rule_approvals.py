@@ -20,8 +20,8 @@ from continuations.core.changes import events
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.decisions import Approve, Decision, Deny
 from continuations.core.rows.grants import KeptGrant, has_ended
-from continuations.core.rows.run import ENDED_STATUSES, Failure
-from continuations.core.rows.state import RunState, frame_path
+from continuations.core.rows.run import Failure
+from continuations.core.rows.state import RunState, call_path
 from continuations.engine import call_waits
 from continuations.errors import StoreError
 from continuations.ledger.arrivals import recorded_decisions
@@ -225,7 +225,7 @@ def covering_grant(
     grants = state.run.grants
     if not grants:
         return None
-    path = (*frame_path(state, call.frame_id), call.tool)
+    path = call_path(state, call)
     policy = tool.approval
     if policy is not None and policy.form_digest is not None:
         return None  # a grant cannot fill in a form
@@ -255,7 +255,7 @@ def with_grants_of_old_names(
     def newest(path: Sequence[str]) -> list[str]:
         return [renames.newest_name(name) for name in path]
 
-    path = (*frame_path(state, call.frame_id), call.tool)
+    path = call_path(state, call)
     quorum = tool.approval.quorum if tool.approval is not None else None
     contract = _grant_contract(tool, quorum)
     grants: list[KeptGrant] = []
@@ -303,7 +303,7 @@ def with_revocations(state: RunState, revocations: Sequence[Revocation]) -> RunS
     """Return the run after the revocations that it has not taken in yet."""
     last = state.run.last_revocation_number
     new = [each for each in revocations if each.number > last]
-    if not new or state.run.status in ENDED_STATUSES:
+    if not new or state.run.has_ended:
         return state
     ids = tuple(each.grant for each in new)
     return advance(

@@ -19,7 +19,7 @@ from continuations.core.reading.live_events import (
     TextDelta,
 )
 from continuations.core.reading.run_stream_diff import events_between
-from continuations.core.rows.state import RunState, frame_path
+from continuations.core.rows.state import RunState, call_path, frame_path
 from continuations.engine.event_reading import Cursor, read_events, with_deciders
 from continuations.ledger.versions import LoadedVersion, Together, Versions
 
@@ -86,7 +86,7 @@ class CallFeed:
         self._sink = sink
         self._run_id = state.run.id
         self._call = call
-        self._path = (*frame_path(state, call.frame_id), call.tool)
+        self._path = call_path(state, call)
         self._turn = state.frames[call.frame_id].turns
         self._fence = fence
         self._index = 0

@@ -18,9 +18,8 @@ from continuations.authoring.tool_contract import compute_contract_digest
 from continuations.core import jsontext
 from continuations.core.changes.events import Denied
 from continuations.core.rows.calls import Parked, Ready, open_wait_id
-from continuations.core.rows.decisions import Decision
-from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.state import call_path
+from continuations.core.rows.waits import decision_on
 from continuations.engine.arrivals import readiness
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
 from continuations.engine.calls.admission import Admission
@@ -114,7 +113,7 @@ class DriftCheck:
         try:
             versions = Versions(self.objects, run_id)
             state = (await versions.load(overview.newest_number)).state
-            if state.run.status in ENDED_STATUSES:
+            if state.run.has_ended:
                 return None
             state.read_messages()
             arrived = await read_arrivals(
@@ -183,7 +182,7 @@ class _Prediction:
             return [_refusal(error)]
         finally:
             flows.close()
-        if state.run.status in ENDED_STATUSES:
+        if state.run.has_ended:
             return []
         found = list(self._opened_again(state, binding))
         for wait in state.waits.values():
@@ -239,9 +238,7 @@ class _Prediction:
         now = ports.clock.now()
         if is_past_deadline(self.arrived.current(wait), now):
             return  # it ends as expired
-        approval = Decision(
-            id="drift", wait_id=wait.id, kind="approve", at=now, digest=wait.digest
-        )
+        approval = decision_on(wait, "approve", "drift", now)
         try:
             readiness.check_tools(state, {wait.id: approval}, binding)
         except errors.AgentChanged as missing:
@@ -329,7 +326,7 @@ def _reason(
         verdict=verdict,
         change=change,
         agent=state.frames[call.frame_id].agent,
-        path=(*frame_path(state, call.frame_id), call.tool),
+        path=call_path(state, call),
         wait_id=wait_id,
         text=text,
     )

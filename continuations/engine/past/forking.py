@@ -15,7 +15,7 @@ from continuations.core.messages import NOTHING_CHECKED, Message
 from continuations.core.reading.past_rules import forked_row
 from continuations.core.rows.calls import CLOSED_STATES, Nested, Returned, Started
 from continuations.core.rows.draft import Draft
-from continuations.core.rows.run import ENDED_STATUSES, kept_requesters
+from continuations.core.rows.run import kept_requesters
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.engine.journal.later_versions import LaterCalls, read_later_calls
 from continuations.engine.journal.publishing import Publisher
@@ -274,7 +274,7 @@ def check_ids(given: Iterable[str], known: Iterable[str], name: str, kind: str) 
 def check_can_go_on(state: RunState, version: int, messages: Mapping[str, Any]) -> None:
     """Raise `InvalidInput` if nothing is left to do in a version."""
     run = state.run
-    if run.status in ENDED_STATUSES:
+    if run.has_ended:
         msg = (
             f"run {run.id} was not forked: it is {run.status} in version {version}, "
             "so nothing is left to do. Pass the number of an earlier version."

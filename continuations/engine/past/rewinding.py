@@ -18,7 +18,7 @@ from continuations.core.reading.past_rules import rewound_row
 from continuations.core.reading.run_past import RewindPlan, Rewound, TakenMessage
 from continuations.core.rows.decisions import OPERATOR, PYTHON, Door
 from continuations.core.rows.frames import MessageLog
-from continuations.core.rows.run import ENDED_STATUSES, Failure, kept_requesters
+from continuations.core.rows.run import Failure, kept_requesters
 from continuations.core.rows.waits import Wait, withheld
 from continuations.engine.arrivals.readiness import arrivals_unblock, is_runnable
 from continuations.engine.journal.journal import StoreJournal
@@ -142,7 +142,7 @@ class Rewinder:
         before = journal.loaded.state
         state = self._rewound_state(before, target.state, later, binding)
         state = _interrupted_again(before.run, state, self.ports.clock.now())
-        gone = [wait for key, wait in before.waits.items() if key not in state.waits]
+        gone = before.waits_gone_in(state)
         ender = RunEnder(self.objects, self.ports)
         await ender.close_waits(
             before,
@@ -219,7 +219,7 @@ def _refusal(newest: LoadedVersion, target: LoadedVersion) -> str:
     """Return why a run cannot go on from a version; an empty text if it can."""
     run, number = newest.state.run, target.number
     why = ""
-    if run.status in ENDED_STATUSES:
+    if run.has_ended:
         why = f"it is {run.status}. Fork it: runner.fork({run.id!r}, {number})"
     elif number == newest.number:
         why = f"version {number} is its newest one. Pass an earlier version"

@@ -98,7 +98,7 @@ class RunRequests:
         run = state.run
         _check_reads_messages(state)
         is_repeat = (
-            run.status in ENDED_STATUSES
+            run.has_ended
             and own_id is not None
             and await inbox.has_id(self.objects, run.id, own_id)
         )
@@ -142,7 +142,7 @@ class RunRequests:
         ulid = facts["id"]
         facts["id"] = own_id or ulid
         signal = Signal(number=0, name=checked_name, data=data_json, **facts)
-        if run.status in ENDED_STATUSES and own_id is not None:
+        if run.has_ended and own_id is not None:
             repeated = await run_signals.find_repeat(self.objects, run.id, signal)
             if repeated is not None:
                 return repeated.number
@@ -208,7 +208,7 @@ class RunRequests:
         """
         by, reason = checked_person("by", by), optional_text("reason", reason)
         newest = await self._versions.load_newest()
-        if newest.state.run.status in ENDED_STATUSES:
+        if newest.state.run.has_ended:
             return _as_continuation(newest)
         request = CancelRequest(reason=reason, **self._facts(by, door))
         await inbox.record_cancel_request(self.objects, self.run_id, request)
@@ -234,7 +234,7 @@ class RunRequests:
         loaded = await self._versions.load_newest()
         run = loaded.state.run
         busy = run.claim is not None and run.claim.until > self.ports.clock.now()
-        if run.status in ENDED_STATUSES or busy:
+        if run.has_ended or busy:
             return _as_continuation(loaded)
         # Decisions are not read here: a damaged one must not keep the run alive.
         request = await read_cancel_request(self.objects, self.run_id)
@@ -253,7 +253,7 @@ class RunRequests:
         """Tell the worker of a busy run that the run has a cancel request."""
         newest = await self._versions.load_newest()
         run = newest.state.run
-        if run.status in ENDED_STATUSES or run.claim is None:
+        if run.has_ended or run.claim is None:
             return _as_continuation(newest)
         pending = await self._pending(newest)
         if not any(each.action == "cancel" and not each.call_id for each in pending):
@@ -415,7 +415,7 @@ class RunRequests:
         """Raise `InvalidInput` if the run ended before it took a request in."""
         run = state.run
         was_taken = number is not None and run.last_operator_number >= number
-        if run.status in ENDED_STATUSES and not was_taken:
+        if run.has_ended and not was_taken:
             msg = (
                 f"run {self.run_id} was not {participle}: it is {run.status}. "
                 "Start a new run."
@@ -467,7 +467,7 @@ class RunRequests:
         Raises `StaleRun` if another process wrote a version at the same time.
         """
         state = loaded.state
-        if state.run.status in ENDED_STATUSES or state.run.claim is not None:
+        if state.run.has_ended or state.run.claim is not None:
             return _as_continuation(loaded)
         requests = await self._pending(loaded)
         if not requests:
@@ -475,7 +475,7 @@ class RunRequests:
         signals = await self._dropped(state, requests)
         taken = with_signals(state, signals)
         after = operator_changes.with_operator_requests(taken, requests)
-        ended = [wait for key, wait in state.waits.items() if key not in after.waits]
+        ended = state.waits_gone_in(after)
         if await jobs_to_cancel(self.objects, ended):
             return _as_continuation(loaded)  # a worker calls `on_cancel`
 
@@ -581,7 +581,7 @@ def _check_accepts(
 
     The number is 0 before the message or signal has one.
     """
-    if run.status in ENDED_STATUSES and (number == 0 or last_taken < number):
+    if run.has_ended and (number == 0 or last_taken < number):
         msg = (
             f"run {run.id} is {run.status} and does not accept {what}. Start a new run."
         )

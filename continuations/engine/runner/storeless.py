@@ -20,7 +20,6 @@ from continuations.core.changes.operator_changes import without_operator_waits
 from continuations.core.changes.plan import plan
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.decisions import Decision, Escalate, Verdict
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.slots import Slot, after_slot, objection_to
 from continuations.engine import deadlines, worker_options
 from continuations.engine.arrivals.arrival_reducer import ArrivalReducer
@@ -562,7 +561,7 @@ class StorelessWork:
         changes = compare_manifests(before.manifest, current_manifest(self.agent))
         feed = self._feed(state, before)
         journal = NoJournal(continuation.version, feed)
-        if state.run.status not in ENDED_STATUSES:
+        if not state.run.has_ended:
             expiries = deadlines.expiries_of(state.waits.values(), self.ports, now)
             canceller = JobCanceller(
                 stack_binding=self.stack_binding,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from continuations.authoring.registry import AgentRegistry, Renames, missing_tool_text
 from continuations.core.rows.calls import CallRow, Parked
-from continuations.core.rows.state import ROOT_FRAME_ID, RunState, frame_path
+from continuations.core.rows.state import ROOT_FRAME_ID, RunState, call_path, frame_path
 from continuations.core.rows.waits import Wait
 from continuations.engine.code_changes import find_code_changes
 from continuations.errors import AgentChanged, FormatError
@@ -144,7 +144,7 @@ class StackBinding:
             f"call {call.id}{of_wait} needs. {nothing}{kept}. Resume with code that "
             f"has the tool{way_out}."
         )
-        path = (*frame_path(state, call.frame_id), call.tool)
+        path = call_path(state, call)
         return AgentChanged(msg, run_id=run_id, wait_id=wait_id, path=path)
 
     def _missing_text(self, state: RunState, call: CallRow) -> str:
@@ -177,7 +177,7 @@ class StackBinding:
             msg,
             run_id=state.run.id,
             change="removed" if tool is None else "contract",
-            path=(*frame_path(state, call.frame_id), call.tool),
+            path=call_path(state, call),
         )
 
     def _tool_change(self, state: RunState, call: CallRow) -> str:

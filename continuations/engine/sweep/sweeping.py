@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.engine import deadlines
 from continuations.engine.arrivals.readiness import arrivals_unblock, needs_worker
 from continuations.engine.journal.publishing import (
@@ -440,7 +439,7 @@ class RunSweep:
 
     async def _can_progress(self, newest: LoadedVersion) -> bool:
         state = newest.state
-        if state.run.status in ENDED_STATUSES:
+        if state.run.has_ended:
             return False
         now, open_waits = self.clock.now(), state.waits.values()
         plain = (wait for wait in open_waits if not wait.has_slots)
@@ -458,7 +457,7 @@ class RunSweep:
         The marker of each is deleted last, so no person is left out after a crash.
         """
         state = newest.state
-        if state.run.status in ENDED_STATUSES:
+        if state.run.has_ended:
             return
         by_ulid = {
             layout.parse_wait_id(wait.id).ulid: wait

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.authoring import callables
@@ -16,10 +17,10 @@ from continuations.core.changes.plan import AskModel, CheckCall, Launched, Verif
 from continuations.core.changes.tool_messages import SECOND_HANDOFF
 from continuations.core.messages import user_message
 from continuations.core.rows.calls import CallRow, Handoff, Unknown, handoff_of
-from continuations.core.rows.decisions import Answer, Approve, Decision, Deny, Verdict
+from continuations.core.rows.decisions import Answer, Approve, Deny, Verdict
+from continuations.core.rows.waits import decision_on
 from continuations.core.usage import Usage
-from continuations.engine import call_failures
-from continuations.engine.call_waits import approval_digest, approved_contract_digest
+from continuations.engine import call_failures, call_waits
 from continuations.engine.calls import parked_calls
 from continuations.engine.calls.admission import Admission
 from continuations.engine.calls.call_examination import (
@@ -389,7 +390,10 @@ class Performer:
             if callables.is_task_cancellation(error):
                 raise
             failed = call_failures.FailedAttempts(
-                self.stack_binding, self.ports, self.claim_end, self.run_options.context
+                partial(call_waits.wait_of_call, self.stack_binding, self.ports),
+                self.ports,
+                self.claim_end,
+                self.run_options.context,
             )
             return await failed.event(state, call, tool, error, gate)
         patch = _patch_of(context)
@@ -579,21 +583,15 @@ def verification_event(
             except jsontext.NotJson:
                 return events.Unverified(call_id=call.id)
         case Approve(arguments=None) if _is_over(ports, state, call.state):
-            contract = approved_contract_digest(tool)
-            digest = approval_digest(state, call, call.arguments or "{}", contract)
+            contract = call_waits.approved_contract_digest(tool)
+            arguments = call.arguments or "{}"
+            digest = call_waits.approval_digest(state, call, arguments, contract)
             return events.Approved(call_id=call.id, digest=digest)
         case Deny(reason=reason):
             now = ports.clock.now()
             wait = state.waits[call.state.wait_id]
-            decision = Decision(
-                id=ports.ids.new_ulid(now),
-                wait_id=wait.id,
-                kind="deny",
-                at=now,
-                digest=wait.digest,
-                by="verify",
-                reason=reason,
-            )
+            decision = decision_on(wait, "deny", ports.ids.new_ulid(now), now)
+            decision = replace(decision, by="verify", reason=reason)
             return events.Denied(call_id=call.id, decision=decision)
         case _:
             return events.Unverified(call_id=call.id)

@@ -31,7 +31,7 @@ from continuations.core.changes.plan import (
 )
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.calls import Started, Unknown
-from continuations.core.rows.run import ENDED_STATUSES, Failure, budget_failure
+from continuations.core.rows.run import Failure, budget_failure
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.engine import side_task
 from continuations.engine.calls.call_examination import is_possible
@@ -283,7 +283,7 @@ class RunLoop:
         after = operator_changes.with_cancelled_call(
             before, action.call_id, reason, not_begun
         )
-        ended = [wait for key, wait in before.waits.items() if key not in after.waits]
+        ended = before.waits_gone_in(after)
         ended = [wait for wait in ended if wait.rules.has_object]
         if ended:
             marked = self._event_to_await.setdefault(action, self._last_event_to_save)
@@ -510,7 +510,7 @@ class RunLoop:
                     self.failure = error.failure
                 else:
                     self.model_error = self.model_error or error
-                if self.state.run.status not in ENDED_STATUSES:
+                if not self.state.run.has_ended:
                     # The caller commits it, with the state that releases the claim.
                     self.state = advance(self.state, refused_turn(action, error))
             else:
@@ -598,7 +598,7 @@ class OperatorEffects:
             return state
         not_begun = self._not_begun(state, requests)
         after = operator_changes.with_operator_requests(state, requests, not_begun)
-        ended = [wait for key, wait in state.waits.items() if key not in after.waits]
+        ended = state.waits_gone_in(after)
         if any(wait.cancels for wait in ended):
             # `on_cancel` would hold up the renewal of the claim. It is called when the
             # loop has ended: an open call keeps the run from its end.
@@ -711,7 +711,7 @@ class ActionTasks:
 
     def with_starts_taken_back(self, state: RunState) -> RunState:
         """Return a state in which the calls that have not begun are ready again."""
-        if state.run.status in ENDED_STATUSES:
+        if state.run.has_ended:
             return state
         for call in list(state.calls.values()):
             if isinstance(call.state, Started) and not self.has_begun(RunTool(call.id)):

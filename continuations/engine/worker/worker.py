@@ -15,7 +15,6 @@ from continuations.authoring import callables
 from continuations.core.changes import tool_messages
 from continuations.core.changes.events import TurnBeginning
 from continuations.core.rows.event_matching import awaited_signals
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.engine import deadlines
 from continuations.engine.arrivals import arrival_reducer, readiness
@@ -199,7 +198,7 @@ class Worker:
         self.run_options.check_run(state.run)
         if self.feed is not None:
             await self.feed.catch_up(loaded.number)
-        if state.run.status in ENDED_STATUSES:
+        if state.run.has_ended:
             return self._outcome(loaded, find_code_changes(state, self.agent_registry))
         lease = self.options.lease
         claims.check_clock_for(state, clock_reading, lease)
@@ -483,10 +482,7 @@ class Worker:
                     await asyncio.shield(release)
             raise
         arrived = arrived.followed_by(loop.arrivals_taken_in)
-        if (
-            loop.cancel_request is not None
-            and loop.state.run.status not in ENDED_STATUSES
-        ):
+        if loop.cancel_request is not None and not loop.state.run.has_ended:
             arrived = arrived.followed_by(Arrivals(cancel_request=loop.cancel_request))
             ender = self._ender(before, journal)
             ended = await ender.end_as_cancelled(loop.state, loop.cancel_request)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
 from continuations.core.rows.calls import open_wait_id
-from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import early_wait_ulids, frame_path
+from continuations.core.rows.state import call_path, early_wait_ulids
 from continuations.core.rows.waits import Wait
 from continuations.core.words.call_display import CallDisplay
 from continuations.ledger import layout
@@ -75,7 +74,7 @@ def wait_of_started_call(state: RunState, wait_id: str) -> Wait | None:
 
     The tool has not returned, so the rest of its wait is not known.
     """
-    if not layout.is_known_early(wait_id) or state.run.status in ENDED_STATUSES:
+    if not layout.is_known_early(wait_id) or state.run.has_ended:
         return None
     call = early_wait_ulids(state).get(layout.parse_wait_id(wait_id).ulid)
     return None if call is None else early_wait(state, call, wait_id)
@@ -88,7 +87,7 @@ def early_wait(state: RunState, call: CallRow, wait_id: str) -> Wait:
         run_id=state.run.id,
         call_id=call.id,
         kind=layout.parse_wait_id(wait_id).kind,
-        path=(*frame_path(state, call.frame_id), call.tool),
+        path=call_path(state, call),
         tool=call.tool,
         arguments_json=call.arguments or "{}",
         schema_json="{}",

@@ -25,7 +25,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from continuations import errors
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.copying.key_rules import Part, classify
 from continuations.ledger.index import event_waiters, run_index, waits
@@ -411,7 +410,7 @@ class RunCopy:
         for key in sorted(is_over.intersection(there) - {*here, self._look_again}):
             await target.delete(key)
         # The markers of what arrived meanwhile may be missing. Then a sweep looks.
-        ended = loaded.state.run.status in ENDED_STATUSES
+        ended = loaded.state.run.has_ended
         if self._look_again and (ended or not await self.has_moved_on()):
             await target.delete(self._look_again)
         self._keys, self._loaded = [], None  # a copy may have many runs
@@ -444,7 +443,7 @@ class RunCopy:
             wait_id = listed[0] if listed else event_keys.waiter_in(key) or ""
             decided = layout.decision_key(wait_id) in self._keys
             return decided or wait_id not in state.waits
-        ended = state.run.status in ENDED_STATUSES
+        ended = state.run.has_ended
         if key.startswith(run_index.ENDED_PREFIX):
             return not ended or key != run_index.ended_key(self.run_id, loaded.at)
         return ended and key == run_index.live_key(self.run_id)

@@ -18,7 +18,7 @@ from continuations.core.rows.grants import (
     KeptGrant,
     parse_grant_text,
 )
-from continuations.core.rows.state import frame_path
+from continuations.core.rows.state import call_path
 from continuations.core.words.secret_arguments import ANY_ITEM, MASK, steps_of
 from continuations.ledger.decisions.schema_samples import (
     UNKNOWN,
@@ -365,7 +365,7 @@ def with_masked_secret(state: RunState, grant: KeptGrant) -> KeptGrant:
     paths = {
         path
         for call in state.calls.values()
-        if call.secrets and (*frame_path(state, call.frame_id), call.tool) == grant.path
+        if call.secrets and call_path(state, call) == grant.path
         for path in call.secrets
     }
     paths |= {

@@ -10,7 +10,6 @@ from asyncio import gather
 from typing import TYPE_CHECKING
 
 from continuations.core.rows.grants import KeptGrant, has_ended
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.errors import InvalidInput, StoreDenied
 from continuations.ledger.arrivals.arrival_logs import REVOCATIONS
 from continuations.ledger.arrivals.recorded_decisions import read_decision
@@ -40,7 +39,7 @@ async def list_grants(
     condition on a secret argument is masked.
     """
     state = (await Versions(objects, run_id).load_newest()).state
-    if state.run.status in ENDED_STATUSES:
+    if state.run.has_ended:
         return []
     given, revoked = await gather(
         gather(*(_given_by_decision(objects, wait) for wait in state.waits.values())),

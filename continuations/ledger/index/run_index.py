@@ -124,7 +124,7 @@ async def mend(objects: Objects, version: LoadedVersion) -> bool:
         RunErased: The run was erased meanwhile. Its keys are deleted again.
     """
     run = version.state.run
-    if run.status in ENDED_STATUSES:
+    if run.has_ended:
         await move_to_ended(objects, version, with_labels=True)
     else:
         await create_live(objects, run)

@@ -21,7 +21,7 @@ from continuations.core.rows.calls import (
     Waiting,
 )
 from continuations.core.rows.decisions import Answer, Decision
-from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.waits import decision_on
 from continuations.core.words.secret_arguments import SecretLost, restored_json
 from continuations.errors import Corrupt, FormatError, RunBusy, StoreError
 from continuations.ledger import layout, markers
@@ -126,7 +126,7 @@ async def repair(
         raise versions.stale_error(report.newest_number)
     await _create_missing_wait_objects(objects, repaired.state)
     await retirer.retire_and_delete(
-        [wait for key, wait in good.state.waits.items() if key not in state.waits],
+        good.state.waits_gone_in(state),
         damaged_keys={finding.key for finding in report.findings},
     )
     await retirer.retire_orphans(orphans)
@@ -171,7 +171,7 @@ def with_lost_versions(
         lost_count: The number of lost versions.
         new_ulid: Returns a new ULID.
     """
-    if state.run.status in ENDED_STATUSES:
+    if state.run.has_ended:
         return state
     calls = {
         key: as_started(row, state.waits, prior_decisions)
@@ -242,12 +242,8 @@ class _WaitRetirer:
         if wait.rules.has_known_id:
             prior = await self._read_prior_decision(wait)
             return prior or "kept"
-        ours = Decision(
-            id=self.new_ulid(),
-            wait_id=wait.id,
-            kind="cancel",
-            at=self.now,
-            digest=wait.digest,
+        ours = replace(
+            decision_on(wait, "cancel", self.new_ulid(), self.now),
             by="doctor",
             reason="The run was repaired. Its open waits have new ids.",
         )
@@ -262,13 +258,7 @@ class _WaitRetirer:
         """Return the expiry of a timer that may have fired in a lost version."""
         if wait.deadline is None or self.now + _CLOCK_MARGIN < wait.deadline:
             return "undecided"
-        return Decision(
-            id=self.new_ulid(),
-            wait_id=wait.id,
-            kind="expire",
-            at=self.now,
-            digest=wait.digest,
-        )
+        return decision_on(wait, "expire", self.new_ulid(), self.now)
 
     async def retire_orphans(self, wait_ids: Iterable[str]) -> None:
         """Retire waits that no version contains; damaged ones stay as they are."""

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations import errors
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.ledger import event_keys, layout, markers
 from continuations.ledger.arrivals.arrivals import read_arrivals
 from continuations.ledger.claims import check_free
@@ -120,7 +119,7 @@ class Eraser:
             raise
         if loaded is not None:
             check_free(loaded.state.run, self.clock.now())
-            if self.only_if_ended and loaded.state.run.status not in ENDED_STATUSES:
+            if self.only_if_ended and not loaded.state.run.has_ended:
                 await self.objects.delete(guard.key)
                 raise self._versions.stale_error(number)
         if self.keeps_audit and await self._has_audit():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations import errors
-from continuations.core.rows.run import ENDED_STATUSES
 from continuations.ledger import layout
 from continuations.ledger.arrivals import wait_slots
 from continuations.ledger.arrivals.arrival_logs import LOGS
@@ -279,7 +278,7 @@ class _IntegrityScan:
     async def scan_arrivals(self, state: RunState | None) -> None:
         """Check everything that arrived, then the open waits."""
         open_waits = {} if state is None else dict(state.waits)
-        open_run = state is not None and state.run.status not in ENDED_STATUSES
+        open_run = state is not None and not state.run.has_ended
         if state is None and not self._version_faults:
             await self._check_arrivals_without_versions()
             return
