@@ -18,12 +18,7 @@ from continuations.core.rows import event_matching, waits
 from continuations.core.rows.calls import CallRow, Parked, Proposed, Ready, Started
 from continuations.core.rows.decisions import Answer, Decision, Deny
 from continuations.core.rows.run import Failure, KeptSignal
-from continuations.core.words.secret_arguments import (
-    SecretLost,
-    masked_json,
-    restored_json,
-    scrubbed,
-)
+from continuations.core.words import secret_arguments
 from continuations.engine import call_waits
 from continuations.engine.calls.admission import Admission, examined_under
 from continuations.engine.calls.parked_calls import ParkedCalls, answered
@@ -212,7 +207,7 @@ class ArrivalReducer:
         note = note or _why_arguments_do_not_fit(tool, call, decision)
         if note is None:
             return None
-        note = scrubbed(note, decision.arguments or "{}", wait.secrets)
+        note = secret_arguments.scrubbed(note, decision.arguments or "{}", wait.secrets)
         return f"{note} {_PLAIN_APPROVAL_NOTE}"
 
     def _without_missing_frames(self, state: RunState) -> RunState:
@@ -340,7 +335,7 @@ def _why_arguments_do_not_fit(
         return f"The tool rejected the edited arguments: {error}"
     if difference is None:
         return None
-    shown = masked_json(arguments, tool.secrets)
+    shown = secret_arguments.masked_json(arguments, tool.secrets)
     return (
         f"The edited arguments were not used: the tool would change {difference} and "
         f"run with {shown}."
@@ -363,8 +358,10 @@ def _with_secrets(wait: waits.Wait, decision: Decision) -> Decision:
     if decision.arguments is None or not wait.secrets:
         return decision
     try:
-        edited = restored_json(decision.arguments, wait.arguments_json, wait.secrets)
-    except SecretLost:
+        edited = secret_arguments.restored_json(
+            decision.arguments, wait.arguments_json, wait.secrets
+        )
+    except secret_arguments.SecretLost:
         return decision
     return replace(decision, arguments=edited)
 

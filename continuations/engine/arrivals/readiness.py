@@ -15,15 +15,11 @@ from continuations.core.rows.calls import CallRow, Parked, Ready, Started, open_
 from continuations.core.rows.event_matching import awaited_signals, waits_for
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.rows.waits import decision_on
+from continuations.engine import inbox_messages
 from continuations.engine.arrivals.arrival_reducer import with_signals
 from continuations.engine.calls.parked_calls import answered_tool, gets_answer
 from continuations.engine.calls.rule_approvals import with_revocations
 from continuations.engine.deadlines import late_waits
-from continuations.engine.inbox_messages import (
-    with_confirmed_reply,
-    with_inbox_messages,
-    with_next_messages,
-)
 from continuations.engine.worker_options import check_context, check_run_prices
 from continuations.ledger.arrivals.early_answers import answered_calls
 from continuations.value_class import dataclass
@@ -97,10 +93,12 @@ def take_in(
     check_tools(operated, arrived.decisions, reducer.stack_binding, reopens=reopens)
     after = reducer.with_decisions(operated, arrived.decisions)
     after = with_revocations(after, arrived.revocations)
-    after = with_next_messages(state, after, arrived.inbox_messages, beginning)
+    after = inbox_messages.with_next_messages(
+        state, after, arrived.inbox_messages, beginning
+    )
     if not arrived.unread_numbers:
         # A message that is not loaded yet is read before the end.
-        after = with_confirmed_reply(after)
+        after = inbox_messages.with_confirmed_reply(after)
     return TakenIn(interrupted, operated, after)
 
 
@@ -179,7 +177,9 @@ def arrivals_unblock(state: RunState, arrived: Arrivals) -> bool:
     decided = decided or bool(answered_calls(state, arrived.decisions))
     signalled = with_signals(state, arrived.signals) is not state
     signalled = signalled or bool(awaited_signals(state))
-    reads = with_inbox_messages(state, arrived.inbox_messages) is not state
+    reads = (
+        inbox_messages.with_inbox_messages(state, arrived.inbox_messages) is not state
+    )
     last = state.run.last_operator_number
     asked = any(request.number > last for request in arrived.operator_requests)
     is_cancelled = arrived.cancel_request is not None

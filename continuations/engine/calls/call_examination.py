@@ -12,11 +12,7 @@ from continuations.core.rows.calls import CallRow, Proposed, Ready
 from continuations.core.rows.decisions import Approve, Deny
 from continuations.engine import call_failures
 from continuations.engine.call_waits import wait_of_call
-from continuations.engine.calls.rule_approvals import (
-    ExaminedCall,
-    examined_call,
-    with_grants_of_old_names,
-)
+from continuations.engine.calls import rule_approvals
 from continuations.engine.turns.model_turn import enabled_tools, is_enabled
 from continuations.errors import ModelError
 from continuations.value_class import dataclass, replace
@@ -105,7 +101,7 @@ class CallExaminer:
                 raise
             call_failures.log_error(state, call, "was not executed", error)
             return call_failures.rejection_for_error(call, error)
-        examined = examined_call(call_id, tool, arguments)
+        examined = rule_approvals.examined_call(call_id, tool, arguments)
         return await self._admitted(state, call, tool, examined, verdict, trip)
 
     async def _admitted(
@@ -113,7 +109,7 @@ class CallExaminer:
         state: RunState,
         call: CallRow,
         tool: ToolProtocol,
-        examined: ExaminedCall,
+        examined: rule_approvals.ExaminedCall,
         verdict: bool | Approve | Deny,
         trip: Trip | None,
     ) -> events.Event:
@@ -138,7 +134,9 @@ class CallExaminer:
             now = self.ports.clock.now()
             granted, renames = state, self.stack_binding.renames
             if renames is not None:
-                granted = with_grants_of_old_names(state, call, tool, renames)
+                granted = rule_approvals.with_grants_of_old_names(
+                    state, call, tool, renames
+                )
             ruling = await self.rules.rule(granted, call, tool, examined, verdict, now)
             if not isinstance(ruling, str | None):
                 return ruling
@@ -149,7 +147,7 @@ class CallExaminer:
         self,
         state: RunState,
         call: CallRow,
-        examined: ExaminedCall,
+        examined: rule_approvals.ExaminedCall,
         note: str | None,
         trip: Trip | None,
     ) -> events.ApprovalRequested:
@@ -215,7 +213,7 @@ class CallExaminer:
         if checked.trip is None or is_approved:
             return None
         tool = self.stack_binding.unchanged_tool(state, call)
-        examined = examined_call(call.id, tool, arguments)
+        examined = rule_approvals.examined_call(call.id, tool, arguments)
         note = _noted(checked.trip, None)
         return self._approval_request(state, call, examined, note, checked.trip)
 

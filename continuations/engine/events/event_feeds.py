@@ -13,11 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from continuations.core import jsontext
-from continuations.core.reading.live_events import (
-    CallProgress,
-    ReasoningDelta,
-    TextDelta,
-)
+from continuations.core.reading import live_events
 from continuations.core.reading.run_stream_diff import events_between
 from continuations.core.rows.state import RunState, call_path, frame_path
 from continuations.engine.event_reading import Cursor, read_events, with_deciders
@@ -60,7 +56,11 @@ class TurnFeed:
             return
         if not delta.text:
             return
-        make = TextDelta if delta.kind == "text" else ReasoningDelta
+        make = (
+            live_events.TextDelta
+            if delta.kind == "text"
+            else live_events.ReasoningDelta
+        )
         event = make(
             run_id=self._run_id,
             frame=self._frame.id,
@@ -104,7 +104,7 @@ class CallFeed:
 
     def report(self, text: str) -> None:
         """Hand a JSON text on."""
-        event = CallProgress(
+        event = live_events.CallProgress(
             run_id=self._run_id,
             frame=self._call.frame_id,
             path=self._path,

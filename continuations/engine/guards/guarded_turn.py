@@ -14,13 +14,8 @@ from continuations.authoring.hooks import (
     TurnInfo,
 )
 from continuations.core import jsontext
-from continuations.core.changes import events, judged_texts
+from continuations.core.changes import events, judged_texts, tool_messages
 from continuations.core.changes.history import last_request
-from continuations.core.changes.tool_messages import (
-    agent_after,
-    is_incomplete,
-    sent_messages,
-)
 from continuations.core.messages import (
     MalformedMessage,
     Message,
@@ -181,7 +176,9 @@ class GuardedTurn:
             usage=self._state.run.usage,
             text=text,
             context=self._run_options.context,
-            make_messages=lambda: [message.data for message in sent_messages(log)],
+            make_messages=lambda: [
+                message.data for message in tool_messages.sent_messages(log)
+            ],
             make_state=self._typed_state,
         )
 
@@ -251,7 +248,7 @@ class GuardedTurn:
         text = event.message.content
         info = replace(self._reply_info(event), output=self._agent.parse_output(text))
         # A reply that was cut off is no output, whatever a person says.
-        asks = not is_incomplete(event)
+        asks = not tool_messages.is_incomplete(event)
         tripped = await self._first_trip("output", info, text, asks=asks)
         if tripped is None:
             return event
@@ -376,7 +373,7 @@ def _was_handed_over(messages: tuple[Message, ...]) -> bool:
     """Return whether the last turn handed the conversation to the agent."""
     for message in reversed(messages):
         if message.role == "tool":
-            if agent_after(message) is not None:
+            if tool_messages.agent_after(message) is not None:
                 return True
         elif message.metadata_json != OF_HOOK and not is_instructions(message):
             return False

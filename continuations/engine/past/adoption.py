@@ -26,13 +26,8 @@ from continuations.core.rows.calls import (
 from continuations.core.rows.run import ENDED_STATUSES, kept_requesters
 from continuations.core.rows.waits import frame_digest, next_known_wait_ulid
 from continuations.core.words.call_display import CallDisplay
+from continuations.engine import call_waits
 from continuations.engine.arrivals.readiness import is_runnable
-from continuations.engine.call_waits import (
-    approval_digest,
-    new_wait,
-    strict_contract_digest,
-    with_parked_digest,
-)
 from continuations.engine.journal import file_storing
 from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.journal.publishing import Publisher
@@ -204,7 +199,7 @@ class Relocation:
             wait_id = self._known_wait_id(run, call, wait)
         if isinstance(call.state, Parked):
             moved = self._with_new_fields(state, wait, wait_id, digest="")
-            return with_parked_digest(state, call, moved)
+            return call_waits.with_parked_digest(state, call, moved)
         digest = self._moved_digest(state, call, wait)
         note = self._begun_later_note if call.id in self.begun_later else ""
         return self._with_new_fields(state, wait, wait_id, digest, note)
@@ -280,11 +275,15 @@ class Relocation:
         contracts = [call.contract_digest or ""]
         tool = self.stack_binding.tool(self.source, call)
         if tool is not None:
-            contracts.append(strict_contract_digest(tool))
+            contracts.append(call_waits.strict_contract_digest(tool))
         for contract in contracts:
-            shown = approval_digest(self.source, call, wait.arguments_json, contract)
+            shown = call_waits.approval_digest(
+                self.source, call, wait.arguments_json, contract
+            )
             if shown == wait.digest:
-                return approval_digest(state, call, wait.arguments_json, contract)
+                return call_waits.approval_digest(
+                    state, call, wait.arguments_json, contract
+                )
         # The contract that the wait shows is not known here. This digest fits no
         # contract, so an approval opens the wait again.
         return jsontext.digest(state.run.run_nonce, wait.digest)
@@ -329,7 +328,7 @@ class Relocation:
     def _new_wait(
         self, state: RunState, call: CallRow, note: str, *, unknown: bool
     ) -> Wait:
-        return new_wait(
+        return call_waits.new_wait(
             state,
             call,
             self.stack_binding.tool(state, call),

@@ -19,11 +19,7 @@ from continuations.core.rows.run import kept_requesters
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.engine.journal.later_versions import LaterCalls, read_later_calls
 from continuations.engine.journal.publishing import Publisher
-from continuations.engine.past.adoption import (
-    Relocation,
-    create_continued_run,
-    find_equal_run,
-)
+from continuations.engine.past import adoption
 from continuations.engine.stack.stack_binding import StackBinding
 from continuations.engine.start.new_run import parse_input, parse_user_message
 from continuations.errors import InvalidInput, RunExists, StaleRun
@@ -152,7 +148,7 @@ class Forker:
             doubtful_tools=tuple(sorted(tools)),
             forked_from=f"{changed.run.id}@{source.number}",
         )
-        relocation = Relocation(
+        relocation = adoption.Relocation(
             "fork",
             changed,
             binding,
@@ -187,9 +183,13 @@ class Forker:
         run_id = state.run.id
         publisher = Publisher(self.objects, self.ports)
         try:
-            await create_continued_run(publisher, state, source, {}, lease=self.lease)
+            await adoption.create_continued_run(
+                publisher, state, source, {}, lease=self.lease
+            )
         except StaleRun:
-            newest = await find_equal_run(publisher, run_id, state.run.input_digest)
+            newest = await adoption.find_equal_run(
+                publisher, run_id, state.run.input_digest
+            )
             if newest is None:
                 msg = (
                     f"run_id {run_id!r} is taken: that run is no equal fork, and was "

@@ -33,12 +33,8 @@ from continuations.core.changes.reducer import advance
 from continuations.core.rows.calls import Started, Unknown
 from continuations.core.rows.run import Failure, budget_failure
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
-from continuations.engine import side_task
+from continuations.engine import inbox_messages, side_task
 from continuations.engine.calls.call_examination import is_possible
-from continuations.engine.inbox_messages import (
-    is_for_present_reply,
-    with_inbox_messages,
-)
 from continuations.engine.model_delays import ModelGaveUp, refused_turn
 from continuations.engine.worker_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.ledger.arrivals.arrivals import (
@@ -324,7 +320,7 @@ class RunLoop:
         """Add the messages that may be added now; return whether there is one."""
         await self._read_unread()
         before = self.state
-        self.state = with_inbox_messages(before, self._unread)
+        self.state = inbox_messages.with_inbox_messages(before, self._unread)
         return self.state is not before
 
     async def _read_unread(self) -> None:
@@ -436,7 +432,9 @@ class RunLoop:
             next_one = await self._journal.read_next_message(self.state)
         except (errors.FormatError, errors.StoreError):
             return  # the look before the end shows it again
-        if next_one is not None and is_for_present_reply(self.state, next_one):
+        if next_one is not None and inbox_messages.is_for_present_reply(
+            self.state, next_one
+        ):
             late = Arrivals(inbox_messages=(next_one,))
             self.late_arrivals = self.late_arrivals.followed_by(late)
             self._looked = False  # another one may follow
@@ -562,7 +560,7 @@ def something_comes_first(
     """Return whether a message, a pause, a stop or a cancellation comes first."""
     # Messages are read in their order, so only the first one counts.
     following = late.inbox_messages[:1]
-    reads = any(is_for_present_reply(state, each) for each in following)
+    reads = any(inbox_messages.is_for_present_reply(state, each) for each in following)
     after = operator_changes.with_operator_requests(state, late.operator_requests)
     is_held = after.is_suspended or after.run.rests or late.cancel_request is not None
     return is_held or (reads and _may_ask_again(state, reply))

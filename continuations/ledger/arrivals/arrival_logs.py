@@ -15,15 +15,7 @@ from continuations.errors import Corrupt, RunNotFound
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import AlreadyExists, NotFound, gather_all
 from continuations.value_class import dataclass, replace
-from continuations.wire.arrivals import (
-    MESSAGE,
-    MESSAGE_ID,
-    OPERATOR_REQUEST,
-    REVOCATION,
-    SIGNAL,
-    SIGNAL_ID,
-    FirstNumber,
-)
+from continuations.wire import arrivals
 from continuations.wire.fields import whole_milliseconds
 
 if TYPE_CHECKING:
@@ -62,7 +54,7 @@ class ArrivalLog(Generic[A]):
     marker_reason: str = ""
     lost: str = ""
     id_letter: str = ""
-    id_record: Record[FirstNumber] = MESSAGE_ID
+    id_record: Record[arrivals.FirstNumber] = arrivals.MESSAGE_ID
     is_valid: Callable[[A], bool] = lambda _: True
 
     # Keys -------------------------------------------------------------------
@@ -281,7 +273,7 @@ class ArrivalLog(Generic[A]):
         key = self.id_key(run_id, own_id)
         try:
             await objects.create(
-                key, self.id_record.encode(FirstNumber(number), run_id)
+                key, self.id_record.encode(arrivals.FirstNumber(number), run_id)
             )
         except AlreadyExists:
             first = await self.lowest_number(objects, run_id, own_id) or 0
@@ -301,27 +293,27 @@ class ArrivalLog(Generic[A]):
 MESSAGES: ArrivalLog[InboxMessage] = ArrivalLog(
     letter=layout.MESSAGE,
     noun="message",
-    record=MESSAGE,
+    record=arrivals.MESSAGE,
     last_taken=attrgetter("last_inbox_number"),
     marker_reason="m",
     lost="The message to run {} was not sent",
     id_letter="i",
-    id_record=MESSAGE_ID,
+    id_record=arrivals.MESSAGE_ID,
 )
 SIGNALS: ArrivalLog[Signal] = ArrivalLog(
     letter=layout.SIGNAL,
     noun="signal",
-    record=SIGNAL,
+    record=arrivals.SIGNAL,
     last_taken=attrgetter("last_signal_number"),
     marker_reason="s",
     lost="The signal to run {} was not sent",
     id_letter="h",
-    id_record=SIGNAL_ID,
+    id_record=arrivals.SIGNAL_ID,
 )
 REQUESTS: ArrivalLog[OperatorRequest] = ArrivalLog(
     letter=layout.OPERATOR_REQUEST,
     noun="request",
-    record=OPERATOR_REQUEST,
+    record=arrivals.OPERATOR_REQUEST,
     last_taken=attrgetter("last_operator_number"),
     marker_reason="o",
     lost="Nothing was asked of run {}",
@@ -330,7 +322,7 @@ REQUESTS: ArrivalLog[OperatorRequest] = ArrivalLog(
 REVOCATIONS: ArrivalLog[Revocation] = ArrivalLog(
     letter=layout.REVOCATION,
     noun="revocation",
-    record=REVOCATION,
+    record=arrivals.REVOCATION,
     last_taken=attrgetter("last_revocation_number"),
     lost="No grant of run {} was revoked",
 )

@@ -10,15 +10,12 @@ from continuations.core.rows.decisions import Decision
 from continuations.core.rows.state import ROOT_FRAME_ID
 from continuations.errors import Corrupt, RunNotFound
 from continuations.ledger import layout
+from continuations.ledger.arrivals import recorded_decisions
 from continuations.ledger.arrivals.arrival_logs import (
     MESSAGES,
     REQUESTS,
     REVOCATIONS,
     SIGNALS,
-)
-from continuations.ledger.arrivals.recorded_decisions import (
-    create_decision,
-    read_decision,
 )
 from continuations.ledger.objects import NotFound, gather_all
 from continuations.value_class import dataclass, replace
@@ -265,7 +262,7 @@ async def _follow(
     if not (records and isinstance(after, Decision)):
         return after
     try:
-        return await create_decision(objects, after)
+        return await recorded_decisions.create_decision(objects, after)
     except NotFound:
         msg = f"run {wait.run_id} was not read: it was erased meanwhile."
         raise RunNotFound(msg, run_id=wait.run_id, wait_id=wait.id) from None
@@ -323,7 +320,7 @@ async def _read_matching_decision(
     wait_id: str,
     accepted: tuple[str, ...],
 ) -> Decision:
-    decision = await read_decision(objects, wait_id)
+    decision = await recorded_decisions.read_decision(objects, wait_id)
     if decision is None or decision.digest not in accepted:
         msg = (
             f"The decision of wait {wait_id} is not valid: it was made for another "
@@ -343,5 +340,5 @@ async def _read_if_early(
     frozen still has an old version. An answer to neither is not valid: it never counts,
     and `_read_matching_decision` reports it when the wait opens.
     """
-    decision = await read_decision(objects, wait_id)
+    decision = await recorded_decisions.read_decision(objects, wait_id)
     return decision if decision is not None and decision.digest in accepted else None

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows.state import early_wait_ulids
 from continuations.ledger import layout
-from continuations.ledger.arrivals.arrival_logs import (
-    MESSAGES,
-    REQUESTS,
-    REVOCATIONS,
-    SIGNALS,
-)
+from continuations.ledger.arrivals import arrival_logs
 
 if TYPE_CHECKING:
     from continuations.core.rows.run import RunRow
@@ -30,9 +25,9 @@ _PAGE_LIMIT = 100
 async def list_new_keys(objects: Objects, state: RunState) -> tuple[str, ...]:
     """Return the keys of the arrivals that a thread may not have taken in."""
     run = state.run
-    logs: list[ArrivalLog[Any]] = [SIGNALS]
+    logs: list[ArrivalLog[Any]] = [arrival_logs.SIGNALS]
     if run.grants or state.waits:  # the decision of a wait may give a grant
-        logs.append(REVOCATIONS)
+        logs.append(arrival_logs.REVOCATIONS)
     slots = [wait for wait in state.waits.values() if wait.has_slots]
     wait_ids = [*state.waits, *_ids_known_early(state)]
     found = await gather(
@@ -60,9 +55,9 @@ async def _late_keys(objects: Objects, state: RunState) -> list[str]:
     if objects.lists_whole_folders:
         return await next_late_keys(objects, run)
     prefix, arrivals = layout.run_prefix(run.id), layout.arrivals_prefix(run.id)
-    first = REQUESTS.key(run.id, 0)
-    taken = REQUESTS.key(run.id, run.last_operator_number)
-    after = MESSAGES.key(run.id, run.last_inbox_number)
+    first = arrival_logs.REQUESTS.key(run.id, 0)
+    taken = arrival_logs.REQUESTS.key(run.id, run.last_operator_number)
+    after = arrival_logs.MESSAGES.key(run.id, run.last_inbox_number)
     keys: list[str] = []
     while True:
         page = await objects.keys(prefix, after, _PAGE_LIMIT)
@@ -76,8 +71,8 @@ async def _late_keys(objects: Objects, state: RunState) -> list[str]:
 async def next_late_keys(objects: Objects, run: RunRow) -> list[str]:
     """Return the keys of `_late_keys`, found by their numbers and not by a listing."""
     found = await gather(
-        _new_keys(objects, MESSAGES, run),
-        _new_keys(objects, REQUESTS, run),
+        _new_keys(objects, arrival_logs.MESSAGES, run),
+        _new_keys(objects, arrival_logs.REQUESTS, run),
         _if_exists(objects, layout.cancel_request_key(run.id)),
     )
     return [key for keys in found for key in keys]

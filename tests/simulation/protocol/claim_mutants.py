@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from continuations.core.rows.state import RunState
-from continuations.engine.journal import journal as operator_looks
+from continuations.engine.journal import journal
 from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.requests import run_requests
 from continuations.engine.worker.worker import Worker
@@ -199,7 +199,7 @@ def outcome_is_returned_without_its_version() -> Patches:
     breaks=(cancellation_noticed_soon,),
 )
 def cancellation_is_not_checked() -> Patches:
-    yield skip(read_cancel_request, only_in=(operator_looks, run_requests))
+    yield skip(read_cancel_request, only_in=(journal, run_requests))
 
 
 @mutant(
