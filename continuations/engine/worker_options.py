@@ -38,6 +38,13 @@ DEFAULT_MODEL_FAILURES = 50
 # No call starts in the second half of a claim, nor in the time by which the clock check
 # is uncertain. A sixth of the claim must remain.
 _RESOLUTIONS_IN_LEASE = 3
+_COUNT = "an integer, at least 1"
+_LIMIT = f"{_COUNT}, or None for no limit"
+
+
+def option_error(option: str, wanted: str, value: object) -> InvalidInput:
+    """Return the error of an option that has another value than it may have."""
+    return InvalidInput(f"{option} must be {wanted}, got {value!r}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,25 +88,15 @@ class WorkerOptions:
     ) -> WorkerOptions:
         """Return valid options; raises `InvalidInput`."""
         if not is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
-            msg = (
-                f"lease must be {MIN_LEASE:g} to {MAX_LEASE:g} seconds, got {lease!r}."
-            )
-            raise InvalidInput(msg)
+            wanted = f"{MIN_LEASE:g} to {MAX_LEASE:g} seconds"
+            raise option_error("lease", wanted, lease)
         if not is_count(max_attempts):
-            msg = f"max_attempts must be an integer, at least 1, got {max_attempts!r}."
-            raise InvalidInput(msg)
+            raise option_error("max_attempts", _COUNT, max_attempts)
         if max_model_failures is not None and not is_count(max_model_failures):
-            msg = (
-                "max_model_failures must be an integer, at least 1, or None for no "
-                f"limit, got {max_model_failures!r}."
-            )
-            raise InvalidInput(msg)
+            raise option_error("max_model_failures", _LIMIT, max_model_failures)
         if not is_context_class(context_type):
-            msg = (
-                "context_type must be a class, a union of classes, or None for any "
-                f"object, got {context_type!r}."
-            )
-            raise InvalidInput(msg)
+            wanted = "a class, a union of classes, or None for any object"
+            raise option_error("context_type", wanted, context_type)
         return cls(
             lease=float(lease),
             max_attempts=max_attempts,
@@ -149,22 +146,15 @@ def check_max_depth(max_depth: object) -> int | None:
     """Return a valid limit of levels; raises `InvalidInput`."""
     if max_depth is None or is_count(max_depth):
         return max_depth
-    msg = (
-        "max_depth must be an integer, at least 1, or None for no limit, got "
-        f"{max_depth!r}."
-    )
-    raise InvalidInput(msg)
+    raise option_error("max_depth", _LIMIT, max_depth)
 
 
 def _retry_seconds(option: object) -> float:
     seconds = option.total_seconds() if isinstance(option, timedelta) else option
     if is_number(seconds) and 0 <= seconds <= MAX_MODEL_RETRY_TIME:
         return float(seconds)
-    msg = (
-        "model_retry_time must be a timedelta or seconds, from 0 to "
-        f"{MAX_MODEL_RETRY_TIME:g} seconds, got {option!r}."
-    )
-    raise InvalidInput(msg)
+    wanted = f"a timedelta or seconds, from 0 to {MAX_MODEL_RETRY_TIME:g} seconds"
+    raise option_error("model_retry_time", wanted, option)
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -182,11 +172,7 @@ def is_count(value: object) -> TypeGuard[int]:
 def check_concurrency(max_concurrent_runs: object) -> None:
     """Raise `InvalidInput` unless a number of concurrent runs is valid."""
     if not is_count(max_concurrent_runs):
-        msg = (
-            "max_concurrent_runs must be an integer, at least 1, got "
-            f"{max_concurrent_runs!r}."
-        )
-        raise InvalidInput(msg)
+        raise option_error("max_concurrent_runs", _COUNT, max_concurrent_runs)
 
 
 def check_run_prices(run: RunRow, prices: Prices | None, root: AgentProtocol) -> None:

@@ -128,8 +128,6 @@ _REASONS: dict[str, str] = {
     """,
     """Only in an id or a nonce, which no place compares with a clock.""": """
         cli/run_commands.py _new_run_id
-        engine/runner/async_runner.py AsyncRunner.grants
-        engine/runner/async_runner.py AsyncRunner.heartbeat
         engine/journal/journal.py StoreJournal.__init__
         engine/journal/journal.py StoreJournal._new_release_marker
         engine/journal/publishing.py look_back

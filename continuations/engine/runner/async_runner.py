@@ -882,10 +882,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             Corrupt: With `approver`: a wait or a vote is damaged.
             StoreError: The store failed; raised during the iteration.
         """
-        from continuations.ledger.store_clock import StoreClock
-
-        clock = StoreClock(self._ports.clock)
-        chosen = waits.wait_kinds(kinds)
+        clock, chosen = self._store_clock(), waits.wait_kinds(kinds)
         if approver is None:
             return Flattened(waits.list_open(self._objects, clock, after, chosen))
         from continuations.ledger.decisions.worklist import Approver, list_decidable
@@ -952,17 +949,15 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             StoreError: The store failed.
         """
         from continuations.ledger.decisions.worklist import Approver, read_worklist
-        from continuations.ledger.index.waits import wait_kinds
-        from continuations.ledger.store_clock import StoreClock
 
         groups = self._groups_function
         person = None if approver is None else Approver.from_argument(approver, groups)
         return await read_worklist(
             self._objects,
-            StoreClock(self._ports.clock),
+            self._store_clock(),
             after=after,
             limit=limit,
-            kinds=wait_kinds(kinds),
+            kinds=waits.wait_kinds(kinds),
             approver=person,
         )
 
@@ -1014,22 +1009,20 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
         from continuations.authoring.deadline_options import to_seconds
         from continuations.core.identity import checked_person
         from continuations.ledger.decisions.heartbeats import extend_deadline
-        from continuations.ledger.store_clock import StoreClock
 
         seconds = to_seconds(extend, "heartbeat: extend")
         if seconds is None:
             msg = "heartbeat: extend must be a timedelta or seconds, got None."
             raise InvalidInput(msg)
         sender = checked_person("by", by)
-        clock = self._ports.clock
         return await self._for_newest_wait(
             wait_id,
             lambda newest_id: extend_deadline(
                 self._objects,
                 newest_id,
                 timedelta(seconds=seconds),
-                clock=StoreClock(clock),
-                new_ulid=lambda: self._ports.ids.new_ulid(clock.now()),
+                clock=self._store_clock(),
+                new_ulid=self._new_ulid,
                 by=sender,
             ),
         )
@@ -1654,14 +1647,12 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             StoreError: The store failed.
         """
         from continuations.ledger.decisions.grant_revocations import list_grants
-        from continuations.ledger.store_clock import StoreClock
 
-        clock = self._ports.clock
         return await list_grants(
             self._objects,
             layout.check_run_id(run_id),
-            clock=StoreClock(clock),
-            nonce=self._ports.ids.new_ulid(clock.now()),
+            clock=self._store_clock(),
+            nonce=self._new_ulid(),
         )
 
     async def revoke(
@@ -1870,10 +1861,9 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             StoreError: The store failed. Call again, or let a sweep complete it.
         """
         from continuations.ledger.repair.erasing import Eraser
-        from continuations.ledger.store_clock import StoreClock
 
-        clock, run_id = StoreClock(self._ports.clock), layout.check_run_id(run_id)
-        return await Eraser(self._objects, clock, run_id).erase(self._new_ulid())
+        eraser = Eraser(self._objects, self._store_clock(), layout.check_run_id(run_id))
+        return await eraser.erase(self._new_ulid())
 
     async def prune(
         self,
@@ -1904,10 +1894,8 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
         """
         from continuations.ledger.repair.pruning import Pruner
         from continuations.ledger.repair.retention import chosen_retention
-        from continuations.ledger.store_clock import StoreClock
 
-        clock = StoreClock(self._ports.clock)
-        pruner = Pruner(self._objects, clock, self._new_ulid)
+        pruner = Pruner(self._objects, self._store_clock(), self._new_ulid)
         chosen = chosen_retention(older_than, retention, self._retention)
         return await pruner.prune(chosen, dry_run=dry_run)
 
@@ -1951,13 +1939,12 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
         """
         from continuations.ledger.copying.run_copy import CopyStores
         from continuations.ledger.copying.store_copy import StoreCopier, check_run_ids
-        from continuations.ledger.store_clock import StoreClock
 
         stores = CopyStores(
             source=self._objects,
             target=Objects(to_store(target)),
-            clock=StoreClock(self._ports.clock),
-            target_clock=StoreClock(self._ports.clock),
+            clock=self._store_clock(),
+            target_clock=self._store_clock(),
             new_ulid=self._new_ulid,
         )
         chosen = check_run_ids(run_ids)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from continuations.ledger.arrivals.wait_slots import GroupsOf
     from continuations.ledger.objects import Objects
     from continuations.ledger.repair.retention import Retention
+    from continuations.ledger.store_clock import StoreClock
 
 # A process that only decides should start fast: it imports neither the engine nor the
 # agents.
@@ -116,7 +117,6 @@ class RunnerParts:
 
     def _make_sweeper(self, run_options: RunOptions) -> Sweeper:
         from continuations.engine.sweep.sweeping import Sweeper
-        from continuations.ledger.store_clock import StoreClock
 
         self._worker_factory.check_context(run_options.context)
         return Sweeper(
@@ -124,7 +124,7 @@ class RunnerParts:
             self._ports,
             self._worker_factory.make_worker,
             self._sweep_memory,
-            StoreClock(self._ports.clock),
+            self._store_clock(),
             run_options,
             self._retention,
         )
@@ -237,6 +237,11 @@ class RunnerParts:
         if not self._probed:
             await self._objects.probe()
             self._probed = True
+
+    def _store_clock(self) -> StoreClock:
+        from continuations.ledger.store_clock import StoreClock
+
+        return StoreClock(self._ports.clock)
 
     def _new_ulid(self) -> str:
         return self._ports.ids.new_ulid(self._ports.clock.now())

@@ -7,7 +7,11 @@ import logging
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from continuations.engine.worker_options import check_concurrency, is_number
+from continuations.engine.worker_options import (
+    check_concurrency,
+    is_number,
+    option_error,
+)
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger import layout
 from continuations.value_class import dataclass
@@ -64,8 +68,7 @@ def check_loop_options(
 ) -> None:
     """Raise `InvalidInput` for an invalid option of `serve_forever`."""
     if not is_number(interval) or interval <= 0:
-        msg = f"interval must be a number of seconds above 0, got {interval!r}."
-        raise InvalidInput(msg)
+        raise option_error("interval", "a number of seconds above 0", interval)
     check_concurrency(max_concurrent_runs)
     if not isinstance(stop, asyncio.Event):
         msg = f"stop must be an asyncio.Event, got {type(stop).__name__}."
