@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from continuations.authoring.context import ToolContext
 from continuations.core import jsontext
@@ -13,66 +13,17 @@ from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.authoring.arguments.typed_values import CallState, StateSpec
-    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.authoring.tool.tool_protocol import ToolProtocol
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
-    from continuations.engine.events.event_feeds import EventFeed
     from continuations.engine.ports import Ports
-    from continuations.engine.worker_options import RunOptions
-
-
-class PerformerParts(Protocol):
-    """The parts of a performer that the context of a call needs."""
-
-    @property
-    def ports(self) -> Ports:
-        """The clock, and the URLs of callbacks."""
-        ...
-
-    @property
-    def run_options(self) -> RunOptions:
-        """The options of the work, with the object of the application."""
-        ...
-
-    @property
-    def feed(self) -> EventFeed | None:
-        """The listener of live events, if there is one."""
-        ...
 
 
 def idempotency_key(run: RunRow, call: CallRow) -> str:
     """Return the key that names one stage of a call and nothing else."""
     key = f"{run.run_nonce}-{call.id}"
     return f"{key}-{call.stage}" if call.stage else key
-
-
-def context_of_call(
-    state: RunState,
-    call: CallRow,
-    tool: ToolProtocol,
-    agent: AgentProtocol | None,
-    performer: PerformerParts,
-    *,
-    fence: int,
-) -> ToolContext:
-    """Return the context of a call, with the state of its agent and the listener."""
-    call_state = None
-    if agent is not None and agent.state_spec is not None:
-        call_state = call_state_of(agent.state_spec, state, call, tool)
-    made = make_tool_context(
-        state.run,
-        call,
-        tool,
-        performer.ports,
-        fence=fence,
-        context=performer.run_options.context,
-        call_state=call_state,
-    )
-    if performer.feed is None:
-        return made
-    report = performer.feed.progress(state, call, fence)
-    return replace(made, report_progress=report)
 
 
 def make_tool_context(

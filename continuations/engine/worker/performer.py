@@ -31,7 +31,7 @@ from continuations.engine.calls.call_examination import (
 from continuations.engine.calls.rule_approvals import RuleApprovals, asks_person
 from continuations.engine.model_registry import CURRENT_WORK, ModelRegistry
 from continuations.engine.start.new_run import stored_instructions, with_instructions
-from continuations.engine.tool_contexts import context_of_call
+from continuations.engine.tool_contexts import call_state_of, make_tool_context
 from continuations.engine.turns.model_turn import ModelTurn
 from continuations.engine.worker.suspend_checks import SuspendChecks
 from continuations.engine.worker_options import DEFAULT_RUN_OPTIONS, RunOptions
@@ -128,10 +128,6 @@ class Performer:
     def drives(self) -> FlowDrives:
         """The running code of the workflows."""
         return self.flows.drives
-
-    def step(self, state: RunState, frame_id: str) -> events.Event:
-        """Return what the code of a workflow does now."""
-        return self.drives.step(state, frame_id)
 
     async def _check_call(self, state: RunState, check: CheckCall) -> events.CheckPaid:
         """Ask the agents that check a call; raises `ModelError`."""
@@ -475,8 +471,22 @@ class Performer:
     def _tool_context(
         self, state: RunState, call: CallRow, tool: ToolProtocol, fence: int
     ) -> ToolContext:
-        agent = self.stack_binding.find_agent(state, call.frame_id)
-        return context_of_call(state, call, tool, agent, self, fence=fence)
+        """Return the context of a call, with its agent's state and the listener."""
+        agent, call_state = self.stack_binding.find_agent(state, call.frame_id), None
+        if agent is not None and agent.state_spec is not None:
+            call_state = call_state_of(agent.state_spec, state, call, tool)
+        made = make_tool_context(
+            state.run,
+            call,
+            tool,
+            self.ports,
+            fence=fence,
+            context=self.run_options.context,
+            call_state=call_state,
+        )
+        if self.feed is None:
+            return made
+        return replace(made, report_progress=self.feed.progress(state, call, fence))
 
     async def _verify(self, state: RunState, call: CallRow, fence: int) -> events.Event:
         tool = self.stack_binding.tool(state, call)

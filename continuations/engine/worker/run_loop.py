@@ -256,10 +256,10 @@ class RunLoop:
     async def _step_workflow(self, frame_id: str) -> None:
         """Let the code of a workflow make a step."""
         before = self.state
-        event = self._performer.step(before, frame_id)
+        drives = self._performer.drives
+        event = drives.step(before, frame_id)
         self._apply(event)
-        self._performer.drives.applied(before, self.state, frame_id)
-        assert isinstance(event, events.WorkflowStepped)  # noqa: S101 - for the type checkers
+        drives.applied(before, self.state, frame_id)
         # A call whose start is recorded, and whose tool was not called, begins no more.
         # The same holds for the calls of the agents below.
         cancelled = [each for each in event.cancelled if each in self.state.calls]

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from continuations.authoring.registry import AgentRegistry
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.rows.attachments import Content
-    from continuations.core.rows.decisions import Decision
     from continuations.core.rows.waits import Wait
     from continuations.engine.events.event_feeds import RunFeed
     from continuations.engine.model_registry import ModelRegistry
@@ -508,16 +507,12 @@ class Worker:
             self.model_registry,
             self.run_options,
             self.options.max_depth,
-            RuleApprovals(self._record_rule_decision),
+            RuleApprovals(partial(recorded_decisions.record, self.objects)),
             claim_end=lambda: journal.claim_end,
             feed=self.feed,
             objects=self.objects,
             flows=self._flows,
         )
-
-    async def _record_rule_decision(self, decision: Decision) -> None:
-
-        await recorded_decisions.record(self.objects, decision)
 
     def _make_journal(
         self,

@@ -75,7 +75,7 @@ async def post_once(
         Corrupt, FormatError: Another message cannot be read.
         StoreError: The message may or may not be posted.
     """
-    posted = await find_posted(objects, run_id, message.id)
+    posted = await MESSAGES.find(objects, run_id, message.id)
     if posted is not None:
         return _checked_repeat(posted, message, run_id)
     number = await MESSAGES.next_number(objects, run_id, last_read)
@@ -83,7 +83,7 @@ async def post_once(
         message = await _with_room(objects, run_id, message, last_read, number)
     except InboxFull:
         # Another process may have posted it since the first look.
-        posted = await find_posted(objects, run_id, message.id)
+        posted = await MESSAGES.find(objects, run_id, message.id)
         if posted is None:
             raise
         return _checked_repeat(posted, message, run_id)
@@ -114,14 +114,7 @@ async def has_id(objects: Objects, run_id: str, own_id: str) -> bool:
 
 async def is_posted(objects: Objects, run_id: str, own_id: str) -> bool:
     """Return whether a message with an id of its caller is posted for certain."""
-    return await find_posted(objects, run_id, own_id) is not None
-
-
-async def find_posted(
-    objects: Objects, run_id: str, own_id: str
-) -> InboxMessage | None:
-    """Return the message with an id of its caller, or `None`."""
-    return await MESSAGES.find(objects, run_id, own_id)
+    return await MESSAGES.find(objects, run_id, own_id) is not None
 
 
 async def _post_from(
