@@ -61,7 +61,7 @@ class AgentRegistry:
         """Return whether tools of a root agent, or below it, are not listed yet."""
         if name not in self._with_sources:
             root = self.find_root_agent(name)
-            found = any(map(_sources_of, _agents_below([root] if root else [])))
+            found = any(map(_sources_of, every_agent(*([root] if root else []))))
             self._with_sources[name] = found
         return self._with_sources[name]
 
@@ -112,12 +112,9 @@ class AgentRegistry:
         Tools of several agents may have one name.
         """
         secrets: dict[str, frozenset[str]] = {}
-        found = [*self._roots.values()]
-        for agent in found:  # grows while it is read
+        for agent in every_agent(*self._roots.values()):
             for name, tool in agent.tools_by_name.items():
                 secrets[name] = secrets.get(name, frozenset()).union(tool.secrets)
-                if tool.sub_agent is not None and tool.sub_agent not in found:
-                    found.append(tool.sub_agent)
         return secrets
 
     def find_holder(self, agent: AgentProtocol, name: str) -> AgentProtocol | None:
@@ -167,7 +164,7 @@ class Renames:
         self._mapping = dict(mapping)
         self._copies: dict[tuple[int, str], ToolProtocol] = {}
         chains = [[old, *self._newer_names(old)] for old in self._mapping]
-        agents = list(_agents_below(roots))
+        agents = list(every_agent(*roots))
         known = {agent.name for agent in roots}
         for agent in agents:
             known.update(agent.tools_by_name)
@@ -268,18 +265,6 @@ def _sources_of(agent: AgentProtocol) -> Sequence[ToolSource]:
     return sources
 
 
-def _agents_below(roots: Iterable[AgentProtocol]) -> Iterator[AgentProtocol]:
-    waiting, seen = list(roots), set[int]()
-    while waiting:
-        agent = waiting.pop()
-        if id(agent) in seen:
-            continue
-        seen.add(id(agent))
-        yield agent
-        below = (tool.sub_agent for tool in agent.tools_by_name.values())
-        waiting += [each for each in below if each is not None]
-
-
 def _holders(agent: AgentProtocol) -> Iterator[AgentProtocol]:
     """Yield an agent, and those that may get its conversation, the nearest first."""
     found = [agent]
@@ -320,7 +305,7 @@ async def with_listed_tools(root: AgentProtocol) -> Agent[Any]:
 
     Raises `ToolsUnavailable` if a source fails, or if its tools do not fit an agent.
     """
-    agents = cast("Sequence[Agent[Any]]", every_agent(root))
+    agents = cast("Sequence[Agent[Any]]", [*every_agent(root)])
     sources = {id(each): each for agent in agents for each in agent.tool_sources}
     listed = dict(zip(sources, await _lists(sources.values()), strict=True))
     copies = {id(agent): _empty_copy(agent) for agent in agents}

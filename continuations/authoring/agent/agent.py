@@ -922,17 +922,15 @@ def _check_state_of_tool(agent_name: str, type_: object, tool: ToolProtocol) -> 
         raise InvalidInput(msg)
 
 
-def every_agent(root: AgentProtocol) -> list[AgentProtocol]:
-    """Return a root agent and each agent below it, once."""
-    agents = [root]
-    seen = {id(root)}
+def every_agent(*roots: AgentProtocol) -> Iterator[AgentProtocol]:
+    """Yield the root agents and each agent below them, once."""
+    agents, seen = [*roots], set[int]()
     for agent in agents:  # grows while it is read
-        for tool in agent.tools_by_name.values():
-            below = tool.sub_agent
-            if below is not None and id(below) not in seen:
-                seen.add(id(below))
-                agents.append(below)
-    return agents
+        if id(agent) not in seen:
+            seen.add(id(agent))
+            yield agent
+            below = (tool.sub_agent for tool in agent.tools_by_name.values())
+            agents += [each for each in below if each is not None]
 
 
 def is_agent(value: object) -> TypeGuard[Agent[Any]]:
