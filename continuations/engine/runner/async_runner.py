@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar
 
 from continuations.core.declared_types import Output
 from continuations.core.rows.decisions import PYTHON, Decision, Door
-from continuations.engine import worker_options
 from continuations.engine.ports import Ports
 from continuations.engine.runner import runner_parts
 from continuations.engine.sync.batches import Flattened
+from continuations.engine.worker_options import (
+    DEFAULT_MODEL_FAILURES,
+    DEFAULT_MODEL_RETRY_TIME,
+    WorkerOptions,
+    check_concurrency,
+)
 from continuations.errors import AlreadyDecided, InvalidInput
 from continuations.ledger import decision_errors, layout
 from continuations.ledger.arrivals.recorded_decisions import read_decision
@@ -172,8 +177,8 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
         lease: float = 30.0,
         max_attempts: int = 5,
         max_depth: int | None = None,
-        model_retry_time: timedelta | float = worker_options.DEFAULT_MODEL_RETRY_TIME,
-        max_model_failures: int | None = worker_options.DEFAULT_MODEL_FAILURES,
+        model_retry_time: timedelta | float = DEFAULT_MODEL_RETRY_TIME,
+        max_model_failures: int | None = DEFAULT_MODEL_FAILURES,
         context_type: Any = None,
         prices: Prices | None = None,
         renamed: Mapping[str, str] | None = None,
@@ -196,7 +201,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
                 groups=groups,
                 on_event=on_event,
             ),
-            worker_options.WorkerOptions.validate(
+            WorkerOptions.validate(
                 lease=lease,
                 max_attempts=max_attempts,
                 max_depth=max_depth,
@@ -639,7 +644,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
                 invalid.
             StoreError: The due runs could not be listed.
         """
-        worker_options.check_concurrency(max_concurrent_runs)
+        check_concurrency(max_concurrent_runs)
         run_options = self._run_options(context, should_pause)
         async with self._listening(run_options, None) as options:
             return await self._make_sweeper(options).sweep(max_concurrent_runs)
