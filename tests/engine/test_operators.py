@@ -30,6 +30,7 @@ from continuations.errors import (
     DecisionRefused,
     InvalidInput,
 )
+from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore, Store
 from tests import scripts
 from tests.clocks import ManualClock
@@ -318,6 +319,17 @@ NESTED: Script = {
     "go": [[call("hr", input="H"), call("pay", what="b")], "end"],
     "H": [[call("pay", what="h")], "hr done"],
 }
+
+
+def test_cancelled_thread_that_rested_keeps_no_marker() -> None:
+    """An ended run has nothing left that a sweep could find."""
+    store = MemoryStore()
+    runner = Runner(Agent("clerk", model=ScriptedModel(["hello"])), store=store)
+    thread = runner.thread("clerk", key="jane")
+    thread.send("hi")
+
+    assert "cancelled" == operator(store).cancel(thread.run_id).status
+    assert [] == keys(store, "markers/")
 
 
 def test_cancelled_call_ends_with_everything_below_and_the_run_goes_on() -> None:

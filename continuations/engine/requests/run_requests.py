@@ -277,7 +277,8 @@ class RunRequests:
         )
         await journal.ensure_guarded()
         after = await change(RunEnder(self.objects, self.ports))
-        if is_runnable(after) or after.run.rests or awaited_signals(after):
+        goes_on = is_runnable(after) or after.run.rests or awaited_signals(after)
+        if goes_on and not after.run.has_ended:
             # Messages that stand behind the turn may have no marker of their own. The
             # markers of the signals that were taken in go.
             await journal.make_release_marker()
