@@ -200,15 +200,17 @@ def make_should_pause() -> Callable[[], bool] | None:
 
 
 def tool_results_of_task(runner: Runner, run_id: str, task: str) -> list[str]:
-    """Return the tool results in one frame, over all versions."""
-    agents: list[str] = []
+    """Return the tool results in frames, each as its last version had it."""
+    by_frame: dict[str, list[str]] = {}
     for number in range(1, runner.look(run_id).version + 1):
-        frames = runner.look(run_id, version=number).run_state.logs.values()
-        for log in frames:
+        logs = runner.look(run_id, version=number).run_state.logs
+        for frame_id, log in logs.items():
             messages = [message.data for message in log.messages]
             if scripts.first_user_message(messages) == task:
-                agents += [str(m["content"]) for m in messages if m["role"] == "tool"]
-    return agents
+                by_frame[frame_id] = [
+                    str(m["content"]) for m in messages if m["role"] == "tool"
+                ]
+    return [result for results in by_frame.values() for result in results]
 
 
 def run_command(command: str, arguments: list[str]) -> dict[str, Any]:  # noqa: C901, PLR0911, PLR0912 - one for each command
