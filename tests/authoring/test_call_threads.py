@@ -20,13 +20,10 @@ pytestmark = pytest.mark.usefixtures("waiting_threads")
 _person = contextvars.ContextVar("_person", default="nobody")
 
 
-def test_functions_one_after_the_other_share_a_thread() -> None:
+async def test_functions_one_after_the_other_share_a_thread() -> None:
     """A new thread costs more than the work of most tools."""
 
-    async def scenario() -> set[int]:
-        return {await callables.call(threading.get_ident) for _ in range(20)}
-
-    assert 1 == len(asyncio.run(scenario()))
+    assert 1 == len({await callables.call(threading.get_ident) for _ in range(20)})
 
 
 async def test_functions_at_the_same_time_have_a_thread_each() -> None:
@@ -54,66 +51,56 @@ def test_thread_ends_if_enough_others_wait(
     assert (1, 0) == (kept, asyncio.run(kept_after_a_call()))
 
 
-def test_function_that_hangs_does_not_stop_the_next_one() -> None:
+async def test_function_that_hangs_does_not_stop_the_next_one() -> None:
     over = threading.Event()
 
-    async def scenario() -> bool:
-        hanging = asyncio.create_task(callables.call(over.wait, 30))
-        await asyncio.sleep(0)
-        await callables.call(over.set)
-        return bool(await hanging)
-
-    assert asyncio.run(scenario())
+    hanging = asyncio.create_task(callables.call(over.wait, 30))
+    await asyncio.sleep(0)
+    await callables.call(over.set)
+    assert await hanging
 
 
 class _Large:
     """A value that can be watched."""
 
 
-def test_waiting_thread_holds_no_arguments_and_no_results() -> None:
+async def test_waiting_thread_holds_no_arguments_and_no_results() -> None:
     """Arguments and results can be secret or large."""
 
     def make(value: _Large) -> _Large:
         del value
         return _Large()
 
-    async def scenario() -> list[object]:
-        given = _Large()
-        made = await callables.call(make, given)
-        watched = [weakref.ref(given), weakref.ref(made)]
-        del given, made
-        await asyncio.sleep(0)
-        # The thread takes its next call only after it has left the first one.
-        await callables.call(int)
-        gc.collect()
-        return [reference() for reference in watched]
-
-    assert [None, None] == asyncio.run(scenario())
+    given = _Large()
+    made = await callables.call(make, given)
+    watched = [weakref.ref(given), weakref.ref(made)]
+    del given, made
+    await asyncio.sleep(0)
+    # The thread takes its next call only after it has left the first one.
+    await callables.call(int)
+    gc.collect()
+    assert [None, None] == [reference() for reference in watched]
 
 
-def test_next_function_has_no_context_of_the_last_one() -> None:
+async def test_next_function_has_no_context_of_the_last_one() -> None:
     def become(person: str) -> str:
         before = _person.get()
         _person.set(person)
         return before
 
-    async def scenario() -> list[str]:
-        return [await callables.call(become, name) for name in ("kim", "lee")]
+    assert ["nobody", "nobody"] == [
+        await callables.call(become, name) for name in ("kim", "lee")
+    ]
 
-    assert ["nobody", "nobody"] == asyncio.run(scenario())
 
-
-def test_exception_leaves_the_thread_usable() -> None:
+async def test_exception_leaves_the_thread_usable() -> None:
     def fail() -> None:
         raise SystemExit(3)
 
-    async def scenario() -> set[int]:
-        idents = {await callables.call(threading.get_ident)}
-        with pytest.raises(SystemExit):
-            await callables.call(fail)
-        return idents | {await callables.call(threading.get_ident)}
-
-    assert 1 == len(asyncio.run(scenario()))
+    idents = {await callables.call(threading.get_ident)}
+    with pytest.raises(SystemExit):
+        await callables.call(fail)
+    assert 1 == len(idents | {await callables.call(threading.get_ident)})
 
 
 # Python 3.12 warns about a fork with threads, which this test needs.

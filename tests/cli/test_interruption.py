@@ -82,58 +82,55 @@ class WatchedRunner(AsyncRunner):
         return await super().look(run_id, version=version)
 
 
-def test_model_call_beside_a_tool_is_given_up_after_the_tool(
+async def test_model_call_beside_a_tool_is_given_up_after_the_tool(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The tool is completed, and its result is stored; the model never replies."""
     monkeypatch.setattr(interruption, "MODEL_RETRY_TIME", 0.01)
 
-    async def scenario() -> None:
-        acting, may_return = asyncio.Event(), asyncio.Event()
-        switch = StopSwitch()
+    acting, may_return = asyncio.Event(), asyncio.Event()
+    switch = StopSwitch()
 
-        @tool
-        async def act() -> str:
-            """Act."""
-            acting.set()
-            await may_return.wait()
-            return "acted"
+    @tool
+    async def act() -> str:
+        """Act."""
+        acting.set()
+        await may_return.wait()
+        return "acted"
 
-        class HangingModel:
-            """A model that never replies."""
+    class HangingModel:
+        """A model that never replies."""
 
-            name = "hanging"
+        name = "hanging"
 
-            async def reply(self, request: ModelRequest) -> ModelReply:
-                await asyncio.Event().wait()
-                raise AssertionError(request)
+        async def reply(self, request: ModelRequest) -> ModelReply:
+            await asyncio.Event().wait()
+            raise AssertionError(request)
 
-        hanging = Agent("hanging", model=HangingModel())
-        model = ScriptedModel([[ToolCall("act"), ToolCall("hanging", {"input": "A"})]])
-        boss = Agent("boss", tools=[act, hanging], model=model)
-        runner = WatchedRunner(boss)
-        advancing = asyncio.create_task(
-            advance_until_stopped(
-                runner,
-                "r1",
-                lambda pause: runner.start("go", run_id="r1", should_pause=pause),
-                switch,
-            )
+    hanging = Agent("hanging", model=HangingModel())
+    model = ScriptedModel([[ToolCall("act"), ToolCall("hanging", {"input": "A"})]])
+    boss = Agent("boss", tools=[act, hanging], model=model)
+    runner = WatchedRunner(boss)
+    advancing = asyncio.create_task(
+        advance_until_stopped(
+            runner,
+            "r1",
+            lambda pause: runner.start("go", run_id="r1", should_pause=pause),
+            switch,
         )
-        await acting.wait()
-        switch.signal = signal.SIGINT
+    )
+    await acting.wait()
+    switch.signal = signal.SIGINT
 
-        # The tool outlasts the retries of the model, and is not given up
-        await runner.looked.wait()
-        assert not advancing.done()
-        may_return.set()
+    # The tool outlasts the retries of the model, and is not given up
+    await runner.looked.wait()
+    assert not advancing.done()
+    may_return.set()
 
-        assert await advancing is None
-        run = await runner.look("r1")
-        assert ("suspended", None) == (run.status, run.run_state.run.claim)
-        assert ["returned", "nested"] == [call.state for call in run.root.calls]
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    assert await advancing is None
+    run = await runner.look("r1")
+    assert ("suspended", None) == (run.status, run.run_state.run.claim)
+    assert ["returned", "nested"] == [call.state for call in run.root.calls]
 
 
 @SIGNALS

@@ -54,17 +54,14 @@ def words_of(events: list[RunEvent]) -> str:
     return "".join(each.text for each in events if isinstance(each, TextDelta))
 
 
-def test_id_of_the_run_is_known_before_the_first_message() -> None:
+async def test_id_of_the_run_is_known_before_the_first_message() -> None:
     store = MemoryStore()
     thread = make_runner(store).thread(key=KEY)
     other = Runner([], store=store).thread("support", key=KEY)
 
-    async def send() -> str:
-        return (await thread.send("Hello")).run_id
-
     known = thread.run_id
     assert known == other.run_id
-    assert known == asyncio.run(send()) == thread.run_id
+    assert known == (await thread.send("Hello")).run_id == thread.run_id
 
 
 async def test_run_id_after_a_close_is_that_of_the_next_run() -> None:

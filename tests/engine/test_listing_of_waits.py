@@ -278,7 +278,7 @@ def test_long_listing_calls_few_functions_where_it_is_iterated(
     assert len(events) < 5000
 
 
-def test_long_listing_on_files_does_not_hold_the_event_loop(
+async def test_long_listing_on_files_does_not_hold_the_event_loop(
     many_waits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the first names are read in the thread of the event loop."""
@@ -290,13 +290,10 @@ def test_long_listing_on_files_does_not_hold_the_event_loop(
         assert len(entries) <= 2000
         return real(entries, *args)
 
-    async def scenario() -> int:
-        runner = AsyncRunner([], store=FileStore(many_waits))
-        return len([each async for each in runner.waiting()])
-
     monkeypatch.setattr(listing, "sorted_names", noted)
 
-    assert 5000 == asyncio.run(scenario())
+    runner = AsyncRunner([], store=FileStore(many_waits))
+    assert 5000 == len([each async for each in runner.waiting()])
     here, *others = threads
     assert "continuations-file" != here
     assert {"continuations-file"} == set(others)

@@ -188,7 +188,7 @@ def test_a_slow_notify_does_not_stop_another_run() -> None:
     assert [] == effect_log.effects()
 
 
-def test_timeout_of_start_while_a_sibling_waits_notifies() -> None:
+async def test_timeout_of_start_while_a_sibling_waits_notifies() -> None:
     """A time limit cancels `start()`; the wait of another agent is published."""
     clock, notified = ManualClock(), list[str]()
     store = MemoryStore(clock.now)
@@ -211,22 +211,19 @@ def test_timeout_of_start_while_a_sibling_waits_notifies() -> None:
     children = [Agent("a", tools=[pay], model=model), Agent("b", model=Slow())]
     boss = Agent("boss", tools=children, model=model)
 
-    async def scenario() -> None:
-        runner = AsyncRunner(
-            boss, store=store, clock=clock, notify=recording_notifier(notified)
-        )
-        starting = asyncio.create_task(runner.start("go", run_id="r1"))
-        await waiting.wait()
-        for _ in range(6000):
-            if (await runner.look("r1")).waits:
-                break
-            await asyncio.sleep(0.01)
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        [wait] = (await runner.look("r1")).waits
-        assert [wait.id] == notified
-        assert [wait.id] == [each.id async for each in runner.waiting()]
-
     waiting = asyncio.Event()
-    asyncio.run(scenario())
+    runner = AsyncRunner(
+        boss, store=store, clock=clock, notify=recording_notifier(notified)
+    )
+    starting = asyncio.create_task(runner.start("go", run_id="r1"))
+    await waiting.wait()
+    for _ in range(6000):
+        if (await runner.look("r1")).waits:
+            break
+        await asyncio.sleep(0.01)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    [wait] = (await runner.look("r1")).waits
+    assert [wait.id] == notified
+    assert [wait.id] == [each.id async for each in runner.waiting()]

@@ -116,18 +116,15 @@ def test_grace_gives_up_the_claim_of_a_model_call(environment: RunEnvironment) -
     assert isinstance(runner.resume("r1"), Finished)
 
 
-def test_loop_runs_while_the_block_runs() -> None:
+async def test_loop_runs_while_the_block_runs() -> None:
     runner = make_runner_in_memory()
 
-    async def scenario() -> None:
-        async with worker_loop(runner, interval=0.01):
-            await runner.start("go", run_id="r1", should_pause=lambda: True)
-            await asyncio.to_thread(wait_until, lambda: is_finished(runner, "r1"))
-        await runner.start("go", run_id="r2", should_pause=lambda: True)
-        await asyncio.sleep(0.05)
-        assert "suspended" == (await runner.look("r2")).status
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    async with worker_loop(runner, interval=0.01):
+        await runner.start("go", run_id="r1", should_pause=lambda: True)
+        await asyncio.to_thread(wait_until, lambda: is_finished(runner, "r1"))
+    await runner.start("go", run_id="r2", should_pause=lambda: True)
+    await asyncio.sleep(0.05)
+    assert "suspended" == (await runner.look("r2")).status
 
 
 def is_finished(runner: AsyncRunner, run_id: str) -> bool:

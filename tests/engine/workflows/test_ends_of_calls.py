@@ -357,14 +357,11 @@ def test_event_and_its_key_are_compared(event: str, key: str) -> None:
     assert isinstance(make_runner(first, store=store).resume(RUN), Suspended)
 
 
-def test_outer_loop_comes_back_after_an_exception() -> None:
+async def test_outer_loop_comes_back_after_an_exception() -> None:
     """A replay that fails leaves the loop of its caller as it was."""
 
-    async def replay() -> bool:
-        outer = asyncio.get_running_loop()
-        drive = FlowDrive(anew, 1)
-        with pytest.raises(RuntimeError, match="broken"), drive.loop.running():
-            raise RuntimeError("broken")
-        return asyncio.get_running_loop() is outer
-
-    assert asyncio.run(replay())
+    outer = asyncio.get_running_loop()
+    drive = FlowDrive(anew, 1)
+    with pytest.raises(RuntimeError, match="broken"), drive.loop.running():
+        raise RuntimeError("broken")
+    assert asyncio.get_running_loop() is outer

@@ -102,16 +102,14 @@ def test_what_a_replay_cannot_repeat_is_refused(refused: tuple[Any, ...]) -> Non
     assert "refused" == run_to_end(code)[0]
 
 
-def test_outer_loop_goes_on_after_the_inner_one() -> None:
-    async def outer() -> bool:
-        before = asyncio.current_task()
-        task = FlowLoop().create_task(asyncio.sleep(0, "inner"))
-        loop: Any = task.get_loop()
-        loop.run_ready()
-        await asyncio.sleep(0)
-        return asyncio.current_task() is before and "inner" == task.result()
-
-    assert asyncio.run(outer())
+async def test_outer_loop_goes_on_after_the_inner_one() -> None:
+    before = asyncio.current_task()
+    task = FlowLoop().create_task(asyncio.sleep(0, "inner"))
+    loop: Any = task.get_loop()
+    loop.run_ready()
+    await asyncio.sleep(0)
+    assert asyncio.current_task() is before
+    assert "inner" == task.result()
 
 
 def test_exit_of_the_code_is_an_exception_of_its_task() -> None:

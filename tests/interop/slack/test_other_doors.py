@@ -120,24 +120,23 @@ def test_the_worker_edits_what_the_decider_could_not(
     assert "Approved by kim." in message_text(api)
 
 
-def test_a_decision_that_overtakes_the_post_edits_the_message(api: SlackApi) -> None:
+async def test_a_decision_that_overtakes_the_post_edits_the_message(
+    api: SlackApi,
+) -> None:
     """The wait can be decided before Slack has answered."""
     api.failures["chat.postMessage"] = [Failure(delay=1.0)]
     runner = make_runner(transfer_call(), [transfer], notify=make_notifier(api))
 
-    async def decide_at_once() -> None:
-        begun = asyncio.create_task(runner.start("Pay", run_id="r-1"))
-        waits: list[Any] = []
-        for _ in range(6000):
-            waits = [wait async for wait in runner.waiting()]
-            if waits:
-                break
-            await asyncio.sleep(0.01)
-        await runner.decide(waits[0].id, Approve(by="kim"))
-        assert not api.messages
-        await begun
-
-    asyncio.run(decide_at_once())
+    begun = asyncio.create_task(runner.start("Pay", run_id="r-1"))
+    waits: list[Any] = []
+    for _ in range(6000):
+        waits = [wait async for wait in runner.waiting()]
+        if waits:
+            break
+        await asyncio.sleep(0.01)
+    await runner.decide(waits[0].id, Approve(by="kim"))
+    assert not api.messages
+    await begun
     assert "Approved by kim." in message_text(api)
     assert "Review" not in str(api.message["blocks"])
 

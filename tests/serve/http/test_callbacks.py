@@ -170,22 +170,19 @@ async def test_result_that_comes_while_the_outcome_is_unknown_tells_it() -> None
     assert [] == await scanner.store.keys("markers/")
 
 
-def test_token_is_never_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        scanner = Scanner()
-        await scanner.start()
-        token = scanner.urls[0].rpartition("/")[2]
-        await scanner.post(PAGES)
-        await scanner.post({"value": 0})
-        await scanner.post(PAGES, scanner.urls[0][:-1])
-        assert token not in caplog.text
-        run = await scanner.runner.look("r1")
-        assert "a.pdf" in run.to_json()
-        assert token not in run.to_json()
-        assert token not in repr(scanner.links)
-
+async def test_token_is_never_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    asyncio.run(main())
+    scanner = Scanner()
+    await scanner.start()
+    token = scanner.urls[0].rpartition("/")[2]
+    await scanner.post(PAGES)
+    await scanner.post({"value": 0})
+    await scanner.post(PAGES, scanner.urls[0][:-1])
+    assert token not in caplog.text
+    run = await scanner.runner.look("r1")
+    assert "a.pdf" in run.to_json()
+    assert token not in run.to_json()
+    assert token not in repr(scanner.links)
 
 
 def test_without_the_option_the_tool_gets_a_clear_error() -> None:
