@@ -299,19 +299,12 @@ class ResponseChecker:
 class UnavailableStore(MemoryStore):
     """A store that is not available."""
 
-    async def read(self, key: str) -> bytes:
-        """Raise `Unavailable`."""
+    async def _fail(self, key: str, *_: Any, **__: Any) -> Any:
         raise storage.Unavailable(key, "out of service")
 
-    async def create(self, key: str, body: bytes) -> None:
-        """Raise `Unavailable`."""
-        del body
-        raise storage.Unavailable(key, "out of service")
-
-    async def keys(self, prefix: str, after: str = "", limit: int = 1) -> list[str]:
-        """Raise `Unavailable`."""
-        del after, limit
-        raise storage.Unavailable(prefix, "out of service")
+    read: Any = _fail
+    create: Any = _fail
+    keys: Any = _fail
 
 
 async def request_everything(checker: ResponseChecker, fixture: ApiFixture) -> None:
@@ -384,9 +377,8 @@ async def with_a_broken_runner(checker: ResponseChecker) -> None:
         raise OSError
 
     fixture = ApiFixture(options={"verify": verify})
-    fixture.api = HttpApi(
-        _FailingRunner([], store="memory:"), verify=verify, links=fixture.links
-    )
+    runner = _RaisingRunner(RuntimeError(), "wait decide heartbeat thread")
+    fixture.api = HttpApi(runner, verify=verify, links=fixture.links)
     await request_everything(checker, fixture)
 
 
@@ -399,103 +391,32 @@ async def with_an_unavailable_store(checker: ResponseChecker) -> None:
     await request_everything(checker, fixture)
 
 
-class _FailingRunner(AsyncRunner):
-    async def wait(self, wait_id: str) -> Any:
-        raise RuntimeError(wait_id)
-
-    async def decide(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError
-
-    async def heartbeat(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError
-
-    def thread(self, *_: Any, **__: Any) -> Any:
-        raise RuntimeError
+USES_OF_A_RUN = """
+    audit cancel diff drop_signals erase events fork grants history look pause
+    plan_rewind resume revoke rewind send signal signals start thread unpause wake
+"""
 
 
 class _RaisingRunner(AsyncRunner):
-    """Raise one error from every method that uses a run."""
+    """Raise one error from some methods, by default from all that use a run."""
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception, names: str = USES_OF_A_RUN) -> None:
         super().__init__([], store="memory:")
         self._error = error
+        for name in names.split():
+            setattr(self, name, self._raise)
 
-    def thread(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def look(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def start(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def resume(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def cancel(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def signal(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def send(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def erase(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def audit(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    def events(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    def history(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def diff(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def fork(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def rewind(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def plan_rewind(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def grants(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def revoke(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def wake(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def signals(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def drop_signals(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def pause(self, *_: Any, **__: Any) -> Any:
-        raise self._error
-
-    async def unpause(self, *_: Any, **__: Any) -> Any:
+    def _raise(self, *_: Any, **__: Any) -> Any:
         raise self._error
 
 
 async def send_messages(
     checker: ResponseChecker, fixture: ApiFixture, names: dict[str, str]
 ) -> None:
-    """Send messages to a run, with every response."""
+    """Send a message with a file to a run."""
     photo = {"data": "UE5H", "media_type": "image/png", "name": "a.png"}
     message = {"text": "look", "id": "m-1", "files": [photo]}
-    for body, status in ((message, 200), ({"text": ""}, 400), (None, 415)):
-        found = await checker.request(fixture, "post", SEND, body, names=names)
-        assert status == found
+    assert 200 == await checker.request(fixture, "post", SEND, message, names=names)
 
 
 async def with_a_full_inbox(checker: ResponseChecker) -> None:
@@ -536,6 +457,25 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
     await checker.request(fixture, "delete", "/runs/{run_id}", names=J)
 
 
+async def with_wrong_bodies_and_unknown_runs(checker: ResponseChecker) -> None:
+    fixture = ApiFixture()
+    wait = await fixture.start_waiting_run()
+    waiting = {"wait_id": wait.id, "run_id": wait.run_id}
+    queries = {"/runs/{run_id}/rewind": {"version": "1"}}
+    queries["/runs/{run_id}/diff"] = {"from": "1", "to": "2"}
+    for method, path in SECURED:
+        body = REQUEST_BODIES.get(path) if method == "post" else None
+        for status, wrong in ((415, None), (400, {"x": 1})) if body is not None else ():
+            found = await checker.request(fixture, method, path, wrong, names=waiting)
+            assert status == found, path
+        if "{run_id}" in path:
+            query = queries.get(path) if method == "get" else None
+            found = await checker.request(
+                fixture, method, path, body, names=J, query=query
+            )
+            assert 404 == found, path
+
+
 async def with_invalid_ids(checker: ResponseChecker) -> None:
     fixture = ApiFixture()
     for method, path in OPERATIONS:
@@ -570,8 +510,6 @@ async def publish_events(checker: ResponseChecker, fixture: ApiFixture) -> None:
     assert 200 == await checker.request(fixture, "post", "/events", only_name)
     other = {**event, "data": 6}
     assert 400 == await checker.request(fixture, "post", "/events", other)
-    assert 400 == await checker.request(fixture, "post", "/events", {"key": "A-17"})
-    assert 415 == await checker.request(fixture, "post", "/events")
 
 
 async def from_start_to_end(  # noqa: PLR0915 - one step for each status
@@ -591,7 +529,6 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     described = {**stored, "labels": {"team": "finance"}, "title": "Pay Jane"}
     described |= {"run_id": "described", "settings": {"seed": 7}}
     assert 202 == await checker.request(fixture, "post", "/runs", described)
-    assert 415 == await checker.request(fixture, "post", "/runs")
     decision, show = "/waits/{wait_id}/decision", "/waits/{wait_id}"
     for path in ("/healthz", "/openapi.json", "/waits", show, "/runs/{run_id}"):
         assert 200 == await checker.request(fixture, "get", path, names=names)
@@ -601,11 +538,6 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 415 == await checker.submit_form(fixture, link, "", kind="text/plain")
     edited = {**APPROVE, "arguments": {"cents": "x"}}
     assert 422 == await checker.request(fixture, "post", decision, edited, names=names)
-    assert 400 == await checker.request(fixture, "post", decision, {}, names=names)
-    assert 415 == await checker.request(fixture, "post", decision, names=names)
-    assert 415 == await checker.request(
-        fixture, "post", "/runs/{run_id}/cancel", names=names
-    )
     limit = {"properties": {"cents": {"type": "integer", "maximum": 10}}}
     grant = {"tool": "pay", "arguments": limit}
     edited = {**APPROVE, "arguments": {"cents": 7, "note": "n"}}
@@ -621,32 +553,19 @@ async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     assert 200 == await checker.request(fixture, "get", "/runs/{run_id}", names=names)
     audit = "/runs/{run_id}/audit"
     assert 200 == await checker.request(fixture, "get", audit, names=names)
-    assert 404 == await checker.request(fixture, "get", audit, names=J)
     events = "/runs/{run_id}/events"
     assert 200 == await checker.request(fixture, "get", events, names=names)
-    assert 404 == await checker.request(fixture, "get", events, names=J)
     text = {"after": "x"}
     assert 400 == await checker.request(fixture, "get", events, names=J, query=text)
     sent = {**SIGNAL, "run_id": names["run_id"], "data": {"cents": 5}, "id": "s-1"}
     assert 200 == await checker.request(fixture, "post", "/signals", sent)
     assert 404 == await checker.request(fixture, "post", "/signals", SIGNAL)
-    assert 400 == await checker.request(fixture, "post", "/signals", {"run_id": "j"})
-    assert 415 == await checker.request(fixture, "post", "/signals")
     await send_messages(checker, fixture, names)
     await publish_events(checker, fixture)
     assert 200 == await checker.request(fixture, "get", SIGNALS, names=names)
-    assert 404 == await checker.request(fixture, "get", SIGNALS, names=J)
-    for path in (DROP, "/runs/{run_id}/pause", "/runs/{run_id}/unpause"):
+    for act in ("signals/drop", "pause", "unpause", "wake"):
+        path = f"/runs/{{run_id}}/{act}"
         assert 200 == await checker.request(fixture, "post", path, {}, names=names)
-        assert 404 == await checker.request(fixture, "post", path, {}, names=J)
-        wrong = {"x": 1}
-        assert 400 == await checker.request(fixture, "post", path, wrong, names=names)
-        assert 415 == await checker.request(fixture, "post", path, names=names)
-    wake = "/runs/{run_id}/wake"
-    assert 200 == await checker.request(fixture, "post", wake, {}, names=names)
-    assert 404 == await checker.request(fixture, "post", wake, {}, names=J)
-    assert 400 == await checker.request(fixture, "post", wake, {"x": 1}, names=names)
-    assert 415 == await checker.request(fixture, "post", wake, names=names)
     assert 415 == await checker.resume_with_form(fixture)
     assert 200 == await checker.request(fixture, "post", "/sweep")
     assert 200 == await checker.request(
@@ -667,7 +586,6 @@ async def decide_several(
     assert 200 == await checker.request(fixture, "post", "/decisions", batch)
     empty: dict[str, object] = {"decisions": []}
     assert 400 == await checker.request(fixture, "post", "/decisions", empty)
-    assert 415 == await checker.request(fixture, "post", "/decisions")
 
 
 async def list_and_revoke_grants(
@@ -675,12 +593,9 @@ async def list_and_revoke_grants(
 ) -> None:
     grants, revoke = "/runs/{run_id}/grants", "/runs/{run_id}/grants/{grant}/revoke"
     assert 200 == await checker.request(fixture, "get", grants, names=names)
-    assert 404 == await checker.request(fixture, "get", grants, names=J)
     [given] = await fixture.runner.grants(names["run_id"])
     of_run = {**names, "grant": given.id}
     assert 400 == await checker.request(fixture, "post", revoke, {}, names=names)
-    assert 404 == await checker.request(fixture, "post", revoke, {}, names=J)
-    assert 415 == await checker.request(fixture, "post", revoke, names=of_run)
     assert 200 == await checker.request(fixture, "post", revoke, {}, names=of_run)
     assert 200 == await checker.request(fixture, "get", grants, names=names)
 
@@ -720,9 +635,6 @@ async def with_a_thread(checker: ResponseChecker) -> None:
     for name in ("stop", "close"):
         path = f"{thread}/{name}"
         assert 404 == await checker.request(fixture, "post", path, {})
-        assert 400 == await checker.request(fixture, "post", path, {"x": 1})
-        assert 415 == await checker.request(fixture, "post", path)
-    assert 415 == await checker.request(fixture, "post", message)
     assert 400 == await checker.request(fixture, "post", message, {"text": ""})
     held = {"text": "pay Jane", "id": "m-1"}
     assert 202 == await checker.request(fixture, "post", message, held)
@@ -805,7 +717,6 @@ async def plan_rewind(
 
     assert 200 == await read(names)
     assert 400 == await read(names, "x")
-    assert 404 == await read(J)
     fixture.api = HttpApi(_RaisingRunner(RunErased("erased")), verify=verify_bearer)
     assert 410 == await read(names)
     down = AsyncRunner([], store=UnavailableStore())
@@ -821,8 +732,6 @@ async def rewind_run(
     assert 200 == await checker.request(fixture, "post", path, body, names=names)
     for wrong in ({}, {"version": "1"}, {"version": 1, "x": 1}):
         assert 400 == await checker.request(fixture, "post", path, wrong, names=names)
-    assert 404 == await checker.request(fixture, "post", path, body, names=J)
-    assert 415 == await checker.request(fixture, "post", path, names=names)
     api = fixture.api
     busy = RunBusy("busy", run_id="j", until=datetime.now(UTC))
     fixture.api = HttpApi(_RaisingRunner(busy), verify=verify_bearer)
@@ -842,10 +751,8 @@ async def fork_runs(
     assert 409 == await checker.request(fixture, "post", path, other, names=names)
     edited = {"decisions": [{"wait_id": wait.id, **APPROVE, "arguments": {"x": 1}}]}
     assert 422 == await checker.request(fixture, "post", path, edited, names=names)
-    for wrong in ({"x": 1}, {"version": "1"}, {"results": {"c99": 1}}):
+    for wrong in ({"version": "1"}, {"results": {"c99": 1}}):
         assert 400 == await checker.request(fixture, "post", path, wrong, names=names)
-    assert 404 == await checker.request(fixture, "post", path, {}, names=J)
-    assert 415 == await checker.request(fixture, "post", path, names=names)
 
 
 async def with_a_past(checker: ResponseChecker) -> None:
@@ -857,11 +764,6 @@ async def with_a_past(checker: ResponseChecker) -> None:
     for path in paths:
         found = await checker.request(fixture, "get", path, names=names, query=two)
         assert (400 if path == paths[0] else 200) == found
-        other = {**names, "run_id": "j"}
-        query = two if path == paths[2] else {}
-        assert 404 == await checker.request(
-            fixture, "get", path, names=other, query=query
-        )
     assert 200 == await checker.request(fixture, "get", paths[0], names=names)
     assert 400 == await checker.request(fixture, "get", paths[2], names=names)
     await fork_runs(checker, fixture, wait, names)
@@ -915,6 +817,7 @@ SCENARIOS = (
     with_an_unavailable_store,
     with_a_full_inbox,
     with_a_run_that_cannot_continue,
+    with_wrong_bodies_and_unknown_runs,
     with_invalid_ids,
     with_an_erased_run,
     from_start_to_end,
