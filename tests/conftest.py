@@ -8,6 +8,7 @@ import inspect
 import os
 import signal
 from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
@@ -15,9 +16,10 @@ from hypothesis import HealthCheck, settings
 
 from continuations.authoring import callables
 from continuations.authoring.callables import ThreadCall
-from tests import error_texts, postgres_server
+from tests import effect_log, error_texts, postgres_server
 from tests.postgres_server import PostgresServer
 from tests.python_path import python_path
+from tests.run_environment import RunEnvironment
 from tests.sampling import RUNS_ALL_CASES, examples, left_out
 
 # A deadline for each example, or for making the examples, fails on a busy machine.
@@ -70,6 +72,18 @@ def bouncer(postgres: PostgresServer) -> Iterator[int]:
     """The port of PgBouncer in transaction mode, before the server."""
     with postgres_server.run_bouncer(postgres) as port:
         yield port
+
+
+@pytest.fixture
+def environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> RunEnvironment:
+    """Return an empty environment, whose logs this process writes to as well."""
+    monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
+    monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
+    monkeypatch.setenv("TEST_FOLDER", str(tmp_path))
+    is_marked = request.node.get_closest_marker("fresh_interpreters") is not None
+    return RunEnvironment(tmp_path, fresh_interpreters=is_marked)
 
 
 @pytest.fixture

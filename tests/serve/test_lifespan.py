@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ import pytest
 from continuations import AsyncRunner, Finished, Runner
 from continuations.errors import InvalidInput
 from continuations.serve.lifespan import worker_lifespan, worker_loop
-from tests import effect_log, sample_app
+from tests import sample_app
 from tests.python_path import python_path
 from tests.run_environment import ROOT, RunEnvironment, wait_until
 from tests.scripts import Script, call, scripted_model
@@ -24,14 +23,6 @@ from tests.scripts import Script, call, scripted_model
 SCRIPT: Script = {
     "go": [[call("act", what="1", then="sleep:1")], [call("act", what="2")], "end"]
 }
-
-
-@pytest.fixture
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunEnvironment:
-    """Return an empty environment, whose logs this process writes to as well."""
-    monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
-    monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
-    return RunEnvironment(tmp_path)
 
 
 def serve(

@@ -11,14 +11,13 @@ from starlette.applications import Starlette
 
 from continuations.serve import console
 from tests.serve.console.console_client import ConsoleClient, verify_header
-from tests.serve.http.api_fixture import ApiFixture
+from tests.serve.http.api_fixture import waiting_api
 
 
 @pytest.mark.parametrize("make_site", [FastAPI, Starlette])
 async def test_mounted_console_keeps_to_its_prefix(make_site: Any) -> None:
     """Pages, assets, redirects, posts and JSON work below the mount point."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     site = make_site()
     site.mount("/agents", console.app(fixture.runner, verify=verify_header))
     client = ConsoleClient(app=site)

@@ -11,7 +11,7 @@ import pytest
 from continuations.serve.console.console import FormTokens, is_own_post, take_token
 from continuations.serve.http.request_response import Request
 from tests.serve.console.console_client import BASE_URL, ConsoleClient
-from tests.serve.http.api_fixture import ApiFixture
+from tests.serve.http.api_fixture import waiting_api
 
 OTHER = "https://attacker.example"
 FORM = "application/x-www-form-urlencoded"
@@ -96,8 +96,7 @@ def test_token_that_is_doubled_or_malformed_counts_as_none(body: bytes) -> None:
 
 async def test_foreign_page_can_post_nothing() -> None:
     """Neither with its own origin, nor as JSON, nor with a token of another person."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     client = ConsoleClient(fixture.runner)
     before = await fixture.keys()
     form = {"decision": "approve", "shown": wait.digest}
@@ -122,8 +121,7 @@ async def test_foreign_page_can_post_nothing() -> None:
 
 
 async def test_program_with_json_needs_no_token() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     client = ConsoleClient(fixture.runner)
     answer = await client.send(
         "POST",

@@ -165,6 +165,12 @@ class ApiFixture:
         return await self.runner.store.keys("")
 
 
+async def waiting_api(*args: Any, **options: Any) -> tuple[ApiFixture, Wait]:
+    """Return an API whose run `jane-1` waits for an approval, and the wait."""
+    fixture = ApiFixture(*args, **options)
+    return fixture, await fixture.start_waiting_run()
+
+
 def _ignore_turn(task: str, turn: int) -> None:
     del task, turn
 

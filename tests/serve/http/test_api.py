@@ -28,6 +28,7 @@ from tests.serve.http.api_fixture import (
     json_body,
     problem_slug,
     verify_bearer,
+    waiting_api,
 )
 
 T = TypeVar("T")
@@ -125,8 +126,7 @@ async def test_decider_is_the_verified_identity() -> None:
     async def verify(request: Request) -> str | None:
         return verify_bearer(request)
 
-    fixture = ApiFixture(options={"verify": verify})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(options={"verify": verify})
     forged = await fixture.decide(wait, {**APPROVE, "by": "lee"})
     decided = await fixture.decide(wait, APPROVE)
 
@@ -247,8 +247,7 @@ async def test_foreign_error_is_the_problem_of_one_decision(
     ],
 )
 async def test_malformed_list_of_decisions_records_nothing(decisions: Any) -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     good = [{"wait_id": wait.id, **APPROVE}]
     body = {"decisions": decisions and [*good, *decisions]}
     response = await fixture.request("POST", "/decisions", body)
@@ -259,8 +258,7 @@ async def test_malformed_list_of_decisions_records_nothing(decisions: Any) -> No
 
 async def test_grant_is_given_listed_and_revoked() -> None:
     """The body of an approval gives the grant; no form does."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     grant = {"tool": "pay", "until": "2026-01-02T00:00:00Z"}
     decided = await fixture.decide(wait, {**APPROVE, "remember": grant})
     grant_id = json_body(decided)["decision"]["grant"]
@@ -298,8 +296,7 @@ async def test_grant_is_given_listed_and_revoked() -> None:
     ],
 )
 async def test_body_with_an_invalid_grant_approves_nothing(grant: Any) -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     response = await fixture.decide(wait, {**APPROVE, "remember": grant})
 
     assert (400, "malformed") == (response.status, problem_slug(response))
@@ -319,8 +316,7 @@ async def test_condition_of_a_grant_that_does_not_limit_approves_nothing(
     condition: Any,
 ) -> None:
     """The problem has a condition that works."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     grant = {"tool": "pay", "arguments": condition}
 
     response = await fixture.decide(wait, {**APPROVE, "remember": grant})
@@ -340,8 +336,7 @@ async def test_groups_of_the_verified_identity_are_recorded() -> None:
     async def verify(_: Request) -> Identity:
         return Identity("kim", groups=["finance"])
 
-    fixture = ApiFixture(options={"verify": verify})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(options={"verify": verify})
     forged = await fixture.decide(wait, {**APPROVE, "groups": ["board"]})
     decided = await fixture.decide(wait, APPROVE)
     cancelled = await fixture.request("POST", "/runs/jane-1/cancel", {})
@@ -361,8 +356,7 @@ async def test_groups_of_the_verified_identity_are_recorded() -> None:
 async def test_decision_is_recorded_and_the_dispatcher_wakes_the_run() -> None:
     """A decision is recorded first; the dispatcher resumes the run afterwards."""
     dispatcher = RecordingDispatcher()
-    fixture = ApiFixture(options={"dispatcher": dispatcher})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(options={"dispatcher": dispatcher})
 
     decided = await fixture.decide(wait, APPROVE)
 
@@ -375,8 +369,7 @@ async def test_decision_is_recorded_and_the_dispatcher_wakes_the_run() -> None:
 
 
 async def test_inline_dispatcher_resumes_at_once() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     inline = InlineDispatcher(fixture.runner)
     fixture.api = HttpApi(fixture.runner, verify=verify_bearer, dispatcher=inline)
 
@@ -392,10 +385,9 @@ async def test_inline_dispatcher_resumes_at_once() -> None:
 async def test_failed_wake_does_not_change_the_response(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    fixture = ApiFixture(
+    fixture, wait = await waiting_api(
         options={"dispatcher": RecordingDispatcher(error=OSError("no queue"))}
     )
-    wait = await fixture.start_waiting_run()
 
     decided = await fixture.decide(wait, APPROVE)
 
@@ -407,8 +399,7 @@ async def test_failed_wake_does_not_change_the_response(
 
 async def test_repeated_decision_gets_the_same_response() -> None:
     """Also later and after the run has ended; the call runs once."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     first = await fixture.decide(wait, APPROVE)
     later = await fixture.decide(wait, APPROVE)
     await fixture.runner.resume("jane-1")
@@ -421,8 +412,7 @@ async def test_repeated_decision_gets_the_same_response() -> None:
 
 
 async def test_late_decision_gets_the_recorded_decision() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     await fixture.decide(wait, APPROVE)
 
     late = await fixture.decide(wait, {"decision": "deny"}, by="lee")
@@ -434,8 +424,7 @@ async def test_late_decision_gets_the_recorded_decision() -> None:
 
 async def test_one_of_two_hundred_deciders_wins(tmp_path: Path) -> None:
     """One decision is recorded, 199 requests get it, and none gets a 5xx."""
-    fixture = ApiFixture(f"file:{tmp_path}")
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(f"file:{tmp_path}")
     verdicts = [APPROVE, {"decision": "deny"}, {"decision": "deny", "reason": "n"}]
 
     responses = await asyncio.gather(
@@ -454,8 +443,7 @@ async def test_one_of_two_hundred_deciders_wins(tmp_path: Path) -> None:
 
 async def test_invalid_edited_arguments_are_rejected() -> None:
     """Edited arguments are checked against the wait's JSON Schema."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
 
     refused = await fixture.decide(
         wait, {**APPROVE, "arguments": {"cents": "x", "note": "n"}}
@@ -474,8 +462,7 @@ async def test_invalid_edited_arguments_are_rejected() -> None:
 
 async def test_a_wait_that_has_expired_is_not_decided() -> None:
     policy = ApprovalPolicy(expires_after=timedelta(hours=1))
-    fixture = ApiFixture(policy=policy)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=policy)
     fixture.manual_clock.seconds = 3601
 
     shown = await fixture.request("GET", f"/waits/{wait.id}")
@@ -530,8 +517,7 @@ def test_invalid_page_query_is_rejected(query: dict[str, str]) -> None:
 
 async def test_a_decided_wait_is_never_shown_as_open() -> None:
     """Neither in the list, nor by itself, nor in its run."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     before = json_body(await fixture.request("GET", "/runs/jane-1"))
     await fixture.runner.decide(wait.id, Deny(by="lee"))
 
@@ -547,8 +533,7 @@ async def test_a_decided_wait_is_never_shown_as_open() -> None:
 
 async def test_wait_response_contains_the_complete_arguments() -> None:
     """The arguments are whole and unchanged, however long."""
-    fixture = ApiFixture(note="x" * 50_000 + "\u202e")
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(note="x" * 50_000 + "\u202e")
 
     shown = json_body(await fixture.request("GET", f"/waits/{wait.id}"))
 
@@ -607,8 +592,7 @@ async def test_invalid_start_body_is_rejected(body: dict[str, Any]) -> None:
 
 async def test_resume_runs_inline_or_is_dispatched() -> None:
     dispatcher = RecordingDispatcher()
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     await fixture.decide(wait, APPROVE)
 
     inline = await fixture.request("POST", "/runs/jane-1/resume")
@@ -623,8 +607,7 @@ async def test_resume_runs_inline_or_is_dispatched() -> None:
 
 
 async def test_cancel_records_the_identity_and_closes_waits() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
 
     bare = await fixture.request("POST", "/runs/jane-1/cancel")
     more = await fixture.request("POST", "/runs/jane-1/cancel", {"force": True})
@@ -702,8 +685,7 @@ async def test_options_tells_the_methods_and_head_has_no_body() -> None:
 
 
 async def test_too_long_body_is_rejected() -> None:
-    fixture = ApiFixture(options={"max_body_bytes": 30})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(options={"max_body_bytes": 30})
 
     large = await fixture.decide(wait, {"decision": "deny", "reason": "xxxx"})
     small = await fixture.decide(wait, APPROVE)
@@ -739,8 +721,7 @@ async def test_server_error_has_an_error_id_and_is_logged(
     error: Exception, status: int, problem: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The response contains neither a traceback nor the text of the store's error."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     fixture.api = HttpApi(
         AsyncRunner([], store=UnreadableStore(error)), verify=verify_bearer
     )

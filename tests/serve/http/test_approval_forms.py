@@ -13,7 +13,12 @@ from continuations import ApprovalPolicy
 from continuations.present.wait_words import form_fields
 from continuations.serve.notify import mail
 from tests.present.schema_check import assert_matches_schema
-from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
+from tests.serve.http.api_fixture import (
+    ApiFixture,
+    json_body,
+    problem_slug,
+    waiting_api,
+)
 from tests.serve.http.test_link_pages import ParsedPage, heading
 
 
@@ -38,8 +43,7 @@ FORM = {"account": "travel", "booked_on": "2026-11-22"}
 
 
 async def test_body_of_an_approval_has_the_form() -> None:
-    fixture = ApiFixture(policy=POLICY)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=POLICY)
     shown = json_body(await fixture.request("GET", f"/waits/{wait.id}"))
     assert_matches_schema("wait", shown)
     assert ["account", "booked_on"] == shown["form_schema"]["required"]
@@ -57,8 +61,7 @@ async def test_body_of_an_approval_has_the_form() -> None:
 
 @pytest.mark.parametrize("form", [None, "text", [], 5, True])
 async def test_form_that_is_no_object_is_malformed(form: Any) -> None:
-    fixture = ApiFixture(policy=POLICY)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=POLICY)
     response = await fixture.decide(wait, {"decision": "approve", "form": form})
 
     assert (400, "malformed") == (response.status, problem_slug(response))
@@ -67,8 +70,7 @@ async def test_form_that_is_no_object_is_malformed(form: Any) -> None:
 
 async def test_page_of_a_link_shows_the_fields_and_takes_the_form() -> None:
     """The text of a field is escaped. A wrong form decides nothing."""
-    fixture = ApiFixture(policy=POLICY)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=POLICY)
     link = fixture.links.link(wait, actor="kim")
     opened = await fixture.open_link(link)
     approve, deny, _ = ParsedPage(opened).forms
@@ -113,8 +115,7 @@ async def test_page_without_a_form_has_no_field_for_it() -> None:
 
 
 async def test_fields_in_words_and_in_a_mail() -> None:
-    fixture = ApiFixture(policy=POLICY)
-    wait = await fixture.start_waiting_run()
+    _, wait = await waiting_api(policy=POLICY)
 
     assert [
         'account: one of "travel", "office", required',

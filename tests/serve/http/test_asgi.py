@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Scope
 
 from continuations.serve.http import asgi
 from continuations.serve.http.request_response import Request
-from tests.serve.http.api_fixture import BASE_URL, ApiFixture
+from tests.serve.http.api_fixture import BASE_URL, ApiFixture, waiting_api
 
 KIM = {"authorization": "Bearer kim"}
 APPROVE = {"decision": "approve"}
@@ -29,8 +29,7 @@ def client(app: ASGIApp, base_url: str = BASE_URL) -> httpx.AsyncClient:
 
 
 async def test_asgi_app_carries_a_decision() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     async with client(asgi.app(fixture.api)) as http:
         listed = await http.get("/waits", params={"limit": 1})
         shown = await http.get(f"/waits/{wait.id}")
@@ -74,8 +73,7 @@ async def test_starlette_and_http_api_route_alike(method: str, path: str) -> Non
 
 @pytest.mark.parametrize("prefix", ["", "/agents", "/a/b"])
 async def test_mounted_in_fastapi_under_a_prefix(prefix: str) -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     app = FastAPI()
     app.mount(prefix, asgi.app(fixture.api))
     link = fixture.links.link(wait).replace(BASE_URL, prefix)
@@ -103,8 +101,7 @@ async def test_mounted_in_fastapi_under_a_prefix(prefix: str) -> None:
 
 async def test_one_of_two_hundred_http_deciders_wins(tmp_path: Path) -> None:
     """One decision is recorded, 199 requests get it, and none gets a 5xx."""
-    fixture = ApiFixture(f"file:{tmp_path}")
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(f"file:{tmp_path}")
     path = f"/waits/{wait.id}/decision"
 
     async with client(asgi.app(fixture.api)) as http:
@@ -175,8 +172,7 @@ def body_part(body: bytes, *, more_body: bool = True) -> dict[str, Any]:
 
 
 async def test_body_may_arrive_in_parts() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     connection = AsgiConnection(
         body_part(b'{"decision":'),
         body_part(b""),
@@ -189,8 +185,7 @@ async def test_body_may_arrive_in_parts() -> None:
 
 
 async def test_endless_body_is_read_up_to_the_limit() -> None:
-    fixture = ApiFixture(options={"max_body_bytes": 1000})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(options={"max_body_bytes": 1000})
     connection = AsgiConnection(*[body_part(b"x" * 400)] * 100)
 
     await connection.post(asgi.app(fixture.api), f"/waits/{wait.id}/decision")
@@ -210,8 +205,7 @@ async def test_body_with_a_too_large_content_length_is_not_read(length: str) -> 
 
 async def test_disconnect_during_the_body_decides_nothing() -> None:
     """A lost connection never decides."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     connection = AsgiConnection(
         body_part(b'{"decision": "approve"}'), {"type": "http.disconnect"}
     )

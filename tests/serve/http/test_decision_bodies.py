@@ -21,7 +21,7 @@ from continuations.serve.http.decision_bodies import (
 )
 from continuations.serve.http.problems import RequestRefused
 from tests.sampling import examples
-from tests.serve.http.api_fixture import ApiFixture
+from tests.serve.http.api_fixture import waiting_api
 
 TEXTS = st.text(st.characters(codec=None, exclude_categories=()))
 JSON = st.recursive(
@@ -149,8 +149,7 @@ INVALID_BODIES = [
 @pytest.mark.parametrize("body", INVALID_BODIES, ids=range(len(INVALID_BODIES)))
 async def test_invalid_decision_body_records_nothing(body: bytes) -> None:
     """The response is a 400, and the wait stays open."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     request = Request(
         method="POST",
         path=f"/waits/{wait.id}/decision",
@@ -223,8 +222,7 @@ def test_arbitrary_decision_body_never_gets_a_5xx(body: dict[str, Any]) -> None:
     """The call runs only after an exact approval."""
 
     async def scenario() -> None:
-        fixture = ApiFixture()
-        wait = await fixture.start_waiting_run()
+        fixture, wait = await waiting_api()
 
         response = await fixture.decide(wait, body)
 

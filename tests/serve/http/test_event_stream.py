@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from continuations import Approve, AsyncRunner
 from continuations.serve.http.api import HttpApi, Request, Response
-from tests import effect_log
 from tests.engine.thread_agents import support
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import problem_slug, verify_bearer
 
+pytestmark = pytest.mark.usefixtures("environment")
+
 THREAD = "/threads/support/customer%2042/events"
-
-
-@pytest.fixture(autouse=True)
-def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set up the logs of effects and turns."""
-    monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
-    monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
 
 
 class Browser:

@@ -19,7 +19,12 @@ from continuations.serve.http.request_response import Response
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.ledger.runs import make_objects, make_wait
-from tests.serve.http.api_fixture import ApiFixture, RecordingDispatcher, form_request
+from tests.serve.http.api_fixture import (
+    ApiFixture,
+    RecordingDispatcher,
+    form_request,
+    waiting_api,
+)
 
 
 class ParsedPage(HTMLParser):
@@ -66,8 +71,7 @@ def bar(response: Response) -> list[str]:
 async def test_opening_a_link_changes_nothing() -> None:
     """Link scanners, previews and prefetches never decide."""
     dispatcher = RecordingDispatcher()
-    fixture = ApiFixture(options={"dispatcher": dispatcher})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(options={"dispatcher": dispatcher})
     link = fixture.links.link(wait)
     before = await fixture.keys()
 
@@ -83,8 +87,7 @@ async def test_opening_a_link_changes_nothing() -> None:
 
 async def test_submitted_form_decides_once_and_wakes_the_run() -> None:
     dispatcher = RecordingDispatcher()
-    fixture = ApiFixture(options={"dispatcher": dispatcher})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(options={"dispatcher": dispatcher})
     link = fixture.links.link(wait, actor="kim@example.com")
 
     # When a person opens the link and submits the first form
@@ -128,8 +131,7 @@ async def test_decision_needs_three_store_requests() -> None:
 
 async def test_repeated_form_submission_is_harmless() -> None:
     """The same decision again gets the same page; another one gets the recorded one."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     link = fixture.links.link(wait)
 
     # When it is submitted twice at once, refreshed, and refreshed after the end
@@ -159,8 +161,7 @@ async def test_repeated_form_submission_is_harmless() -> None:
 
 
 async def test_second_decider_sees_the_first_decider() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     kim, lee = (fixture.links.link(wait, actor=name) for name in ("kim", "lee"))
     await fixture.submit_form(kim, decision="deny", reason="too much\r\nreally")
 
@@ -176,8 +177,7 @@ async def test_second_decider_sees_the_first_decider() -> None:
 
 
 async def test_page_shows_edited_arguments_of_an_earlier_decision() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     edited = Approve(by="lee", arguments={"cents": 7, "note": "n"})
     await fixture.runner.decide(wait.id, edited)
 
@@ -190,8 +190,7 @@ async def test_page_shows_edited_arguments_of_an_earlier_decision() -> None:
 async def test_page_of_an_expired_wait_cannot_decide() -> None:
     """An expired wait is shown as expired, not as denied."""
     policy = ApprovalPolicy(expires_after=timedelta(hours=1))
-    fixture = ApiFixture(policy=policy)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=policy)
     link = fixture.links.link(wait)
     assert "Decide by" in (await fixture.open_link(link)).body
     fixture.manual_clock.seconds = 3601
@@ -211,8 +210,7 @@ async def test_page_of_an_expired_wait_cannot_decide() -> None:
 
 
 async def test_page_of_a_cancelled_run_says_that_the_wait_is_closed() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     await fixture.runner.cancel("jane-1", by="lee")
     link = fixture.links.link(wait)
 
@@ -225,8 +223,7 @@ async def test_page_of_a_cancelled_run_says_that_the_wait_is_closed() -> None:
 
 async def test_reason_longer_than_4000_characters_is_rejected() -> None:
     """The model reads a reason again in every later turn."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     link = fixture.links.link(wait)
     long = "x" * 4001
 
@@ -240,8 +237,7 @@ async def test_reason_longer_than_4000_characters_is_rejected() -> None:
 
 
 async def test_link_allows_only_its_decisions() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     link = fixture.links.link(wait, allowed=["deny"])
 
     opened = await fixture.open_link(link)
@@ -300,8 +296,7 @@ async def test_link_can_answer_a_wait(kind: WaitKind, value: str) -> None:
 )
 async def test_invalid_form_decides_nothing(text: str) -> None:
     """The response is a 400, and the wait stays open."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     link = fixture.links.link(wait)
 
     whole = f"{text}&shown={wait.digest}"
@@ -314,8 +309,7 @@ async def test_invalid_form_decides_nothing(text: str) -> None:
 @pytest.mark.parametrize("shown", ["", "&shown=", "&shown=x", "&shown={}0"])
 async def test_form_without_the_digest_of_its_page_decides_nothing(shown: str) -> None:
     """A form proves what its page showed; a link alone proves nothing."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     link = fixture.links.link(wait)
     text = "decision=approve" + shown.format(wait.digest)
 
@@ -344,8 +338,7 @@ async def test_form_with_another_content_type_decides_nothing(kind: str) -> None
 
 
 async def test_one_of_a_hundred_form_submissions_wins() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     links = [fixture.links.link(wait, actor=f"p{number}") for number in range(50)]
 
     responses = await asyncio.gather(
@@ -362,8 +355,7 @@ async def test_one_of_a_hundred_form_submissions_wins() -> None:
 
 async def test_link_token_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     """A link is a credential, so a log must not contain it."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     link = fixture.links.link(wait)
     runner = _FailingRunner([], store=fixture.runner.store)
     fixture.api = HttpApi(runner, links=fixture.links, clock=fixture.clock)
@@ -383,8 +375,7 @@ class _FailingRunner(AsyncRunner):
 
 
 async def test_empty_reason_is_recorded_as_none() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
 
     await fixture.submit_form(fixture.links.link(wait), decision="deny", reason="")
 
@@ -393,8 +384,7 @@ async def test_empty_reason_is_recorded_as_none() -> None:
 
 
 async def test_denial_with_another_reason_is_another_decision() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     await fixture.runner.decide(wait.id, Deny(by=UNNAMED_LINK_HOLDER))
 
     other = await fixture.submit_form(

@@ -18,7 +18,13 @@ from continuations.serve.http.links import LinkInvalid, LinkPayload, Links, Verd
 from tests.clocks import ManualClock
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import make_wait
-from tests.serve.http.api_fixture import BASE_URL, SECRET, ApiFixture, form_request
+from tests.serve.http.api_fixture import (
+    BASE_URL,
+    SECRET,
+    ApiFixture,
+    form_request,
+    waiting_api,
+)
 
 OTHER_SECRET = b"\xff" * 32
 WAIT = make_wait()
@@ -272,8 +278,7 @@ def test_extreme_expiry_times_are_clamped() -> None:
 
 async def test_every_invalid_link_gets_the_same_response() -> None:
     """Forged, truncated, expired, or for another wait: one status and one body."""
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     soon = fixture.clock.now() + timedelta(seconds=1)
     expired = fixture.links.link(wait, until=soon)
     good = fixture.links.link(wait)

@@ -48,6 +48,7 @@ from tests.serve.http.api_fixture import (
     form_request,
     problem_slug,
     verify_bearer,
+    waiting_api,
 )
 from tests.serve.http.scanner import PAGES, Scanner
 from tests.serve.http.single_rights import EXAMPLES, RECORDED, Scene
@@ -344,8 +345,7 @@ async def without_rights(checker: ResponseChecker) -> None:
     def forbid(*_: object) -> bool:
         return False
 
-    fixture = ApiFixture(options={"can": forbid})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(options={"can": forbid})
     for each in ROWS:
         if each.right is not None:
             real = each.path.format_map(_PathValues(wait_id=wait.id))
@@ -458,8 +458,7 @@ async def with_a_run_that_cannot_continue(checker: ResponseChecker) -> None:
 
 
 async def with_wrong_bodies_and_unknown_runs(checker: ResponseChecker) -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     waiting = {"wait_id": wait.id, "run_id": wait.run_id}
     queries = {"/runs/{run_id}/rewind": {"version": "1"}}
     queries["/runs/{run_id}/diff"] = {"from": "1", "to": "2"}
@@ -515,8 +514,7 @@ async def publish_events(checker: ResponseChecker, fixture: ApiFixture) -> None:
 async def from_start_to_end(  # noqa: PLR0915 - one step for each status
     checker: ResponseChecker,
 ) -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     names = {"wait_id": wait.id, "run_id": wait.run_id}
     link, deny = fixture.links.link(wait), fixture.links.link(wait, allowed=["deny"])
     again = {**START, "run_id": wait.run_id}
@@ -756,8 +754,7 @@ async def fork_runs(
 
 
 async def with_a_past(checker: ResponseChecker) -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     names = {"run_id": wait.run_id, "number": "1"}
     base, two = "/runs/{run_id}", {"from": "1", "to": "2"}
     paths = (f"{base}/versions", f"{base}/versions/{{number}}", f"{base}/diff")

@@ -7,7 +7,12 @@ from typing import Any
 
 from continuations import Identity
 from tests.present.schema_check import assert_matches_schema
-from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
+from tests.serve.http.api_fixture import (
+    ApiFixture,
+    json_body,
+    problem_slug,
+    waiting_api,
+)
 
 
 def test_versions_and_differences() -> None:
@@ -15,8 +20,7 @@ def test_versions_and_differences() -> None:
 
 
 async def _versions_and_differences() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     await fixture.decide(wait, {"decision": "approve"})
     await fixture.request("POST", "/runs/jane-1/resume")
     path = "/runs/jane-1/versions"
@@ -82,8 +86,7 @@ def test_fork_has_the_decision_of_its_sender() -> None:
 
 
 async def _fork_with_a_decision() -> None:
-    fixture = ApiFixture()
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api()
     decision = {"wait_id": wait.id, "decision": "deny", "reason": "too dear"}
     body = {"run_id": "fork", "version": 2, "decisions": [decision]}
 
@@ -114,8 +117,7 @@ async def _fork_without_the_right() -> None:
     def can(_: Identity, act: str, __: str | None) -> bool:
         return act in ("view", "fork")
 
-    fixture = ApiFixture(options={"can": can})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(options={"can": can})
     decision = {"wait_id": wait.id, "decision": "approve"}
     path = "/runs/jane-1/fork"
 

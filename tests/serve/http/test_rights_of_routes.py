@@ -9,7 +9,12 @@ import pytest
 
 from continuations import Identity
 from continuations.serve.rights import Rights
-from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
+from tests.serve.http.api_fixture import (
+    ApiFixture,
+    json_body,
+    problem_slug,
+    waiting_api,
+)
 
 
 def allow_all(*_: object) -> bool:
@@ -24,8 +29,7 @@ async def test_person_without_the_right_changes_nothing() -> None:
         asked.append((identity.name, act, run))
         return act == "view"
 
-    fixture = ApiFixture(options={"can": can})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(options={"can": can})
     before = await fixture.keys()
 
     path = f"/waits/{wait.id}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +18,6 @@ from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.request_response import Response
 from continuations_storage import MemoryStore
-from tests import effect_log
 from tests.engine.thread_agents import support
 from tests.run_environment import RunEnvironment
 from tests.serve.http.api_fixture import (
@@ -27,6 +25,8 @@ from tests.serve.http.api_fixture import (
     problem_slug,
     verify_bearer,
 )
+
+pytestmark = pytest.mark.usefixtures("environment")
 
 ODD_KEYS = (
     "a/b",
@@ -43,14 +43,6 @@ ODD_KEYS = (
     "x" * 500,
     "\u6f22" * 500,
 )
-
-
-@pytest.fixture(autouse=True)
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunEnvironment:
-    """Return the logs of effects and turns."""
-    monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
-    monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
-    return RunEnvironment(tmp_path)
 
 
 class Client:

@@ -17,6 +17,7 @@ from tests.serve.http.api_fixture import (
     RecordingDispatcher,
     json_body,
     problem_slug,
+    waiting_api,
 )
 from tests.serve.http.test_link_pages import ParsedPage, bar, heading
 
@@ -37,8 +38,7 @@ def link_for(links: Links, wait: Wait, actor: str | None) -> str:
 async def test_vote_and_decision_by_verified_identities() -> None:
     """The first response is a vote and wakes nothing; the second is the decision."""
     dispatcher = RecordingDispatcher()
-    fixture = ApiFixture(policy=TWO, options={"dispatcher": dispatcher})
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=TWO, options={"dispatcher": dispatcher})
 
     vote = await fixture.decide(wait, APPROVE, by="kim")
     assert 200 == vote.status
@@ -107,8 +107,7 @@ async def test_invalid_approver_is_rejected(query: dict[str, str]) -> None:
 
 async def test_body_of_a_request_names_no_voter() -> None:
     """Only the verified identity votes."""
-    fixture = ApiFixture(policy=TWO)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=TWO)
 
     named = await fixture.decide(wait, {**APPROVE, "by": "lee"}, by="kim")
 
@@ -118,8 +117,7 @@ async def test_body_of_a_request_names_no_voter() -> None:
 
 async def test_links_of_several_persons() -> None:
     """The page shows the votes; a person who voted sees the vote, and may deny."""
-    fixture = ApiFixture(policy=TWO)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=TWO)
     kim, lee = (link_for(fixture.links, wait, name) for name in ("kim", "lee"))
 
     first = await fixture.submit_form(kim, decision="approve")
@@ -144,8 +142,7 @@ async def test_links_of_several_persons() -> None:
 
 async def test_person_who_voted_may_end_the_wait_and_nothing_else() -> None:
     """The form that the page offers denies; a forged second vote is refused."""
-    fixture = ApiFixture(policy=TWO)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=TWO)
     kim = link_for(fixture.links, wait, "kim")
     voted = await fixture.submit_form(kim, decision="approve")
     other = await fixture.submit_form(kim, decision="answer", value="paid")
@@ -166,8 +163,7 @@ async def test_person_who_voted_may_end_the_wait_and_nothing_else() -> None:
 
 
 async def test_link_that_allows_no_denial_offers_nothing_after_the_vote() -> None:
-    fixture = ApiFixture(policy=TWO)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=TWO)
     link = fixture.links.link(wait, actor="kim", allowed=["approve"])
 
     voted = await fixture.submit_form(link, decision="approve")
@@ -178,8 +174,9 @@ async def test_link_that_allows_no_denial_offers_nothing_after_the_vote() -> Non
 
 async def test_member_of_a_group_gets_the_forms() -> None:
     """Groups are looked up when the vote is cast, not when the page is opened."""
-    fixture = ApiFixture(policy=ApprovalPolicy(approvers=["group:finance"]))
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(
+        policy=ApprovalPolicy(approvers=["group:finance"])
+    )
 
     page = await fixture.open_link(link_for(fixture.links, wait, "kim"))
 
@@ -189,8 +186,7 @@ async def test_member_of_a_group_gets_the_forms() -> None:
 async def test_link_without_an_actor_casts_no_vote() -> None:
     """A vote needs a person, and any person may hold such a link."""
     for policy in (TWO, ApprovalPolicy(votes=2), ApprovalPolicy(approvers=["kim"])):
-        fixture = ApiFixture(policy=policy)
-        wait = await fixture.start_waiting_run()
+        fixture, wait = await waiting_api(policy=policy)
         link = link_for(fixture.links, wait, None)
 
         page = await fixture.open_link(link)
@@ -205,8 +201,7 @@ async def test_link_without_an_actor_casts_no_vote() -> None:
 
 async def test_links_outlive_an_escalation() -> None:
     """The wait keeps its id, so a link of before still opens it; the person may not."""
-    fixture = ApiFixture(policy=TWO)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=TWO)
     kim = link_for(fixture.links, wait, "kim")
     fixture.manual_clock.seconds += 86_401
     await fixture.runner.resume("jane-1")
@@ -226,8 +221,7 @@ async def test_links_outlive_an_escalation() -> None:
 
 async def test_notices_have_stable_ids_of_their_own() -> None:
     """A receiver that drops repeats still gets the escalation and each reminder."""
-    fixture = ApiFixture(policy=TWO)
-    wait = await fixture.start_waiting_run()
+    fixture, wait = await waiting_api(policy=TWO)
     fixture.manual_clock.seconds += 86_401
     await fixture.runner.resume("jane-1")
     escalated = await fixture.runner.wait(wait.id)

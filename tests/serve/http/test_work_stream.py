@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from continuations.core.reading.live_events import BaseLiveEvent
 from continuations.events import MessageAdded, ReplyGiven, RunEnded, TextDelta
 from continuations.models.interface import Message, ModelDelta, ModelReply, ModelRequest
 from continuations.serve.http.api import HttpApi, Request, Response
-from tests import effect_log
 from tests.engine.thread_agents import support
 from tests.serve.http.api_fixture import (
     RecordingDispatcher,
@@ -24,17 +22,12 @@ from tests.serve.http.api_fixture import (
 )
 from tests.serve.http.sse_client import Reader
 
+pytestmark = pytest.mark.usefixtures("environment")
+
 THREAD = "/threads/support/k"
 MESSAGES = f"{THREAD}/messages"
 THREAD_ID = f"t-support-{'0' * 32}-1"
 NO_HEADERS: Mapping[str, str] = {}
-
-
-@pytest.fixture(autouse=True)
-def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set up the logs of effects and turns."""
-    monkeypatch.setenv(effect_log.EFFECTS_VARIABLE, str(tmp_path / "effects"))
-    monkeypatch.setenv(effect_log.TURNS_VARIABLE, str(tmp_path / "turns"))
 
 
 class Api:
