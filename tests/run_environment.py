@@ -198,7 +198,7 @@ class RunEnvironment:
         return sorted(key for key in self.objects() if key.startswith(prefixes))
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait until a condition is true."""
     end = time.monotonic() + seconds
     while not condition():

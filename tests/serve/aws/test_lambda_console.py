@@ -14,6 +14,7 @@ import pytest
 
 from continuations import Agent, AsyncRunner, Identity, Runner, tool
 from continuations.attachments import File
+from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws.lambda_console import LambdaConsole
@@ -64,7 +65,11 @@ def event(path: str, stage: str = "", body: str = "", **headers: str) -> dict[st
     }
 
 
-def test_page_asks_with_its_cursor_and_gets_204(handle: Handler) -> None:
+def test_page_asks_with_its_cursor_and_gets_204(
+    handle: Handler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = SystemClock().now()  # a page says how long a run has waited
+    monkeypatch.setattr(SystemClock, "now", lambda _: now)
     page = handle(event("/runs/r1"), Context())
     assert 200 == page["statusCode"]
     assert 'data-poll="10"' in page["body"]

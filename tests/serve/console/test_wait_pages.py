@@ -180,7 +180,10 @@ def test_next_wait_keeps_the_filter() -> None:
 def test_next_wait_is_that_of_the_list_before_the_decision() -> None:
     """A person who skips a wait is not sent back to it by each decision."""
     desk = Desk()
-    waits = [desk.scenes.calling(f"n{n}", "delete_account", **DELETE) for n in range(4)]
+    waits: list[Wait] = []
+    for run_id in ("n0", "n1", "n2", "n3"):
+        desk.scenes.clock.offset_seconds += 1  # the list is in the order of times
+        waits.append(desk.scenes.calling(run_id, "delete_account", **DELETE))
 
     page = desk.recorded(desk.submit(path_of(waits[1]), "approve"))
 
