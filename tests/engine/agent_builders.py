@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from continuations import Agent, ApprovalPolicy, Runner, tool
+from continuations import Agent, ApprovalPolicy, Outcome, Runner, tool
 from continuations.tools import Tool
 from tests import effect_log, scripts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from continuations import Outcome
-    from tests.scripts import NextLine, Script
+from tests.scripts import NextLine, Script
 
 
 def should_pause_after(calls: int) -> Callable[[], bool]:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from continuations import Agent, ApprovalPolicy, ToolContext, tool
 from tests import effect_log, sample_app, scripts
 from tests.effect_log import Effect
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.scripts import Line, Script
+from tests.scripts import Line, Script, call
 
 VERSIONED_SCRIPT: Script = {
     "go": [[call("child", input="A")], "end"],

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent, tool
 from continuations.attachments import File, Image
 from continuations.core.rows.attachments import attachments_of
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel
 from tests import effect_log, scripts
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
-    from tests.scripts import Script
+from tests.scripts import Script
 
 PHOTO = Image(b"\x89PNG the photo", "image/png")
 CHART = Image(b"\x89PNG the chart", "image/png")

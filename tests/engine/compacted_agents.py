@@ -7,17 +7,14 @@ names the last step, so the agent goes on behind it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from continuations import Agent, Compaction, tool
+from continuations.core.messages import Message
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests import effect_log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from continuations.core.messages import Message
-    from continuations.models.interface import ModelRequest
 
 PADDING = "x" * 300
 _STEP = re.compile(r"step (\d+) done")

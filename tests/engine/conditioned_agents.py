@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 from continuations import Agent, ToolContext, after, every, tool
 from continuations.tools import AgentProgress
 from tests import effect_log, scripts
 from tests.effect_log import Effect
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script
 
 # Turns: boss 3, hr 3, clerk 4.
 SCRIPT: Script = {

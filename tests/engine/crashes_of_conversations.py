@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from continuations import (
+    Agent,
     Answer,
     Approve,
     Compaction,
     Finished,
+    Outcome,
     Replied,
     Suspended,
     tool,
 )
+from continuations.engine.outcomes import SendResult
 from continuations.errors import RunNotFound
 from continuations.events import Compacted, MessageAdded
+from continuations.threads import Thread, Ticket
 from tests import effect_log
 from tests.engine.compacted_agents import PADDING, steps, worker
 from tests.engine.crash_scenario import Scenario
 from tests.engine.thread_agents import CLERK_ASKS, support
-
-if TYPE_CHECKING:
-    from continuations import Agent, Outcome
-    from continuations.engine.outcomes import SendResult
-    from continuations.threads import Thread, Ticket
 
 # Threads -----------------------------------------------------------------------------
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from continuations import (
+    Agent,
     ApprovalPolicy,
     Approve,
     Deny,
     Finished,
     Grant,
+    Outcome,
     Suspended,
+    Wait,
     escalate,
     tool,
 )
 from continuations.results import Decision, Vote
 from continuations.tools import Secret
+from continuations_storage import Store
 from tests import effect_log
 from tests.engine import payment_agent
 from tests.engine.agent_builders import make_boss
@@ -25,10 +29,6 @@ from tests.engine.payment_agent import single_wait
 from tests.engine.test_grants import SMALL, make_pay, turns
 from tests.scripts import call
 from tests.stores import StoreWithListingTime
-
-if TYPE_CHECKING:
-    from continuations import Agent, Outcome, Wait
-    from continuations_storage import Store
 
 # Votes -------------------------------------------------------------------------------
 

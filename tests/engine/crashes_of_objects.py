@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from continuations import Agent, Approve, Finished
+from continuations import Agent, Approve, Finished, Wait
 from continuations.errors import RunBusy, RunErased, RunNotFound
 from continuations_storage.faults import Crash, FaultyStore, at, crashed
 from tests.engine import attachment_agents
@@ -22,9 +22,6 @@ from tests.engine.test_erasing_runs import (
 )
 from tests.engine.test_publish import make_price, script
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Wait
 
 # Published events --------------------------------------------------------------------
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from continuations import Agent, Answer, Approve, Deny, Finished, ToolContext, tool
+from continuations import (
+    Agent,
+    Answer,
+    Approve,
+    Deny,
+    Finished,
+    ToolContext,
+    Wait,
+    tool,
+)
 from continuations.core.messages import Message
 from continuations.events import GuardrailTripped
 from continuations.guardrails import Guardrail, Guardrails, Tripped
@@ -21,17 +30,13 @@ from continuations.hooks import (
     ResultInfo,
     TurnInfo,
 )
-from continuations.models.interface import ModelReply
+from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
+from continuations.results import Verdict
 from tests import effect_log
 from tests.engine import attachment_agents, slow_models, state_agents
 from tests.engine.crash_scenario import RunToItsEnd
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from continuations.models.interface import ModelRequest
-    from continuations.results import Verdict
 
 
 class States(RunToItsEnd):

@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from continuations import (
     Agent,
@@ -30,12 +31,7 @@ from continuations_storage.faults import FaultyStore
 from tests import effect_log, scripts
 from tests.effect_log import Effect
 from tests.engine.agent_builders import should_pause_after
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 PAY, PLAIN = call("pay", what="5"), call("plain", what="1")
 # One run for each task of the clerk; the run has the name of the task.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 from continuations import Agent, ToolContext, tool
 from continuations.guardrails import Guardrail, Guardrails, Tripped
@@ -17,9 +16,7 @@ from continuations.hooks import (
 )
 from tests import effect_log, scripts
 from tests.effect_log import Effect
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script
 
 # The model asks for 900 cents; the hook allows 100.
 PAY: Script = {

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from continuations import Agent, Runner, tool
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests import effect_log
 from tests.clocks import ManualClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations.models.interface import ModelRequest
 
 
 @tool(approval=True)

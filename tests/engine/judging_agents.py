@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from continuations import Agent, ApprovalPolicy, ToolContext, tool
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
 from tests import effect_log, scripts
 from tests.effect_log import Effect
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script
 
 _JUDGED = '{"arguments":{"cents":%s},"tool":"pay"}'
 # The clerk pays 7 and 900 cents; the checking agent lets the first one through.

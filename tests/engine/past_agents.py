@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from continuations import Agent, ApprovalPolicy, Runner, ToolContext, ask, tool
+from continuations import Agent, ApprovalPolicy, Runner, ToolContext, Wait, ask, tool
 from tests import scripts
 from tests.effect_log import Effect, record
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 RUN_ID = "r"
 # The clerk sends mail, reads, then pays after an approval, then sends mail.

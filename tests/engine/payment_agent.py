@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from continuations import (
-    Runner,
-    Suspended,
-    ToolContext,
-    tool,
-)
+from continuations import Runner, Suspended, ToolContext, Wait, tool
 from continuations_storage import MemoryStore
 from tests import effect_log
 from tests.engine.agent_builders import make_boss
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 ONE_PAY_SCRIPT: Script = {"go": [[call("pay")], "end"]}
 PAY_SCRIPT: Script = {"go": [[call("pay", cents=5)], "end"]}

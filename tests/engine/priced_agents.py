@@ -6,17 +6,15 @@ Each request is recorded in the log of turns, with its settings.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent, Fallback, ToolContext, tool
 from continuations.errors import ModelError
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from continuations.prices import Price, Prices, Usage
 from tests import effect_log
 from tests.effect_log import Effect
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 # Requests: boss 2, hr 2, clerk 2.
 SCRIPT: dict[str, list[Any]] = {

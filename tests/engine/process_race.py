@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Approve, ContinuationsError, Deny, Runner
 from continuations.errors import AlreadyDecided
 from tests.engine import run_command
-
-if TYPE_CHECKING:
-    from tests.run_environment import RunEnvironment
+from tests.run_environment import RunEnvironment
 
 
 def run_race(

@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent, ApprovalPolicy, ToolContext, ask, tool
 from tests import effect_log, scripts
 from tests.effect_log import Effect
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script, call
 
 RENAMED = {
     "boss": "chief",

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from continuations import Agent, Runner
 from continuations.ledger import layout
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import Crash, FaultyStore, crashed, on
 from tests.clocks import ManualClock, ShiftedClock
 from tests.engine.agent_builders import make_boss
 from tests.engine.payment_agent import PAY_SCRIPT, make_pay_tool, start_and_get_wait
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from continuations_storage import Store
 
 
 def store_with_create_time(clock: ManualClock) -> MemoryStore:

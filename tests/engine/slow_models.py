@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent, ToolContext, tool
 from continuations.errors import ModelError
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import LaterReply, ScriptedModel, ToolCall
 from tests import effect_log
 from tests.effect_log import Effect
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 HOUR = timedelta(hours=1)
 SCRIPT: dict[str, list[Any]] = {

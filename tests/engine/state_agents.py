@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
 from continuations import Agent, ToolContext, tool
 from tests import effect_log, scripts
-
-if TYPE_CHECKING:
-    from tests.scripts import Script
+from tests.scripts import Script
 
 
 class Purse(BaseModel):

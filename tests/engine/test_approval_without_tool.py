@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from datetime import datetime
+from typing import Any, cast
 
 import pytest
 
@@ -26,7 +27,7 @@ from continuations import (
     run,
 )
 from continuations.errors import AgentChanged
-from continuations_storage import MemoryStore, Unavailable
+from continuations_storage import MemoryStore, Store, Unavailable
 from continuations_storage.forwarding import ForwardingStore
 from tests import effect_log, scripts
 from tests.crash_points import every_crash, remaining_keys
@@ -34,11 +35,6 @@ from tests.engine.agent_builders import should_pause_after
 from tests.engine.payment_agent import make_pay_tool, single_wait
 from tests.ledger.damage import all_objects
 from tests.scripts import call
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from continuations_storage import Store
 
 STOPPING = ApprovalPolicy(
     strict=True, on_denied="stop", valid_for=60, expires_after=60, on_expired="stop"

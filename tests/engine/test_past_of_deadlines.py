@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,20 +14,18 @@ from continuations import (
     Approve,
     Runner,
     Suspended,
+    Wait,
     ask,
     escalate,
     external,
     tool,
 )
+from continuations.core.reading.past_rules import Act
 from continuations.errors import DecisionRefused
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-
-if TYPE_CHECKING:
-    from continuations import Wait
-    from continuations.core.reading.past_rules import Act
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 ACTS = ("rewind", "fork", "adopt")

@@ -7,9 +7,10 @@ clocks agree. Otherwise they come first, as on stores without `commit`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -31,9 +32,6 @@ from tests.crash_points import every_crash
 from tests.engine.agent_builders import make_boss
 from tests.scripts import Script, call
 from tests.stores import StoreThatReadsAhead
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SCRIPT: Script = {
     "pay": [[call("pay", cents=5)], "end"],

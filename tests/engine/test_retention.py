@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from continuations import (
-    Agent,
-    Approve,
-    AsyncRunner,
-    Budget,
-    Failed,
-    Runner,
-    Suspended,
-)
+from continuations import Agent, Approve, AsyncRunner, Budget, Failed, Runner, Suspended
 from continuations.engine.ports import Ports
 from continuations.errors import InvalidInput, RunErased
 from continuations.ledger.index import run_index
@@ -33,12 +26,8 @@ from tests.crash_points import every_crash
 from tests.engine.payment_agent import make_pay_tool
 from tests.engine.shared_store import store_with_create_time
 from tests.ledger.interleaving import InterleavingStore
+from tests.scripts import Script
 from tests.stores import StoreWithListingTime
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.scripts import Script
 
 DAY = 86_400
 SCRIPT: Script = {"hello": ["hi"], "go": [[("pay", {"cents": 5})], "end"]}

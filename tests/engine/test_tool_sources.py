@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -26,9 +27,6 @@ from continuations.guardrails import Guardrail
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Tool
 from tests.clocks import OffsetClock
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}}
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent, tool
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests import effect_log
-
-if TYPE_CHECKING:
-    from continuations.models.interface import ModelRequest
 
 CLERK_ASKS = "ask the clerk to pay "
 

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent, Flow, ToolContext, every, sleep, tool, workflow
 from continuations.errors import ModelError
 from tests import effect_log, sample_app, scripts
 from tests.effect_log import Effect
 from tests.engine.waiting_tools import nap, price, question, scan
-from tests.scripts import call
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.scripts import Line, Script
+from tests.scripts import Line, Script, call
 
 SCRIPT: Script = {
     "go": [[call("mid", input="all")], "end"],

@@ -10,11 +10,13 @@ import asyncio
 import hashlib
 import json
 import os
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import (
+    Agent,
     Answer,
     ApprovalPolicy,
     Approve,
@@ -30,19 +32,14 @@ from continuations import (
     workflow,
 )
 from continuations.errors import ModelError
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel
 from continuations.tools import ToolWait
+from continuations_storage import Store
 from tests import effect_log, sample_app, scripts
 from tests.effect_log import Effect
 from tests.run_environment import RunEnvironment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from continuations import Agent
-    from continuations.models.interface import ModelRequest
-    from continuations_storage import Store
-    from tests.scripts import Line
+from tests.scripts import Line
 
 RUN = "r1"
 JOB_RESULT = "7 pages"

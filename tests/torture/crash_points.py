@@ -16,9 +16,11 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from random import Random
+from typing import Any, Literal
 
 from continuations import ContinuationsError
 from continuations_storage import MemoryStore
@@ -28,10 +30,6 @@ from tests.torture.agents import RUN
 from tests.torture.process_actor import ProcessActor, start_other_run
 from tests.torture.scenarios import BY_NAME, SCENARIOS, Scenario
 from tests.torture.workspace import CrashPoint, SharedClock, Workspace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from random import Random
 
 # The recovery after a crash.
 # With `resume` another process resumes the run; with `sweeps` only sweeps run.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from continuations import Answer, Approve, Runner, Suspended, errors
+from continuations import Answer, Approve, Outcome, Runner, Suspended, Wait, errors
+from continuations_storage import Store
 from tests.run_recovery import RunRecovery
 from tests.torture.agents import (
     CHOICE,
@@ -18,14 +20,8 @@ from tests.torture.agents import (
     make_root_agent,
     make_root_workflow,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from continuations import Outcome, Wait
-    from continuations_storage import Store
-    from tests.torture.scenarios import Scenario, Step
-    from tests.torture.workspace import Workspace
+from tests.torture.scenarios import Scenario, Step
+from tests.torture.workspace import Workspace
 
 # The effect of the `on_answer` function of each tool that has one.
 ANSWER_FUNCTIONS = {"choose": "chosen", "scan": "scanned", "receipt": "received"}

@@ -14,15 +14,13 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.run_environment import ROOT
 from tests.torture.races import RACES
 from tests.torture.scenarios import SCENARIOS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 # The counts of a tally, with the titles of their columns.
 COLUMNS = {

@@ -9,22 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from continuations import Runner
-from continuations.core.rows.calls import CLOSED_STATES
+from continuations.core.rows.calls import CLOSED_STATES, CallRow
 from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.state import RunState
 from continuations.errors import RunNotFound
 from tests import effect_log, scripts
 from tests.torture.agents import RUN, conversation_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.state import RunState
-    from tests.torture.process_actor import ProcessActor
-    from tests.torture.workspace import Workspace
+from tests.torture.process_actor import ProcessActor
+from tests.torture.workspace import Workspace
 
 REPEATABLE = ("read", "push")
 PERMANENT_PREFIXES = (f"runs/{RUN}/v/", f"runs/{RUN}/in/")

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from continuations import Agent, ApprovalPolicy, Runner, ToolContext, tool
+from continuations import Agent, ApprovalPolicy, Runner, Suspended, ToolContext, tool
 from continuations.models.scripted import ScriptedModel
-from continuations_storage import MemoryStore
+from continuations_storage import MemoryStore, Store
 from tests import effect_log
 from tests.clocks import ManualClock
-
-if TYPE_CHECKING:
-    from continuations import Suspended
-    from continuations_storage import Store
 
 RUN = "r1"
 

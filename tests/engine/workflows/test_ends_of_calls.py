@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
 import pytest
 
@@ -39,12 +39,7 @@ from tests.engine.workflows.flow_tools import (
     pay,
     the_wait,
 )
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tests.run_environment import RunEnvironment
-
+from tests.run_environment import RunEnvironment
 
 # Texts -------------------------------------------------------------------------------
 

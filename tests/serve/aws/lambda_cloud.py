@@ -9,21 +9,18 @@ from __future__ import annotations
 import json
 import threading
 import urllib.request
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from examples import local_cloud
 from tests import effect_log
 from tests.python_path import python_path
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from tests.scripts import Script
+from tests.scripts import Script
 
 ROOT = Path(__file__).parents[3]
 BUCKET = "continuations"

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.storage.s3_proxy import Fault, error_response, no_fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.storage.s3_proxy import Request
+from tests.storage.s3_proxy import Fault, Request, error_response, no_fault
 
 __all__ = ["EnforcedPolicy", "resolved"]
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
-from continuations import ApprovalPolicy, AsyncRunner, ToolContext, tool
+from continuations import ApprovalPolicy, AsyncRunner, ToolContext, Wait, tool
+from continuations.authoring.tool.tool_protocol import ToolProtocol
 from continuations.engine.ports import SystemClock
 from continuations.serve.http.api import HttpApi, Request, Response
 from continuations.serve.http.links import LinkInvalid, Links
+from continuations_storage import Store
 from tests import sample_app
 from tests.clocks import ManualClock
 from tests.effect_log import Effect
 from tests.scripts import call, scripted_model, turn_count
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from continuations import Wait
-    from continuations.authoring.tool.tool_protocol import ToolProtocol
-    from continuations_storage import Store
 
 SECRET = "0123456789abcdef" * 2
 BASE_URL = "https://api.example"

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import Agent, AsyncRunner, Suspended, ToolContext, external, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
+from continuations.serve.http.request_response import Response
 from continuations.tools import Tool, ToolWait
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
 from tests.serve.http.api_fixture import BASE_URL, SECRET, RecordingDispatcher
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from continuations.serve.http.request_response import Response
 
 JSON = {"content-type": "application/json"}
 PAGES = {"value": {"pages": 7}}

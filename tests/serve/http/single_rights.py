@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations import Identity, Wait
 from continuations.attachments import Image
+from continuations.serve.http.request_response import Response
 from tests.serve.http.api_fixture import ApiFixture
-
-if TYPE_CHECKING:
-    from continuations import Identity, Wait
-    from continuations.serve.http.request_response import Response
 
 RUN, KEY = "jane-1", "k"
 # Words of the run: its input, which only `read` reveals, and an argument of its wait,

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from continuations import events
 from continuations.core.reading.live_events import BaseLiveEvent
-from continuations.events import LiveTranscript
+from continuations.events import LiveTranscript, RunEvent
 from tests.present.schema_check import assert_matches_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from continuations.events import RunEvent
 
 
 @dataclass(frozen=True)

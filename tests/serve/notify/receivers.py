@@ -5,27 +5,23 @@ from __future__ import annotations
 import asyncio
 import ssl
 import threading
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email import message_from_bytes
+from email.message import EmailMessage
 from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socket import socket
 from socketserver import BaseRequestHandler, ThreadingTCPServer
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from aiosmtpd.smtp import SMTP, AuthResult
+from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from continuations.core.rows.waits import Wait
 from continuations_storage.retry_policy import RetryPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-    from email.message import EmailMessage
-    from socket import socket
-
-    from aiosmtpd.smtp import Envelope, LoginPassword, Session
 
 # The key and self-signed certificate of "localhost", valid until 2126.
 CERTIFICATE_FILE = Path(__file__).with_name("localhost.pem")

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from html import unescape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from continuations import Wait
+from continuations.core.rows.decisions import VerdictKind
 from continuations.serve.http.link_pages import wait_page
+from continuations.serve.http.request_response import Response
 from continuations.serve.pages import environment
 from continuations.serve.pages.decision_view import Decider
 from continuations.serve.pages.form_view import FormFields
 from tests.ledger.fake_clock import MOMENT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from continuations import Wait
-    from continuations.core.rows.decisions import VerdictKind
-    from continuations.serve.http.request_response import Response
 
 
 def page_of(
