@@ -294,9 +294,9 @@ def test_slow_step_is_logged(
         return number
 
     assert 2 == make_runner(slow).start(slow.bind(), run_id=RUN).result()
-    [text] = [each for each in caplog.messages if "a step took" in each]
-    assert "workflow slow: a step took 1.0 s" in text
-    assert "Move the work to a tool." in text
+    text = next(each for each in caplog.messages if "a step took" in each)
+    assert text.startswith("workflow slow: a step took ")
+    assert text.endswith("Move the work to a tool.")
 
 
 def test_run_takes_no_input_beside_the_arguments() -> None:
