@@ -72,6 +72,12 @@ class TerminalProcess:
         before, _, self._seen = self._seen.partition(text)
         return before
 
+    def answer(self, question: str, line: str) -> str:
+        """Wait for a text, and type a line and Enter; return what came before it."""
+        before = self.expect(question)
+        self.enter(line)
+        return before
+
     def interrupt(self) -> int:
         """Press Ctrl-C at a prompt until the process ends; return its exit code.
 

@@ -42,8 +42,7 @@ def test_reply_is_printed_and_the_next_terminal_shows_the_history(
     cli: CommandLine,
 ) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("good morning")
+        terminal.answer(PROMPT, "good morning")
         terminal.expect("support: You said: good morning")
         terminal.expect(PROMPT)
         terminal.type(CTRL_D)
@@ -63,8 +62,7 @@ def test_approval_is_asked_in_line_and_the_approved_call_runs_once(
     cli: CommandLine,
 ) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("refund 500")
+        terminal.answer(PROMPT, "refund 500")
         shown = terminal.expect(MENU)
         assert "Approve refund?" in shown
         assert "title: Refund 5.00 EUR" in shown
@@ -86,12 +84,9 @@ def test_approval_is_asked_in_line_and_the_approved_call_runs_once(
 
 def test_denial_asks_for_a_reason_and_the_agent_reads_it(cli: CommandLine) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("refund 500")
-        terminal.expect(MENU)
-        terminal.enter("n")
-        terminal.expect("reason, for the agent (Enter: none): ")
-        terminal.enter("too much")
+        terminal.answer(PROMPT, "refund 500")
+        terminal.answer(MENU, "n")
+        terminal.answer("reason, for the agent (Enter: none): ", "too much")
         terminal.expect("Reason: too much")
         terminal.expect(PROMPT)
 
@@ -102,16 +97,13 @@ def test_edit_begins_with_the_arguments_and_the_edited_call_runs(
     cli: CommandLine,
 ) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("refund 500")
-        terminal.expect(MENU)
-        terminal.enter("e")
+        terminal.answer(PROMPT, "refund 500")
+        terminal.answer(MENU, "e")
         terminal.expect('arguments (JSON): {"cents":500}')
         terminal.type("\x7f" * 4)  # Backspace
         terminal.enter('"much"}')
         terminal.expect("DecisionRefused: ")
-        terminal.expect(MENU)
-        terminal.enter("e")
+        terminal.answer(MENU, "e")
         terminal.expect('arguments (JSON): {"cents":500}')
         terminal.type("\x7f" * 4)
         terminal.enter("300}")
@@ -125,18 +117,13 @@ def test_wait_that_is_left_open_is_asked_again_at_enter_and_keeps_its_order(
     cli: CommandLine,
 ) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("refund 500")
-        terminal.expect(MENU)
-        terminal.enter("l")
+        terminal.answer(PROMPT, "refund 500")
+        terminal.answer(MENU, "l")
         terminal.expect("Message 1 has no reply yet.")
-        terminal.expect(PROMPT)
-        terminal.enter("when do you open?")
+        terminal.answer(PROMPT, "when do you open?")
         assert MENU not in terminal.expect("Message 1 has no reply yet.")
-        terminal.expect(PROMPT)
-        terminal.enter("")
-        terminal.expect(MENU)
-        terminal.enter("y")
+        terminal.answer(PROMPT, "")
+        terminal.answer(MENU, "y")
         terminal.expect("support: The tool said: refunded 500")
         terminal.expect("support: You said: when do you open?")
         terminal.expect(PROMPT)
@@ -144,21 +131,15 @@ def test_wait_that_is_left_open_is_asked_again_at_enter_and_keeps_its_order(
 
 def test_questions_are_answered_with_one_line_for_each_field(cli: CommandLine) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("ask_address Jane")
+        terminal.answer(PROMPT, "ask_address Jane")
         assert "question: Where does Jane live?" in terminal.expect("street: string")
-        terminal.expect(": ")
-        terminal.enter("Main Street")
-        terminal.expect("number: integer, required: ")
-        terminal.enter("seven")
+        terminal.answer(": ", "Main Street")
+        terminal.answer("number: integer, required: ", "seven")
         terminal.expect("number must be integer, as JSON. Type it again.")
-        terminal.expect("number: integer, required: ")
-        terminal.enter("7")
+        terminal.answer("number: integer, required: ", "7")
         terminal.expect('The tool said: {"number":7,"street":"Main Street"}')
-        terminal.expect(PROMPT)
-        terminal.enter("ask_colour")
-        terminal.expect("Answer: ")
-        terminal.enter("/no I see no colours")
+        terminal.answer(PROMPT, "ask_colour")
+        terminal.answer("Answer: ", "/no I see no colours")
         terminal.expect("I see no colours")
         terminal.expect(PROMPT)
 
@@ -167,27 +148,21 @@ def test_timer_says_what_it_waits_for_and_stop_gives_the_reply_up(
     cli: CommandLine,
 ) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("nap 3")
+        terminal.answer(PROMPT, "nap 3")
         terminal.expect("The reply waits for a time since ")
-        terminal.expect(PROMPT)
-        terminal.enter("/stop it takes too long")
+        terminal.answer(PROMPT, "/stop it takes too long")
         terminal.expect("no reply: stopped: it takes too long")
-        terminal.expect(PROMPT)
-        terminal.enter("hello")
+        terminal.answer(PROMPT, "hello")
         terminal.expect("support: You said: hello")
         terminal.expect(PROMPT)
 
 
 def test_refused_decision_is_shown_and_the_chat_goes_on(cli: CommandLine) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("hire")
-        terminal.expect(MENU)
-        terminal.enter("y")
+        terminal.answer(PROMPT, "hire")
+        terminal.answer(MENU, "y")
         terminal.expect("DecisionRefused: ")
-        terminal.expect(MENU)
-        terminal.enter("l")
+        terminal.answer(MENU, "l")
         terminal.expect(PROMPT)
 
 
@@ -195,8 +170,7 @@ def test_ctrl_c_while_the_agent_works_keeps_the_message_and_enter_continues(
     cli: CommandLine,
 ) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("search")
+        terminal.answer(PROMPT, "search")
         terminal.expect("searching")
         terminal.type(CTRL_C)
         terminal.expect("stopping: ")
@@ -215,8 +189,7 @@ def test_ctrl_c_while_the_agent_works_keeps_the_message_and_enter_continues(
 
 def test_second_ctrl_c_leaves_at_once(cli: CommandLine) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("search")
+        terminal.answer(PROMPT, "search")
         terminal.expect("searching")
         terminal.type(CTRL_C)
         terminal.expect("stopping: ")
@@ -231,8 +204,7 @@ def test_next_terminal_goes_on_after_a_kill_and_asks_for_the_approval(
 ) -> None:
     # Given a terminal that is killed while a person thinks about an approval
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("refund 500")
+        terminal.answer(PROMPT, "refund 500")
         terminal.expect(MENU)
         terminal.kill()
 
@@ -242,8 +214,7 @@ def test_next_terminal_goes_on_after_a_kill_and_asks_for_the_approval(
         assert "user: refund 500" in shown
         terminal.enter("y")
         terminal.expect("support: The tool said: refunded 500")
-        terminal.expect(PROMPT)
-        terminal.enter("search")
+        terminal.answer(PROMPT, "search")
         terminal.expect("searching")
         terminal.kill()
     (cli.folder / "found").touch()
@@ -261,8 +232,7 @@ def test_next_terminal_goes_on_after_a_kill_and_asks_for_the_approval(
 def test_reply_is_printed_while_it_is_written_and_once(cli: CommandLine) -> None:
     """A terminal that dies in the middle of a text prints it no second time."""
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("slowly")
+        terminal.answer(PROMPT, "slowly")
         terminal.expect("support: You said:\n  slo")
         terminal.kill()
 
@@ -314,10 +284,8 @@ def test_closed_conversation_begins_anew_with_the_next_message(
     cli: CommandLine,
 ) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("hello")
-        terminal.expect(PROMPT)
-        terminal.enter("/close")
+        terminal.answer(PROMPT, "hello")
+        terminal.answer(PROMPT, "/close")
         assert 0 == terminal.wait()
         assert "The conversation is closed." in terminal.text
         assert "Begin a new one: " in terminal.text
@@ -348,16 +316,12 @@ def test_file_is_attached_to_the_next_message_only(cli: CommandLine) -> None:
     with chat(cli) as terminal:
         terminal.expect(PROMPT)
         terminal.type("/file my\t")
-        terminal.expect("photo.png")
-        terminal.enter("")
+        terminal.answer("photo.png", "")
         terminal.expect("[image: my photo.png, image/png, 3 bytes]")
-        terminal.expect(PROMPT)
-        terminal.enter("/file none.png")
+        terminal.answer(PROMPT, "/file none.png")
         terminal.expect("/file 'none.png' cannot be read: No such file or directory")
-        terminal.expect(PROMPT)
-        terminal.enter("/file report.pdf")
-        terminal.expect(PROMPT)
-        terminal.enter("look")
+        terminal.answer(PROMPT, "/file report.pdf")
+        terminal.answer(PROMPT, "look")
         terminal.expect("support: You said: ")
         # The terminal does not repeat the message that was typed there.
         assert "user: look" not in terminal.expect(PROMPT)
@@ -374,10 +338,8 @@ def test_file_is_attached_to_the_next_message_only(cli: CommandLine) -> None:
 
 def test_error_of_the_model_keeps_the_message(cli: CommandLine) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("fail badly")
-        terminal.expect(PROMPT)
-        terminal.enter("/history")
+        terminal.answer(PROMPT, "fail badly")
+        terminal.answer(PROMPT, "/history")
         assert "user: fail badly" in terminal.expect(PROMPT)
 
 
@@ -385,8 +347,7 @@ def test_sigterm_at_work_suspends_the_reply_and_exits_with_143(
     cli: CommandLine,
 ) -> None:
     with chat(cli) as terminal:
-        terminal.expect(PROMPT)
-        terminal.enter("search")
+        terminal.answer(PROMPT, "search")
         terminal.expect("searching")
         terminal.signal(signal.SIGTERM)
         terminal.expect("stopping: ")

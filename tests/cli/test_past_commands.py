@@ -213,15 +213,13 @@ def test_rewind_in_a_terminal_shows_the_plan_and_asks(
     words = ("rewind", "j1", "--version", "1")
 
     with TerminalProcess(cli.folder, *words) as terminal:
-        plan = terminal.expect("Let run j1 go back to version 1?")
-        terminal.enter("n")
+        plan = terminal.answer("Let run j1 go back to version 1?", "n")
         assert 1 == terminal.wait()
     assert f"closed: Run pay: 500 ({wait})" in plan
     assert "Nothing was changed." in terminal.text
     assert version == runner.look("j1").version
     with TerminalProcess(cli.folder, *words) as terminal:
-        terminal.expect("Let run j1 go back to version 1?")
-        terminal.enter("y")
+        terminal.answer("Let run j1 go back to version 1?", "y")
         assert 0 == terminal.wait()
     assert () == runner.look("j1").waits
     with TerminalProcess(cli.folder, *words) as terminal:
