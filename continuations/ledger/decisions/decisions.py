@@ -143,7 +143,7 @@ async def _record_alone(objects: Objects, wait: Wait, proposed: Decision) -> Dec
     if proposed.marker is None:
         return await _record_with_marker(objects, wait, proposed)
     recorded = await record_decision(objects, proposed)
-    if recorded.id != proposed.id and proposed.marker is not None:
+    if recorded.id != proposed.id:
         await objects.delete(proposed.marker)
     return _recorded_or_raise(recorded, proposed)
 
