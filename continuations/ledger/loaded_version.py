@@ -23,6 +23,8 @@ class RebuiltVersion:
     digest: bytes
     # The bytes of a small root; the version after it may carry them.
     small_object: bytes | None = None
+    # Whether its rows are known to fit together.
+    is_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from continuations.errors import FormatError
 from continuations.ledger import layout
 from continuations.ledger.objects import NotFound
 from continuations.ledger.versions import Versions, tree_of
-from continuations.value_class import dataclass
+from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -63,7 +63,9 @@ class VersionWalk:
             await self._go_before_repair(error, number)
             return
         self.number, self.state = number, loaded.state
+        # A load checks the rows of its last version only.
         self._bases = {step.number: step for step in loaded.chain}
+        self._bases[number] = replace(loaded.chain[-1], is_checked=True)
 
     async def next_step(self, *, exists: bool) -> WalkStep | None:
         """Return the next version, or `None` if the store has no such version.

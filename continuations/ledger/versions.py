@@ -252,8 +252,9 @@ class Versions:
             raise Corrupt(msg, run_id=self.run_id)
         step = self._rebuild_version(number, data, base, tree)
         step.state.read_messages(base.state if base else None)
-        check_state(step.state, layout.version_key(self.run_id, number))
-        return step
+        known = base.state if base and base.is_checked else None
+        check_state(step.state, layout.version_key(self.run_id, number), known)
+        return replace(step, is_checked=True)
 
     async def append(
         self,

@@ -193,9 +193,12 @@ def rebuild_state(base: RunState | None, delta: Delta, name: str) -> RunState:
         ) from None
 
 
-def check_state(state: RunState, name: str) -> RunState:
-    """Return the state if its rows fit together; raises `FormatError`."""
-    violation = invariants.find_violation(state)
+def check_state(state: RunState, name: str, known: RunState | None = None) -> RunState:
+    """Return the state if its rows fit together; raises `FormatError`.
+
+    `known` is a state that was checked: the rows that both share are not checked again.
+    """
+    violation = invariants.find_violation(state, known)
     if violation is not None:
         raise fields.invalid_object(name, violation)
     return state

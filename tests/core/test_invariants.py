@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from continuations.core.changes.invariants import find_violation
 from continuations.core.messages import tool_message
 from continuations.core.rows.calls import Nested, Proposed, Ready, Unknown, Waiting
-from continuations.core.rows.frames import FrameRow, MessageLog
+from continuations.core.rows.frames import FrameRow, HistoryRecord, MessageLog
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from tests.core.rows import (
     STATES,
@@ -273,6 +275,8 @@ def test_invalid_rows_are_reported_with_the_reason(name: str) -> None:
     make, reason = INVALID[name]
 
     assert reason in (find_violation(make()) or "no violation")
+    for known in (NESTED, WAITING, new_state()):
+        assert find_violation(make(), known) is not None
 
 
 def test_cycle_of_frames_is_reported() -> None:
@@ -306,3 +310,122 @@ def test_calls_with_swapped_waits_are_reported() -> None:
 def test_invariants_do_not_check_transcripts() -> None:
     """The transcript is checked separately, before each model request."""
     assert find_violation(new_state(tool_message("x", "no call"))) is None
+
+
+FRAME_WAIT = with_rows(NESTED, waits={"w1": make_frame_wait("f5")})
+KNOWN = {
+    "waiting": WAITING,
+    "nested": NESTED,
+    "three levels": nested_agents(3),
+    "wait of a frame": FRAME_WAIT,
+    "unknown outcome": state_with_call_in(Unknown("w1")),
+    "counted messages": with_rows(
+        NESTED, frames={"f5": replace(FRAME, history=HistoryRecord(counted=1))}
+    ),
+    "ended": with_rows(
+        NESTED, status="cancelled", calls={"c3": with_state(NESTED, "c3", Proposed())}
+    ),
+}
+NO_ROW = "f99"
+
+
+def changes_of(state: RunState) -> list[dict[str, Any]]:
+    """Return changes of one row, with which the rows fit together or not."""
+    frames, calls = [*state.frames, NO_ROW], [*state.calls, NO_ROW]
+    found: list[tuple[str, str, Any]] = []
+    for frame in state.frames.values():
+        opened = frame.open_call_ids
+        values: list[dict[str, Any]] = [
+            *({"open_call_ids": ids} for ids in ((), opened[:1], (*opened, NO_ROW))),
+            *({"parent_call_id": call} for call in calls),
+            {"depth": frame.depth + 1},
+            {"history": HistoryRecord(counted=1)},
+            {"step": "waits"},
+        ]
+        found += [("frames", frame.id, replace(frame, **value)) for value in values]
+    for call in state.calls.values():
+        nested = [Nested(frame) for frame in frames]
+        values = [
+            *({"frame_id": frame} for frame in frames),
+            *({"state": each} for each in (*STATES, *nested, Waiting("w1"))),
+            {"attempts": call.attempts + 1},
+        ]
+        found += [("calls", call.id, replace(call, **value)) for value in values]
+    for wait in state.waits.values():
+        values = [
+            *({"call_id": call} for call in calls),
+            *({"frame_id": frame, "call_id": ""} for frame in frames),
+            {"kind": "model"},
+            {"kind": "output"},
+        ]
+        found += [("waits", wait.id, replace(wait, **value)) for value in values]
+    found += [("waits", "w2", make_wait(call, "w2")) for call in calls]
+    outputs = [replace(make_frame_wait(f, "w2"), kind="output") for f in state.frames]
+    found += [("waits", "w2", wait) for wait in outputs]
+    for key, log in state.logs.items():
+        found += [("logs", key, replace(log, id=9)), ("logs", key, MessageLog(2, ()))]
+    for kind in ("frames", "calls", "waits", "logs"):
+        found += [(kind, key, None) for key in getattr(state, kind)]
+    runs = (
+        {"next_id": 4},
+        {"next_id": 99},
+        {"status": "running"},
+        {"status": "finished"},
+        {"id": "other"},
+    )
+    return [*({kind: {key: row}} for kind, key, row in found), *runs]
+
+
+def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return both changes; of two changes of one row, the second one."""
+    both = {**one, **other}
+    for kind in one.keys() & other.keys() & {"frames", "calls", "waits", "logs"}:
+        both[kind] = {**one[kind], **other[kind]}
+    return both
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_check_of_changed_rows_finds_what_a_check_of_all_rows_finds(name: str) -> None:
+    """A state is checked against one that is whole: with one change, and with two."""
+    known = KNOWN[name]
+    assert find_violation(known) is None
+    changes = changes_of(known)
+    pairs = [merged(one, other) for one, other in combinations(changes, 2)]
+    differ = [
+        change
+        for change in (*changes, *pairs)
+        for state in (with_rows(known, **copy(change)),)
+        if (find_violation(state) is None) != (find_violation(state, known) is None)
+    ]
+    assert [] == differ
+
+
+def test_frame_that_moved_with_another_frame_below_it_is_reported() -> None:
+    """Each changed row fits, and the row below them has the wrong depth."""
+    chain = nested_agents(4)
+    root, _, moved, _ = chain.frames.values()
+    old = chain.calls[moved.parent_call_id or ""]
+    new = replace(old, id="c5", frame_id=root.id, state=Nested(moved.id))
+    ids = (*root.open_call_ids, "c5")
+    after = with_rows(
+        chain,
+        frames={
+            root.id: replace(root, open_call_ids=ids),
+            moved.id: replace(moved, parent_call_id="c5", depth=1),
+        },
+        calls={"c5": new, old.id: replace(old, state=Proposed())},
+    )
+    before = with_rows(
+        chain,
+        frames={root.id: replace(root, open_call_ids=ids)},
+        calls={"c5": replace(new, state=Proposed())},
+    )
+    assert find_violation(before) is None
+    assert "wrong depth" in (find_violation(after, before) or "")
+
+
+def test_wait_of_a_frame_that_has_calls_now_is_reported() -> None:
+    frame = replace(FRAME, open_call_ids=("c6",))
+    call = replace(CALL, id="c6", frame_id="f5", state=Proposed())
+    after = with_rows(FRAME_WAIT, frames={"f5": frame}, calls={"c6": call}, next_id=9)
+    assert "belongs to no frame" in (find_violation(after, FRAME_WAIT) or "")

@@ -2,17 +2,20 @@
 
 Every state that is read from bytes is checked once. After the check, no code meets a
 missing row, a cycle, or a wait whose call does not wait.
+
+A version is read after its base, which has been checked. So only the rows that differ,
+and those that refer to them, are checked.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core.rows.calls import STATE_TYPES, Nested, Waiting, open_wait_id
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.frames import FrameRow
@@ -21,12 +24,80 @@ if TYPE_CHECKING:
 _MAX_ID_DIGITS = 19
 
 
-def find_violation(state: RunState) -> str | None:
-    """Return the first violation as a text, or `None` if all rows fit together."""
-    return next(_violations(state), None)
+def find_violation(state: RunState, known: RunState | None = None) -> str | None:
+    """Return the first violation as a text, or `None` if all rows fit together.
+
+    Args:
+        state: The state.
+        known: A state whose rows fit together. The rows that both share are checked
+            only if they refer to others.
+    """
+    rows = None if known is None else _changed_rows(state, known)
+    if rows is None:
+        rows = _Rows(state.frames, state.calls, state.waits, state.logs)
+    return next(_violations(state, rows), None)
 
 
-def _violations(state: RunState) -> Iterator[str]:
+class _Rows(NamedTuple):
+    """The ids of the rows that are checked."""
+
+    frames: Collection[str]
+    calls: Collection[str]
+    waits: Collection[str]
+    logs: Collection[str]
+
+
+def _changed_rows(state: RunState, known: RunState) -> _Rows | None:
+    """Return the rows that a state does not share, and those that refer to them.
+
+    `None`: something has changed that all rows depend on.
+    """
+    run, old = state.run, known.run
+    if (
+        {run.status, old.status} & ENDED_STATUSES
+        or run.id != old.id
+        or run.next_id < old.next_id
+    ):
+        return None
+    frames = _changed_ids(state.frames, known.frames)
+    calls = _changed_ids(state.calls, known.calls)
+    waits = _changed_ids(state.waits, known.waits)
+    logs = _changed_ids(state.logs, known.logs)
+    near_frames, near_calls = frames | logs, set(calls)
+    for each in (known, state):
+        changed = [each.frames[name] for name in frames & each.frames.keys()]
+        for frame in changed:
+            near_calls |= {frame.parent_call_id or "", *frame.open_call_ids}
+        asked = {name for frame in changed for name in frame.open_call_ids}
+        for name in (calls | asked) & each.calls.keys():
+            call = each.calls[name]
+            near_frames.add(call.frame_id)
+            if isinstance(call.state, Nested):
+                near_frames.add(call.state.frame_id)
+        for wait in (each.waits[name] for name in waits & each.waits.keys()):
+            near_frames.add(wait.frame_id)
+            near_calls.add(wait.call_id)
+    return _Rows(
+        sorted(near_frames & state.frames.keys()),
+        sorted(near_calls & state.calls.keys()),
+        [
+            wait.id
+            for wait in state.waits.values()
+            if wait.id in waits or wait.call_id in calls or wait.frame_id in frames
+        ],
+        sorted(logs & state.logs.keys()),
+    )
+
+
+def _changed_ids(new: Mapping[str, Any], old: Mapping[str, Any]) -> set[str]:
+    # Rows are immutable, so an identical object is an unchanged row.
+    known = old.get
+    return {key for key, row in new.items() if known(key) is not row} | (
+        old.keys() - new.keys()
+    )
+
+
+def _violations(state: RunState, rows: _Rows) -> Iterator[str]:
     root = state.frames.get(ROOT_FRAME_ID)
     if root is None or root.parent_call_id is not None:
         yield "the root frame is missing"
@@ -34,7 +105,7 @@ def _violations(state: RunState) -> Iterator[str]:
     if state.frames.keys() != state.logs.keys():
         yield "its frames and its message logs have different ids"
         return
-    for frame in state.frames.values():
+    for frame in map(state.frames.__getitem__, rows.frames):
         yield from _frame_violations(state, frame)
         yield from _held_reply_violations(state, frame)
         yield from _history_violations(state, frame)
@@ -44,10 +115,10 @@ def _violations(state: RunState) -> Iterator[str]:
             > len(state.logs[frame.id].messages)
         ):
             yield f"frame {frame.id} counts messages that it does not have"
-    for call in state.calls.values():
-        yield from _call_violations(state, call)
-    for wait in state.waits.values():
-        yield from _wait_violations(state, wait)
+    for call_id in rows.calls:
+        yield from _call_violations(state, state.calls[call_id])
+    for wait_id in rows.waits:
+        yield from _wait_violations(state, state.waits[wait_id])
     suspended = [
         wait.frame_id
         for wait in state.waits.values()
@@ -57,15 +128,20 @@ def _violations(state: RunState) -> Iterator[str]:
         yield "two waits suspend one frame, or the run"
     if state.run.answered > state.run.last_inbox_number:
         yield "it has replies to messages that it did not read"
-    yield from _id_violations(state)
+    yield from _id_violations(state, rows)
 
 
-def _id_violations(state: RunState) -> Iterator[str]:
-    for kind, rows in (("f", state.frames), ("c", state.calls)):
-        for key, row in rows.items():
+def _id_violations(state: RunState, rows: _Rows) -> Iterator[str]:
+    for kind, keys, found in (
+        ("f", rows.frames, state.frames),
+        ("c", rows.calls, state.calls),
+    ):
+        for key in keys:
+            row = found[key]
             if key != row.id or not _is_allocated_id(key, kind, state.run.next_id):
                 yield f"the id {key[:20]} was never allocated"
-    for log in state.logs.values():
+    for frame_id in rows.logs:
+        log = state.logs[frame_id]
         if not 0 < log.id < state.run.next_id:
             yield f"the log id {log.id} was never allocated"
 

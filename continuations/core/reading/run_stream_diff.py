@@ -77,16 +77,21 @@ class _VersionDiff:
         self._old_calls: Mapping[str, CallRow] = before.calls if before else {}
         self._old_frames: Mapping[str, FrameRow] = before.frames if before else {}
         self._old_waits: Mapping[str, Wait] = before.waits if before else {}
-        # The calls of each frame, and the calls whose events are already made.
-        self._calls_of = by_frame(after.calls.values())
-        self._old_calls_of = by_frame(self._old_calls.values())
+        gone = self._old_frames.keys() - after.frames.keys()
+        self._gone = [self._old_frames[each] for each in gone]
+        self._changed = self._changed_frames()
+        # The calls of these frames, and the calls whose events are already made.
+        ids = {*gone, *self._changed}
+        self._calls_of = _calls_of(after.calls, ids)
+        self._old_calls_of = _calls_of(self._old_calls, ids)
         self._proposed: set[str] = set(self._old_calls)
         self._ended = {
             row.id
             for row in self._old_calls.values()
             if isinstance(row.state, CLOSED_STATES)
         }
-        self._paths: dict[str, tuple[str, ...]] = {}
+        # The path above a frame is the beginning of a path, of so many names.
+        self._paths: dict[str, tuple[list[str], int]] = {}
 
     def events(self) -> list[run_stream.StreamEvent]:
         """Return the events."""
@@ -102,11 +107,9 @@ class _VersionDiff:
                 self._add(
                     run_stream.WaitDecided, frame=frame, path=path, wait_id=wait.id
                 )
-        gone = self._old_frames.keys() - self._after.frames.keys()
-        for row in reversed(by_depth(self._old_frames[each] for each in gone)):
+        for row in reversed(by_depth(self._gone)):
             self._add_gone_frame(row)
-        changed = (row for row in self._after.frames.values() if not self._is_same(row))
-        for row in by_depth(changed):
+        for row in by_depth(self._after.frames[each] for each in self._changed):
             self._add_frame(row)
         for wait in sorted(
             self._after.waits.values(), key=lambda wait: wait.sort_key()
@@ -197,16 +200,21 @@ class _VersionDiff:
         while current not in known:
             call_id = state.frames[current].parent_call_id
             if call_id is None:
-                known[current] = ()
+                known[current] = [], 0
                 break
             below.append(current)
             current = state.calls[call_id].frame_id
-        for each in reversed(below):
-            call = state.calls[state.frames[each].parent_call_id or ""]
-            above = state.frames[call.frame_id]
-            known[each] = (*known[above.id], *_holder(above, above.agent), call.tool)
+        if below:
+            names, count = known[current]
+            names = names[:count]
+            for each in reversed(below):
+                call = state.calls[state.frames[each].parent_call_id or ""]
+                above = state.frames[call.frame_id]
+                names += (*_holder(above, above.agent), call.tool)
+                known[each] = names, len(names)
+        names, count = known[frame_id]
         row = state.frames[frame_id]
-        return (*known[frame_id], *_holder(row, agent or row.agent))
+        return (*names[:count], *_holder(row, agent or row.agent))
 
     def _add_gone_frame(self, row: FrameRow) -> None:
         assert self._before is not None  # noqa: S101 - it has the frame
@@ -253,14 +261,18 @@ class _VersionDiff:
         old = self._before.logs.get(frame_id) if self._before else None
         return old is not None and old.id != self._after.logs[frame_id].id
 
-    def _is_same(self, row: FrameRow) -> bool:
-        """Return whether a frame has the objects of the version before: no event."""
-        if self._before is None or self._old_frames.get(row.id) is not row:
-            return False
-        return self._before.logs.get(row.id) is self._after.logs[row.id] and all(
-            self._old_calls.get(call.id) is call
-            for call in self._calls_of.get(row.id, [])
-        )
+    def _changed_frames(self) -> set[str]:
+        """Return the frames that have other objects than in the version before."""
+        after = self._after
+        if self._before is None:
+            return {*after.frames}
+        frame, call = self._old_frames.get, self._old_calls.get
+        log = self._before.logs.get
+        return {
+            *(key for key, row in after.frames.items() if frame(key) is not row),
+            *(key for key, row in after.logs.items() if log(key) is not row),
+            *(e.frame_id for key, e in after.calls.items() if call(key) is not e),
+        }
 
     def _add_frame(self, row: FrameRow) -> None:  # noqa: C901 - one branch for each event
         added = self._added_messages(row.id)
@@ -445,6 +457,13 @@ class _VersionDiff:
 
     def _frame_of_wait(self, wait: Wait, calls: Mapping[str, CallRow]) -> str | None:
         return calls[wait.call_id].frame_id if wait.call_id else wait.frame_id or None
+
+
+def _calls_of(
+    calls: Mapping[str, CallRow], frame_ids: set[str]
+) -> dict[str, list[CallRow]]:
+    """Return the calls of some frames, by the ids of the frames."""
+    return by_frame(row for row in calls.values() if row.frame_id in frame_ids)
 
 
 def _result_of_row(row: CallRow) -> _Result:

@@ -69,7 +69,9 @@ class RunState:
         messages when they are first needed. The messages of `known` are left out.
         """
         for frame_id, log in self.logs.items():
-            log.read_messages(known.logs.get(frame_id) if known else None)
+            before = known.logs.get(frame_id) if known else None
+            if before is not log:
+                log.read_messages(before)
 
     @classmethod
     def from_rows(

@@ -74,7 +74,7 @@ async def read_later_calls(
         wait_ids.update(after.waits)
         if after.manifest not in agents:
             agents[after.manifest] = sub_agents(after.manifest)
-        for row in _changed(state, after):
+        for row in _changed(state, after, step.before):
             frame = after.frames.get(row.frame_id)
             if frame and (frame.agent, row.tool) in agents[after.manifest]:
                 continue
@@ -92,9 +92,23 @@ async def read_later_calls(
     )
 
 
-def _changed(before: RunState, after: RunState) -> Iterable[CallRow]:
-    known = before.calls
-    return [row for row in after.calls.values() if known.get(row.id) is not row]
+def _changed(
+    first: RunState, after: RunState, before: RunState | None
+) -> Iterable[CallRow]:
+    """Return the calls of a version that differ from the first version.
+
+    Those that the version before has in the same frame are left out.
+    """
+    known = first.calls.get
+    rows = (row for row in after.calls.values() if known(row.id) is not row)
+    if before is None or before.manifest != after.manifest:
+        return rows
+    last, frame, now = before.calls.get, before.frames.get, after.frames.get
+    return (
+        row
+        for row in rows
+        if last(row.id) is not row or frame(row.frame_id) is not now(row.frame_id)
+    )
 
 
 def _has_begun(row: CallRow, old: CallRow | None) -> bool:

@@ -28,6 +28,7 @@ from continuations.present.wait_view import argument_views
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_acts_page import Fields, RunAct
 from continuations.serve.console.run_page import number_of
+from continuations.serve.console.wait_list import shown_range
 from continuations.serve.http import problems
 from continuations.serve.http.run_handlers import fork_by_rights, new_fork_id
 from continuations.serve.pages.call_arguments import CallArguments
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.run_log import LogLine
 
-VERSIONS_PER_PAGE = 25
+VERSIONS_PER_PAGE, DIFFERENCES_PER_PAGE = 25, 200
 _SHOWN_LINES = 6
 _TEXT_CHARS = 300
 _CONFLICT = 409
@@ -72,14 +73,7 @@ async def show_versions(page: Page) -> Response:
     detail = await page.detail(run_id)
     if first is not None and second is not None:
         found = shown_difference(await page.runner.diff(run_id, first, second), detail)
-        return page.render(
-            "difference.html",
-            here=here,
-            difference=found,
-            states=[status_pill(found.status_before), status_pill(found.status_after)],
-            usages=[usage_text(found.usage_before), usage_text(found.usage_after)],
-            lines=list(difference_lines(found)),
-        )
+        return _difference_page(page, found)
     run = await page.runner.look(run_id)
     last = min(number_of(query.get("before"), "before") or run.version, run.version)
     begin = max(last - VERSIONS_PER_PAGE, 0)
@@ -101,6 +95,26 @@ async def show_versions(page: Page) -> Response:
         before=begin,
         may_fork=await page.may("fork", run_id),
         has_ended=run.status in ENDED_STATUSES,
+    )
+
+
+def _difference_page(page: Page, found: run_past.RunDifference) -> Response:
+    """Show the differences from a number on: versions never change."""
+    here, skipped = page.addresses(), number_of(page.query.get("skip"), "skip") or 0
+    lines = list(difference_lines(found))
+    shown = lines[skipped : skipped + DIFFERENCES_PER_PAGE]
+    end = skipped + len(shown)
+    address = here.difference(found.before, found.after)
+    return page.render(
+        "difference.html",
+        here=here,
+        difference=found,
+        states=[status_pill(found.status_before), status_pill(found.status_after)],
+        usages=[usage_text(found.usage_before), usage_text(found.usage_after)],
+        lines=shown,
+        range=shown_range(skipped, len(shown), len(lines), "difference"),
+        first=address if skipped else "",
+        next=f"{address}&skip={end}" if end < len(lines) else "",
     )
 
 
