@@ -178,8 +178,7 @@ if chromium.is_installed():
     def test_list_completes_itself_while_the_runs_are_read(
         browser: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for name in ("FIRST_SECONDS", "SECONDS"):
-            monkeypatch.setattr(f"continuations.serve.console.wait_list.{name}", 0)
+        monkeypatch.setattr("continuations.serve.console.wait_list.SECONDS", 0)
         office = filled()
 
         def slow(operation: Operation) -> Fault | None:
@@ -196,8 +195,7 @@ if chromium.is_installed():
     def test_inbox_completes_itself_while_the_waits_are_read(
         browser: Any, monkeypatch: pytest.MonkeyPatch, live: Any
     ) -> None:
-        for name in ("FIRST_SECONDS", "SECONDS"):
-            monkeypatch.setattr(f"continuations.serve.console.wait_list.{name}", 0)
+        monkeypatch.setattr("continuations.serve.console.wait_list.SECONDS", 0)
         office = filled()
 
         def slow(operation: Operation) -> Fault | None:

@@ -203,6 +203,11 @@ _REASONS: dict[str, str] = {
         serve/console/known_runs.py KnownRuns._list
         serve/console/known_runs.py KnownRuns._list_ended
         serve/console/known_runs.py KnownRuns.refresh
+        serve/console/known_runs.py KnownRuns.renew
+        serve/console/live.py LiveWaits._list_waits
+        serve/console/live.py LiveWaits.is_listed
+        serve/console/live_runs.py _Follower._follow
+        serve/console/wait_list.py read_lists
         serve/console/open_waits.py OpenWaits.refresh
         serve/console/wait_list.py count_for_navigation
         serve/console/wait_list.py count_waits

@@ -366,9 +366,9 @@ PAGES: tuple[PageRoute, ...] = (
 """All pages of the console: each module of pages has a table of routes."""
 
 SCRIPTS, LIVE_SCRIPT = ("times.js", "console.js"), "live.js"
-_LIVE_PAGES = frozenset({"/inbox"})
+_LIVE_PAGES = frozenset({"/inbox", "/runs", "/threads"})
 # Lists that are loaded again until the process has read what they are made of.
-_READING_PAGES = frozenset({"/runs", "/threads", "/inbox/decided", "/inbox/others"})
+_READING_PAGES = frozenset({"/inbox/decided", "/inbox/others"})
 _ASSETS = "/assets/"
 _HTML, _JSON, _EVENTS = "text/html", "application/json", "text/event-stream"
 SIGN_OUT_PATH = "/sign-out"

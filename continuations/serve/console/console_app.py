@@ -26,7 +26,13 @@ from starlette.requests import ClientDisconnect, Request
 
 from continuations.ledger import layout
 from continuations.serve.console.console import Console, make_console
-from continuations.serve.console.live_pages import EVENTS_PATH, LiveMode
+from continuations.serve.console.live import Away
+from continuations.serve.console.live_pages import (
+    EVENTS_PATH,
+    LiveMode,
+    open_place,
+    seal_place,
+)
 from continuations.serve.console.live_runs import Changed, RunNews, Words
 from continuations.serve.http import asgi, problems
 from continuations.serve.http.api import HttpApi, Verifier
@@ -219,12 +225,29 @@ class _Viewer:
 
     def changes(self) -> AsyncGenerator[str | RunNews]:
         """Return the changes, for as long as the viewer stays."""
-        live = self.console.live
-        if self.run_id is None and self.console.rights.are_limited:
-            return live.waits.changes_of(self.sees)
-        if self.run_id is None:
+        live, is_limited = self.console.live, self.console.rights.are_limited
+        if self.run_id is not None:
+            return live.runs.changes(self.run_id, self.after)
+        is_of_runs = self.request.query.get("list") == "runs"
+        if not (is_of_runs or is_limited):
             return live.waits.changes(self.after)
-        return live.runs.changes(self.run_id, self.after)
+        log = live.waits.changed_runs if is_of_runs else live.waits.changed_waits
+        after = open_place(self.console.api.cursors(), self.after)
+        return live.waits.changes_of(log, after, self.sees if is_limited else None)
+
+    def event(self, news: str | RunNews) -> ServerSentEvent:
+        """Return the event of some news. Its id is the cursor, if it has one."""
+        if isinstance(news, str):
+            cursor = seal_place(self.console.api.cursors(), news)
+            return ServerSentEvent("", event="waits", id=cursor)
+        if isinstance(news, Away):
+            since = "" if news.since is None else news.since.isoformat()
+            return ServerSentEvent(since, event="away")
+        if isinstance(news, Changed):
+            return ServerSentEvent("", event="run", id=news.cursor)
+        if isinstance(news, Words):
+            return ServerSentEvent(json.dumps(news.json()), event="words")
+        return ServerSentEvent("", event="gone")
 
     async def sees(self, run_id: str) -> bool:
         """Return whether the viewer may see a run."""
@@ -264,18 +287,7 @@ async def _checked_events(viewer: _Viewer) -> AsyncGenerator[ServerSentEvent]:
             if is_words and may_read is None:
                 may_read = await viewer.may("read")
             if news is not None and (may_read or not is_words):
-                yield _event(news)
-
-
-def _event(news: str | RunNews) -> ServerSentEvent:
-    """Return the event of some news. Its id is the cursor, if it has one."""
-    if isinstance(news, str):
-        return ServerSentEvent("", event="waits", id=news or None)
-    if isinstance(news, Changed):
-        return ServerSentEvent("", event="run", id=news.cursor)
-    if isinstance(news, Words):
-        return ServerSentEvent(json.dumps(news.json()), event="words")
-    return ServerSentEvent("", event="gone")
+                yield viewer.event(news)
 
 
 async def with_ticks(

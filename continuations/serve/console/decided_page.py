@@ -148,7 +148,7 @@ async def show(page: Page) -> Response:
     chosen = DecidedFilter.of_query(page.query)
     start = _start(page)
     known = page.live.known_runs
-    await read_lists(page, with_ended=True)
+    age = await read_lists(page, with_ended=True)
     lines, following = await _find(page, chosen, start)
     titles, now = await _titles(page, lines), page.clock.now()
     return page.render(
@@ -161,6 +161,7 @@ async def show(page: Page) -> Response:
         offset=chosen.fields.get("offset", ""),
         is_filtered=bool(chosen.fields),
         note=list_note(page, with_ended=True),
+        age=age,
         is_first=start is None,
         first=page.url("/inbox/decided"),
         next=page.next_page("/inbox/decided", following, **chosen.fields),

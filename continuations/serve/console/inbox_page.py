@@ -8,26 +8,32 @@ waits that need no person; `/inbox/others` has a row for each of them.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.rows.waits import Wait
 from continuations.present.times import counted, left_text, left_view, time_view
 from continuations.present.wait_view import InboxRow, damaged_row, inbox_row
-from continuations.serve.console.live_pages import AFTER_HEADER, CURSOR_HEADER
+from continuations.serve.console.live_pages import (
+    AFTER_HEADER,
+    CURSOR_HEADER,
+    seal_place,
+)
 from continuations.serve.console.open_waits import KnownWait, WaitPlace
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.wait_list import (
     KINDS,
     MAX_CHECKED,
+    OPEN_AGE,
     PAGE_ROWS,
     Filter,
     WaitList,
     count_waits,
     counted_shell,
     read_lists,
+    read_rows,
     shown_range,
+    time_limit,
 )
 from continuations.serve.http import problems
 from continuations.value_class import dataclass, replace
@@ -42,8 +48,6 @@ if TYPE_CHECKING:
     from continuations.serve.console.live_pages import WaitCounts
     from continuations.serve.http.request_response import Response
 
-# Rows that are loaded again after an event list the runs anew after this time.
-_RUNS_AGE = timedelta(seconds=10)
 NOT_COMPLETE = "The address of this page is not complete. Open the inbox again."
 _KEYS = {
     "j": "next row",
@@ -75,23 +79,26 @@ async def home(page: Page) -> Response:
 async def show(page: Page) -> Response:
     """Show what waits, and change nothing."""
     listed, start = WaitList.of(page), _start(page)
-    cursor = await read_lists(page)
-    context = await inbox_context(listed, start, cursor)
+    age = await read_lists(page)
+    cursor = await page.live.waits_cursor(page.sees)
+    context = await inbox_context(listed, start, cursor, age)
     return page.render("inbox.html", **context)
 
 
 async def show_rows(page: Page) -> Response:
     """Show the rows alone, for a page that is open; 204 if it has them already."""
-    cursor = page.live.followed_cursor(page.sees)
-    if cursor is None:
-        cursor = await page.live.waits_cursor(page.sees)
-    if cursor and page.request.headers.get(AFTER_HEADER) == cursor:
+    live = page.live
+    if not live.follows_waits:
+        await live.waits.listing.renew(time_limit(page))
+    cursor = await live.waits_cursor(page.sees)
+    if page.request.headers.get(AFTER_HEADER) == cursor:
         return page.unchanged()
     listed, start = WaitList.of(page), _start(page)
-    await read_lists(page, cursor=cursor, max_age=_RUNS_AGE)
-    context = await inbox_context(listed, start, cursor)
-    rows = page.render("inbox_rows.html", **context)
-    return replace(rows, headers={**rows.headers, CURSOR_HEADER: cursor})
+    age = await read_lists(page, lists_waits=False, max_age=OPEN_AGE)
+    context = await inbox_context(listed, start, cursor, age)
+    # Rows that are read in the background are not asked for again.
+    rows = page.render("inbox_rows.html", **{**context, "age": age})
+    return replace(rows, headers={**rows.headers, CURSOR_HEADER: context["cursor"]})
 
 
 async def show_keys(page: Page) -> Response:
@@ -100,9 +107,16 @@ async def show_keys(page: Page) -> Response:
 
 
 async def inbox_context(
-    listed: WaitList, start: WaitPlace | None, cursor: str
+    listed: WaitList, start: WaitPlace | None, cursor: str, age: str
 ) -> dict[str, Any]:
-    """Return everything that the templates of the inbox name, after a cursor."""
+    """Return everything that the templates of the inbox name.
+
+    Args:
+        listed: The waits.
+        start: The place after which the page begins; `None` for the first page.
+        cursor: The cursor of the listing.
+        age: How old the listing is, in words; "" if it is of now.
+    """
     page, chosen = listed.page, listed.chosen
     after = page.query.get("after", "")
     found = await _find(listed, start)
@@ -114,12 +128,14 @@ async def inbox_context(
     if is_empty and is_unfiltered and not rest["rest"] and not found.note:
         first_use = _FIRST_USE if await _is_new(page) else ""
     for_person = None if counts is None else counts.for_person
+    has_place = page.sees is not None and page.live.mode == "events"
     return {
         "shell": replace(page.shell, open_waits=for_person),
         "title": _title(chosen, found),
         "tabs": tabs(chosen.whose, counts),
         "rows": found.rows,
         "note": found.note,
+        "age": age or found.age,
         "range": found.range,
         "empty": _empty(chosen, bool(rest["rest"])) if is_empty else "No more waits.",
         "first_use": first_use,
@@ -128,8 +144,9 @@ async def inbox_context(
         **rest,
         "filter": chosen.query_text(),
         "here": chosen.query_text(**({"after": after} if after else {})),
-        "stream": page.url(page.live.stream(cursor)),
-        "cursor": cursor,
+        "stream": page.url(page.live.stream(seal_place(page.cursors(), cursor))),
+        # The place of a limited viewer is in the address of its stream alone.
+        "cursor": "" if has_place else cursor,
         "whose": chosen.whose,
         "kind": chosen.kind,
         "q": chosen.q,
@@ -158,6 +175,7 @@ class _Found:
         range: The places of the rows, such as `51 to 100 of 120`; "" on a single page.
         more: The path of the next page, or "".
         note: How much is not read yet, or "".
+        age: Which rows may be old, or "".
     """
 
     rows: Sequence[InboxRow]
@@ -166,6 +184,7 @@ class _Found:
     range: str
     more: str
     note: str
+    age: str
 
 
 async def _find(listed: WaitList, start: WaitPlace | None) -> _Found:
@@ -183,15 +202,14 @@ async def _find(listed: WaitList, start: WaitPlace | None) -> _Found:
         last = places[-1]
     shown_last = places[-1].wait_id if places else None
     more = page.cursors().following(None if last is None else last.cursor, shown_last)
-    waits = await known.read_rows([place.wait_id for place in places])
-    current = {each.stored.id: each for each in waits}
+    age = await read_rows(page, known.read_rows([each.wait_id for each in places]))
     now = page.clock.now()
     rows = [
         row
         for place in places
         # The right is asked again for what is shown: an old page needs it too.
         if await page.may("view", place.run_id)
-        and (row := _row(page, place, current.get(place.wait_id), now)) is not None
+        and (row := _row(page, place, known.get(place.wait_id), now)) is not None
     ]
     is_whole = start is None and more is None
     return _Found(
@@ -200,7 +218,8 @@ async def _find(listed: WaitList, start: WaitPlace | None) -> _Found:
         is_whole=is_whole,
         range="" if is_whole else shown_range(skipped, len(places), count, "wait"),
         more="" if more is None else f"/inbox{listed.chosen.query_text(after=more)}",
-        note=_reading_note(page, listed.chosen),
+        note=_reading_note(page, listed.chosen, len(places) - len(rows)),
+        age=age,
     )
 
 
@@ -221,13 +240,15 @@ def _row(
     return inbox_row(wait.current, wait.texts, now, run_title=title, labels=labels)
 
 
-def _reading_note(page: Page, chosen: Filter) -> str:
-    """Return how much is not read yet, if the filter needs it."""
+def _reading_note(page: Page, chosen: Filter, left_out: int) -> str:
+    """Return how much is not read yet, if the filter or a row needs it."""
     known = page.live.waits.known
     missing, total = known.missing, len(known.ids)
+    if known.listed_at is None:
+        return "Reading the waits."
     if chosen.q and not missing:
         return _live_note(page)
-    if not missing or not (chosen.whose == "me" or chosen.q):
+    if not missing or not (chosen.whose == "me" or chosen.q or left_out):
         return ""
     if page.sees is not None:
         return "Still reading the waits."
@@ -238,6 +259,8 @@ def _live_note(page: Page) -> str:
     """Return how many of the live runs are not read yet."""
     runs = page.live.known_runs
     missing, total = runs.missing_live, len(runs.live_ids)
+    if runs.listed_at is None:
+        return "Reading the runs."
     if not missing:
         return ""
     if page.sees is not None:
@@ -353,7 +376,7 @@ async def show_others(page: Page) -> Response:
     """List the waits that need no person, those with the next time first."""
     if not page.query.keys() <= {"after"}:
         raise problems.malformed(NOT_COMPLETE)
-    await read_lists(page)
+    age = await read_lists(page)
     found, is_cut = await _others(page)
     count = len(found)
     after = page.query.get("after", "")
@@ -371,6 +394,7 @@ async def show_others(page: Page) -> Response:
         shell=await counted_shell(page),
         rows=_other_rows(shown, now),
         note=_live_note(page),
+        age=age,
         range="" if is_cut else range_text,
         is_cut=is_cut,
         is_first=not after,

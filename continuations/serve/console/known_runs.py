@@ -241,7 +241,16 @@ class KnownRuns:
         # When the states of live runs change although nothing is stored.
         self._until: dict[str, datetime] = {}
         self._revision = 0
+        # The runs that changed since the last `take_changed`.
+        self._changed: set[str] = set()
+        self._lists_ended = False
+        self.listing = BackgroundReading(self.refresh)
         self._sorted: dict[str, tuple[int, list[KnownRun]]] = {}
+
+    @property
+    def listed_at(self) -> datetime | None:
+        """When the runs were listed; `None` before."""
+        return self._listed_at
 
     @property
     def has_ended_runs(self) -> bool:
@@ -312,22 +321,48 @@ class KnownRuns:
 
     # Listing -----------------------------------------------------------------------
 
-    async def refresh(
-        self, *, with_ended: bool, max_age: timedelta = timedelta()
-    ) -> None:
-        """List the runs. A listing of the waits shows which of them changed.
+    async def renew(
+        self, seconds: float | None, *, with_ended: bool, max_age: timedelta
+    ) -> bool:
+        """List the runs, and wait so long for the end.
+
+        A listing of the waits shows which of them changed.
 
         Args:
-            with_ended: Whether ended runs are listed too.
+            seconds: The longest time; `None` for no limit.
+            with_ended: Whether ended runs are listed too, from now on.
             max_age: The age of a listing that is new enough.
+
+        Returns:
+            Whether the listing is new enough.
 
         Raises:
             StoreError: The store failed.
         """
-        now = self._clock.now()
-        if self._listed_at is None or now - self._listed_at >= max_age:
-            await self._list(with_ended=with_ended)
-            self._listed_at = now
+        is_new = with_ended and not self._lists_ended
+        self._lists_ended |= with_ended
+        at = self._listed_at
+        if not is_new and at is not None and self._clock.now() - at < max_age:
+            return True
+        return await self.listing.renew(seconds)
+
+    async def refresh(self, looks: int | None = None) -> None:
+        """List the runs.
+
+        Args:
+            looks: How many live runs are read again that were read the longest ago.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        began = self._clock.now()
+        await self._list(_LOOKS_AGAIN if looks is None else looks)
+        self._listed_at = began
+
+    def take_changed(self) -> frozenset[str]:
+        """Return the runs that changed since the last call."""
+        changed, self._changed = frozenset(self._changed), set()
+        return changed
 
     async def read(self, seconds: float) -> None:
         """Read the runs that changed for so many seconds.
@@ -339,10 +374,10 @@ class KnownRuns:
         """
         await self._reading.wait(seconds)
 
-    async def _list(self, *, with_ended: bool) -> None:
+    async def _list(self, looks: int) -> None:
         listings = [self._list_live()]
         now, all_at = self._clock.now(), self._listed_all_at
-        if with_ended and (all_at is None or now - all_at > _ALL_AGAIN):
+        if self._lists_ended and (all_at is None or now - all_at > _ALL_AGAIN):
             self._lists_all = True
         if self._listed_ended_at is not None:
             listings.append(self._list_ended(self._listed_ended_at - _LATE))
@@ -353,7 +388,7 @@ class KnownRuns:
             for run_id, until in self._until.items()
             if until <= now and run_id in self._looks
         ]
-        for run_id in (*islice(self._looks, _LOOKS_AGAIN), *late):
+        for run_id in (*islice(self._looks, looks), *late):
             self._looks[run_id] = -1
 
     async def _list_live(self) -> None:
@@ -405,10 +440,12 @@ class KnownRuns:
     def _drop(self, run_id: str) -> None:
         self._until.pop(run_id, None)
         if self._runs.pop(run_id, None) is not None:
+            self._changed.add(run_id)
             self._revision += 1
 
     def close(self) -> None:
         """Read no more, because the server stops."""
+        self.listing.close()
         self._reading.close()
 
     # Reading -----------------------------------------------------------------------
@@ -438,15 +475,13 @@ class KnownRuns:
             if not live:
                 del ended[-_PARALLEL_READS:]
 
-    async def read_rows(self, run_ids: Sequence[str]) -> list[KnownRun]:
-        """Return runs that a page shows, as they are now; erased ones are left out.
+    async def read_rows(self, run_ids: Sequence[str]) -> None:
+        """Read runs that a page shows, as they are now.
 
         Raises:
             StoreError: The store failed.
         """
         await gather(*map(self._read, run_ids))
-        found = map(self._runs.get, run_ids)
-        return [run for run in found if run is not None]
 
     async def _read(self, run_id: str) -> None:
         mark = self._waits.marks.get(run_id, 0)
@@ -470,6 +505,7 @@ class KnownRuns:
             self._drop(run_id)
         elif run != self._runs.get(run_id):
             self._runs[run_id] = run
+            self._changed.add(run_id)
             self._revision += 1
 
     async def _ended_run(self, run_id: str) -> KnownRun | None:

@@ -9,15 +9,16 @@ has changed.
 from __future__ import annotations
 
 from dataclasses import field
+from secrets import token_hex
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from urllib.parse import urlencode
 
 from continuations.ledger.objects import Objects
 from continuations.serve.console import live_runs
-from continuations.serve.console.known_runs import KnownRuns
 from continuations.serve.console.live import LiveWaits, Sees
 from continuations.serve.console.open_waits import Kept
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
+from continuations.serve.http.problems import RequestRefused
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from continuations.core.reading.audit import AuditLine
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.ledger.claims import Clock
+    from continuations.serve.console.known_runs import KnownRuns
     from continuations.serve.console.run_snapshot import RunSnapshot
+    from continuations.serve.http.cursors import Cursors
 
 LiveMode: TypeAlias = Literal["events", "poll"]
 LIVE_MODES: tuple[LiveMode, ...] = ("events", "poll")
@@ -60,6 +63,22 @@ KeptAudit: TypeAlias = "tuple[int, list[AuditLine]]"
 _MAX_AUDITS, _MAX_TITLES = 5_000, 10_000
 
 
+def seal_place(cursors: Cursors, place: str) -> str:
+    """Return a place in a log of changes for a page; two pages have no equal ones.
+
+    A limited viewer does not learn whether something has changed that it may not see.
+    """
+    return cursors.seal(f"{place} {token_hex(4)}") if cursors.are_limited else place
+
+
+def open_place(cursors: Cursors, text: str) -> str:
+    """Return the place that a page sends; "" for that of another process."""
+    try:
+        return cursors.open(text).partition(" ")[0]
+    except RequestRefused:
+        return ""
+
+
 def _no_counts() -> dict[Identity, WaitCounts]:
     return {}
 
@@ -73,7 +92,6 @@ class LivePages:
         runner: The runner whose runs are shown.
         waits: The lister of open waits.
         runs: The followers of runs.
-        known_runs: The runs of the store, for lists.
         counts: The last counts of waits of some persons.
         audits: The decisions of some runs, and the time of their last act.
         titles: The titles of some decided waits.
@@ -83,7 +101,6 @@ class LivePages:
     runner: AsyncRunner
     waits: LiveWaits
     runs: live_runs.LiveRuns
-    known_runs: KnownRuns
     counts: dict[Identity, WaitCounts] = field(default_factory=_no_counts)
     audits: Kept[KeptAudit] = field(default_factory=lambda: Kept(_MAX_AUDITS))
     titles: Kept[str] = field(default_factory=lambda: Kept(_MAX_TITLES))
@@ -95,10 +112,12 @@ class LivePages:
         runs = live_runs.LiveRuns(runner, waits, interval=live_runs.INTERVAL_SECONDS)
         if mode == "events":
             runner.observers.append(runs)
-        known_runs = KnownRuns(runner.store, clock, waits.known)
-        return cls(
-            mode=mode, runner=runner, waits=waits, runs=runs, known_runs=known_runs
-        )
+        return cls(mode=mode, runner=runner, waits=waits, runs=runs)
+
+    @property
+    def known_runs(self) -> KnownRuns:
+        """The runs of the store, for lists."""
+        return self.waits.runs
 
     @property
     def poll_seconds(self) -> int:
@@ -110,22 +129,26 @@ class LivePages:
         fields = {"run": run_id} if run_id else {}
         return f"{EVENTS_PATH}?{urlencode({**fields, 'after': cursor})}"
 
+    def runs_stream(self, cursor: str) -> str:
+        """Return the path of the events of the list of runs after a cursor."""
+        return f"{EVENTS_PATH}?{urlencode({'list': 'runs', 'after': cursor})}"
+
     async def waits_cursor(self, sees: Sees | None) -> str:
-        """List the open waits, and return their cursor.
+        """Return the cursor of the listed waits.
 
         Args:
             sees: Whether the viewer may see a run; `None`: each of them.
         """
         if self.mode == "poll":
-            return await self.waits.look(sees)
-        cursor = await self.waits.look()
-        return cursor if sees is None else ""
+            return await self.waits.listed_cursor(sees)
+        if sees is not None:
+            return self.waits.changed_waits.cursor
+        return await self.waits.listed_cursor()
 
-    def followed_cursor(self, sees: Sees | None) -> str | None:
-        """Return the cursor of the lister, if it follows the waits now."""
-        if self.mode == "poll" or not self.waits.cursor:
-            return None
-        return self.waits.cursor if sees is None else ""
+    @property
+    def follows_waits(self) -> bool:
+        """Whether the lister follows the waits now."""
+        return self.mode == "events" and bool(self.waits.cursor)
 
     async def run_snapshot(
         self, run_id: str, headers: Mapping[str, str]
@@ -160,4 +183,3 @@ class LivePages:
         """End the streams of all viewers, because the server stops."""
         self.waits.close()
         self.runs.close()
-        self.known_runs.close()

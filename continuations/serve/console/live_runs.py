@@ -27,6 +27,7 @@ from continuations.errors import ContinuationsError, RunErased, RunNotFound, Sto
 from continuations.ledger.layout import is_thread_id
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
+from continuations.serve.console.live import Away, LiveWaits
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
 from continuations.value_class import dataclass
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from continuations.core.reading.live_events import RunEvent
     from continuations.engine.runner.async_runner import AsyncRunner
-    from continuations.serve.console.live import LiveWaits
     from continuations.serve.console.run_snapshot import RunPlace, RunSnapshot
 
 
@@ -195,7 +195,7 @@ class Gone:
     """The store does not have the run any more."""
 
 
-RunNews: TypeAlias = Changed | Words | Gone
+RunNews: TypeAlias = Changed | Words | Gone | Away
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -204,6 +204,7 @@ class _Viewer:
 
     cursor: str
     words: WordsPlace = field(default_factory=WordsPlace)
+    away: Away = field(default_factory=lambda: Away(None))
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -323,6 +324,7 @@ class _Follower:
         self._place: RunPlace | None = None
         self._snapshot: asyncio.Task[RunSnapshot] | None = None
         self._status = ""
+        self._away = Away(None)
         self._look_now = asyncio.Event()
         self._task = asyncio.create_task(self._follow())
 
@@ -354,6 +356,9 @@ class _Follower:
     def news(self, viewer: _Viewer) -> list[RunNews]:
         """Return what a viewer does not know yet, and remember that it does."""
         found: list[RunNews] = []
+        if self._away != viewer.away:
+            viewer.away = self._away
+            found.append(viewer.away)
         words = self._writings.after(self._run_id, viewer.words)
         if words is not None:
             viewer.words = words.place
@@ -384,8 +389,15 @@ class _Follower:
     async def _follow(self) -> None:
         while not self.is_over:
             # Viewers keep what they have while the store is away.
-            with suppress(ContinuationsError):
+            began = self._away.since or self._waits.clock.now()
+            away = Away(None)
+            try:
                 await self._look()
+            except ContinuationsError:
+                away = Away(began)
+            if away != self._away:
+                self._away = away
+                self.tell()
             await self._pause()
 
     async def _look(self) -> None:

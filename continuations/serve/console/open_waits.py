@@ -19,7 +19,6 @@ from asyncio import gather
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from continuations.core.rows.decisions import Decision
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.core.rows.waits import Wait
 from continuations.errors import FormatError
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, KeysView, Sequence
     from datetime import datetime
 
+    from continuations.core.rows.decisions import Decision
     from continuations.ledger.claims import Clock
     from continuations_storage.contract import Store
 
@@ -173,6 +173,16 @@ class OpenWaits:
         """Return a wait that was read, or `None`."""
         return self._known.get(wait_id)
 
+    def forget(self, wait_id: str) -> None:
+        """Leave out a wait that was decided, before the next listing does."""
+        if self._opened.pop(wait_id, None) is None:
+            return
+        self.damaged.discard(wait_id)
+        known = self._known.pop(wait_id, None)
+        if known is not None:
+            self.titles.put(wait_id, known.texts.title)
+        self.revision += 1
+
     # Listing -----------------------------------------------------------------------
 
     async def refresh(self, *, with_markers: bool = True) -> None:
@@ -182,13 +192,13 @@ class OpenWaits:
             StoreError: The store failed.
         """
         self._began += 1
-        number = self._began
+        number, began_at = self._began, self._clock.now()
         opened, found = await gather(
             self._list_waits(), self._list_markers(wanted=with_markers)
         )
         if number < self._applied:
             return  # a listing that began later is known already
-        self._applied, self._listed_at = number, self._clock.now()
+        self._applied, self._listed_at = number, began_at
         if found is not None:
             self._deadlines, self.marks = found
             for wait_id in opened:
@@ -336,10 +346,8 @@ class OpenWaits:
             wait = current = _without_arguments(wait)
         return KnownWait(stored=wait, current=current, texts=texts, search_text=text)
 
-    async def read_rows(self, wait_ids: Sequence[str]) -> list[KnownWait]:
-        """Return waits that a page shows, with their votes of now.
-
-        A wait that was decided meanwhile, or that is damaged, is left out.
+    async def read_rows(self, wait_ids: Sequence[str]) -> None:
+        """Read the waits that a page shows, with their votes of now.
 
         Raises:
             Corrupt, FormatError: A vote is damaged.
@@ -353,24 +361,18 @@ class OpenWaits:
         if unread:
             await self._read_group(unread)
         found = [self._known[each] for each in wait_ids if each in self._known]
-        return [
-            each
-            for each in await gather(*map(self._with_votes, found))
-            if isinstance(each.current, Wait)
-        ]
+        await gather(*map(self._read_votes, found))
 
-    async def _with_votes(self, known: KnownWait) -> KnownWait:
+    async def _read_votes(self, known: KnownWait) -> None:
         if not known.stored.takes_votes:
-            return known
+            return
         current = await with_votes(self._objects, known.stored)
-        if current == known.current:
-            return known
-        texts = known.texts if isinstance(current, Decision) else row_texts(current)
-        known = replace(known, current=current, texts=texts)
-        if known.stored.id in self._known:
-            self._known[known.stored.id] = known
+        if current != known.current and known.stored.id in self._known:
+            texts = known.texts
+            if isinstance(current, Wait):
+                texts = row_texts(current)
+            self._known[known.stored.id] = replace(known, current=current, texts=texts)
             self.revision += 1
-        return known
 
 
 def _without_arguments(wait: Wait) -> Wait:

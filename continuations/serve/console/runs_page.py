@@ -25,8 +25,14 @@ from continuations.serve.console.known_runs import (
     KnownRun,
     RunQuery,
 )
+from continuations.serve.console.live_pages import AFTER_HEADER, AT_HEADER, seal_place
 from continuations.serve.console.page import Page, PageRoute, RunAddresses
-from continuations.serve.console.wait_list import counted_shell, read_lists, shown_range
+from continuations.serve.console.wait_list import (
+    counted_shell,
+    read_lists,
+    read_rows,
+    shown_range,
+)
 from continuations.serve.http import problems
 from continuations.serve.http.cursors import ListPage
 from continuations.serve.pages.run_states import STATE_MENU, StatePill, status_pill
@@ -83,14 +89,15 @@ async def show(page: Page) -> Response:
     chosen = {name: query[name] for name in _FILTERS if query.get(name)}
     wanted = run_query(chosen, page.clock.now())
     found = await list_page(page, wanted, query.get("after", ""))
+    if found is None:
+        return page.unchanged()
     is_filtered = bool(chosen.keys() - {"order"})
     status = chosen.get("status", "")
     return page.render(
         "runs.html",
         shell=await counted_shell(page),
+        found=found,
         rows=found.rows,
-        note=found.note,
-        range=found.range,
         filter={name: chosen.get(name, "") for name in _FILTERS},
         statuses=_STATUSES | {k: v for k, v in _HIDDEN_STATUSES.items() if k == status},
         # The names of agents of runs that a person may not see are not listed.
@@ -149,22 +156,35 @@ class FoundRuns:
         range: The places of the rows, such as `26 to 50 of 120 runs`; "" if the
             person may not know how many there are.
         note: How much is not read yet, or "".
+        age: How old the list is, or "".
+        stream: The address of the events of the list.
+        cursor: The cursor of the list, if its page asks for changes.
     """
 
     rows: list[dict[str, Any]]
     next: str
     range: str
     note: str
+    age: str
+    stream: str
+    cursor: str
 
 
-async def list_page(page: Page, wanted: RunQuery, after: str) -> FoundRuns:
-    """Return one page of runs that the person may see.
+async def list_page(page: Page, wanted: RunQuery, after: str) -> FoundRuns | None:
+    """Return one page of runs that the person may see; `None` if it has not changed.
 
-    The list comes from memory. The rows that are shown are read again.
+    The list comes from memory. The rows that are shown are read again, but not for a
+    page that is open while the lister follows the runs.
     """
-    known = page.live.known_runs
+    live, headers = page.live, page.request.headers
+    known = live.known_runs
     with_ended = wanted.status not in ("live", *_LIVE_STATES)
-    await read_lists(page, with_ended=with_ended)
+    is_open, age = AT_HEADER in headers, ""
+    if not (is_open and live.waits.follows_runs):
+        age = await read_lists(page, with_ended=with_ended)
+    cursor = live.waits.publish_runs()
+    if page.sees is None and headers.get(AFTER_HEADER) == cursor:
+        return None
     matching = known.find(wanted)
     skipped = _skipped(page, matching, wanted.order, after)
     found = await page.read_list(
@@ -174,7 +194,11 @@ async def list_page(page: Page, wanted: RunQuery, after: str) -> FoundRuns:
         cursor_of=lambda run: _cursor(run, wanted.order),
     )
     now = page.clock.now()
-    rows = await known.read_rows([run.run_id for run in found.rows])
+    run_ids = [run.run_id for run in found.rows]
+    if not is_open:
+        rows_age = await read_rows(page, known.read_rows(run_ids))
+        age = age or rows_age
+    rows = [run for run in map(known.get, run_ids) if run is not None]
     count = len(matching) if page.sees is None else None
     return FoundRuns(
         rows=[list_row(run, now) for run in wanted.of(rows)],
@@ -183,6 +207,9 @@ async def list_page(page: Page, wanted: RunQuery, after: str) -> FoundRuns:
             skipped, len(found.rows), count, "thread" if wanted.is_thread else "run"
         ),
         note=list_note(page, with_ended=with_ended),
+        age=age,
+        stream=page.url(live.runs_stream(seal_place(page.cursors(), cursor))),
+        cursor=cursor if page.sees is None else "",
     )
 
 
@@ -218,6 +245,8 @@ def list_note(page: Page, *, with_ended: bool) -> str:
     """Return how much of the list is not read yet."""
     known = page.live.known_runs
     missing = known.missing if with_ended else known.missing_live
+    if known.listed_at is None:
+        return "Reading the runs."
     if with_ended and not known.has_ended_runs:
         return "Reading the runs that ended."
     if missing and page.sees is not None:

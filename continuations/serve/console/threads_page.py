@@ -36,12 +36,13 @@ async def list_threads(page: Page) -> Response:
     """Show a page of live threads, the last change first."""
     after = page.query.get("after", "")
     found = await list_page(page, _LIVE_THREADS, after)
+    if found is None:
+        return page.unchanged()
     return page.render(
         "threads.html",
         shell=await counted_shell(page),
+        found=found,
         rows=found.rows,
-        note=found.note,
-        range=found.range,
         first=page.url("/threads"),
         next=page.next_page("/threads", found.next),
         is_first=not after,

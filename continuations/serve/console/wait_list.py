@@ -7,22 +7,24 @@ page. A wait that a person may not see is neither counted nor found.
 
 from __future__ import annotations
 
+import asyncio
 from asyncio import gather
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.ledger.index.waits import PEOPLES_KINDS
 from continuations.present.search_words import MAX_QUERY_CHARS, SearchWords
-from continuations.present.times import counted
-from continuations.serve.console.live_pages import WaitCounts
+from continuations.present.times import counted, length_text
+from continuations.serve.console.background import finish_within
+from continuations.serve.console.live_pages import AT_HEADER, WaitCounts
 from continuations.serve.http import problems
 from continuations.serve.rights import approver_of
 from continuations.value_class import dataclass, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from continuations.ledger.decisions.worklist import Approver
     from continuations.serve.console.live import Sees
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
 
 PAGE_ROWS = 50
 MAX_CHECKED = 500
-# A page waits so many seconds for waits and runs that were not read yet.
-FIRST_SECONDS, SECONDS = 1.5, 0.3
+# A page waits so many seconds for the listings, and for what was not read yet. Another
+# part of the time is for the rows that it shows.
+SECONDS, ROW_SECONDS = 0.25, 0.15
+# A page that is open, and that is loaded again, takes a listing of this age.
+OPEN_AGE = timedelta(seconds=10)
 _MAX_KEPT_COUNTS = 200
 _COUNTS_SECONDS = 15
 
@@ -160,7 +165,7 @@ class WaitList:
         `place`, `previous` and `next` are empty texts without such a place.
         """
         live = self.page.live
-        await live.waits.look()
+        await live.waits.listing.renew(time_limit(self.page))
         await live.waits.known.read(SECONDS)
         found = await self.find()
         ids = self._undecided(found)
@@ -183,7 +188,7 @@ class WaitList:
         """
         known = self.page.live.waits.known
         if known.listed_at is None:
-            await known.refresh()
+            await self.page.live.waits.listing.renew(time_limit(self.page))
         await known.read(SECONDS)
         ids = self._undecided(await self.find())
         if wait_id not in ids:
@@ -244,36 +249,60 @@ async def read_lists(
     page: Page,
     *,
     with_ended: bool = False,
-    cursor: str | None = None,
+    lists_waits: bool = True,
     max_age: timedelta = timedelta(),
 ) -> str:
     """List waits and runs, and read what the process does not know, for a short time.
 
-    The reading of the others goes on in the background.
+    Both go on in the background, and the page shows what the process knows. A server
+    without open connections has no background, so its pages wait for the listings.
 
     Args:
         page: The request.
         with_ended: Whether the page shows ended runs.
-        cursor: The cursor of a listing of the waits that is new enough, or `None`.
+        lists_waits: Whether the waits are listed.
         max_age: The age of a listing of runs that is new enough.
 
     Returns:
-        The cursor of the waits.
+        How old the list is, in words; "" if it is of now.
 
     Raises:
         StoreError: The store failed.
     """
-    live, runs = page.live, page.live.known_runs
-    is_first = runs.total == 0 or (with_ended and not runs.has_ended_runs)
-    seconds = FIRST_SECONDS if is_first else SECONDS
-    listing = runs.refresh(with_ended=with_ended, max_age=max_age)
-    if cursor is not None:
-        await listing
-        found = cursor
-    else:
-        found, _ = await gather(live.waits_cursor(page.sees), listing)
-    await gather(live.waits.known.read(seconds), runs.read(seconds))
-    return found
+    live, loop = page.live, asyncio.get_running_loop()
+    began, limit = loop.time(), time_limit(page)
+    if AT_HEADER in page.request.headers:
+        # An open page looks again: a listing that takes long is made once for it.
+        max_age = max(max_age, OPEN_AGE)
+    if page.sees is not None:
+        live.waits.keep_rows()
+    listings = [live.known_runs.renew(limit, with_ended=with_ended, max_age=max_age)]
+    if lists_waits and not live.waits.is_listed(max_age):
+        listings.append(live.waits.listing.renew(limit))
+    is_new = all(await gather(*listings))
+    left = SECONDS if limit is None else max(0, limit - (loop.time() - began))
+    await gather(live.waits.known.read(left), live.known_runs.read(left))
+    times = live.waits.known.listed_at, live.known_runs.listed_at
+    if is_new or None in times:
+        return ""  # another note says that nothing was listed yet
+    age = page.clock.now() - min(filter(None, times))
+    return f"This list is {length_text(age)} old."
+
+
+def time_limit(page: Page) -> float | None:
+    """Return how long a page waits for a listing; `None`: until its end."""
+    return SECONDS if page.live.mode == "events" else None
+
+
+async def read_rows(page: Page, reading: Coroutine[Any, Any, object]) -> str:
+    """Read the rows that a page shows for a short time; the rest in the background.
+
+    Returns:
+        Which rows may be old, in words; "" if all are of now.
+    """
+    limit = None if page.live.mode == "poll" else ROW_SECONDS
+    is_new = await finish_within(limit, reading)
+    return "" if is_new else "The store is slow: these rows are not of now."
 
 
 # Counts ---------------------------------------------------------------------------

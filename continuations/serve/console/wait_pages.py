@@ -113,6 +113,7 @@ async def record(
             raise
         return await _again(page, wait, fields, {"": str(error)})
     if isinstance(result, Decision):
+        page.live.waits.known.forget(wait_id)
         await page.wake(page.run_id)
     return page.render(
         "recorded.html",

@@ -342,7 +342,7 @@ def test_page_costs_listings_and_the_rows_that_it_shows(
 def test_page_says_how_much_is_not_read_yet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("FIRST_SECONDS", "SECONDS"):
+    for name in ("SECONDS", "ROW_SECONDS"):
         monkeypatch.setattr(f"continuations.serve.console.wait_list.{name}", 0)
     office = filled()
 
@@ -371,6 +371,117 @@ def test_page_says_how_much_is_not_read_yet(
     _, limited = asyncio.run(look_twice())
     assert "Still reading the runs." in limited
     assert "of 7" not in limited
+
+
+# A slow store -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hasty_pages(monkeypatch: pytest.MonkeyPatch, patient_pages: None) -> None:
+    """Let pages wait for nothing."""
+    assert patient_pages is None
+    for name in ("SECONDS", "ROW_SECONDS"):
+        monkeypatch.setattr(f"continuations.serve.console.wait_list.{name}", 0.05)
+
+
+def hangs(_: Operation) -> Fault:
+    """Let each request take an hour."""
+    return delayed(3600)
+
+
+AGE = re.compile(r"This list is \d+(\.\d)? s old\.")
+SLOW_PAGES = (
+    "/runs?q=meridian",
+    "/runs?status=finished",
+    "/inbox?for=all&q=meridian",
+    "/inbox",
+    "/inbox/others",
+    "/threads",
+)
+
+
+@pytest.mark.usefixtures("hasty_pages")
+async def test_search_is_answered_from_memory_while_the_store_is_slow() -> None:
+    """The list says how old it is, and the script looks again."""
+    office = await asyncio.to_thread(filled)
+    client = office.client()
+    for path in (*SLOW_PAGES, *SLOW_PAGES):
+        await client.get(path)
+        await asyncio.sleep(0.05)
+    office.clock.seconds += 7
+    office.store.plan = hangs
+    async with asyncio.timeout(30):
+        for path in SLOW_PAGES:
+            html = (await client.get(path)).text
+            assert ("Meridian" in html) == (path in SLOW_PAGES[:1] + SLOW_PAGES[2:4])
+            age = AGE.search(text_of(html))
+            assert age, text_of(html)
+            assert 7 <= float(age[0].split()[3]), age
+            assert "data-reading" in html
+
+
+@pytest.mark.usefixtures("hasty_pages")
+async def test_very_first_page_of_a_process_says_that_it_reads() -> None:
+    office = await asyncio.to_thread(filled)
+    office.store.plan = hangs
+    async with asyncio.timeout(30):
+        for path in SLOW_PAGES:
+            html = (await office.client().get(path)).text
+            assert re.search("Reading the (runs|waits)", html), path
+            assert "data-reading" in html
+            assert "There are none" not in html
+
+
+@pytest.mark.usefixtures("hasty_pages")
+async def test_decided_wait_is_gone_before_the_next_listing_ends() -> None:
+    office = await asyncio.to_thread(filled)
+    client = office.client()
+    inbox = (await client.get("/inbox")).text
+    [wait] = re.findall(r'data-wait="([^"]*)"', inbox)
+    digest = re.search(
+        r'name="shown" value="(\w+)"', (await client.get(f"/waits/{wait}")).text
+    )
+    assert digest
+    reply = await client.post(
+        f"/waits/{wait}", {"decision": "deny", "shown": digest[1]}
+    )
+    assert "Recorded: Denied" in reply.text
+    office.store.plan = hangs
+    async with asyncio.timeout(30):
+        html = (await client.get("/inbox")).text
+    assert "data-wait" not in html
+    assert "For you 0" in html
+
+
+async def test_open_list_that_is_followed_costs_no_request() -> None:
+    office = await asyncio.to_thread(filled)
+    client = office.client()
+    page = (await client.get("/runs")).text
+    stream = re.search(r'data-reads="/events\?list=runs&amp;after=([^"]+)"', page)
+    assert stream
+    live = client.app.state.live.waits
+    changes = live.changes_of(live.changed_runs, "", None)
+    await asyncio.wait_for(anext(changes), 30)
+    office.store.operations.clear()
+    for path in ("/runs", "/runs?q=box", "/threads"):
+        await client.get(path, x_live_at=stream[1])
+    assert [] == office.store.operations
+    await changes.aclose()
+    # Without the lister, the header changes nothing.
+    await client.get("/runs", x_live_at=stream[1])
+    assert office.store.operations
+
+
+async def test_list_that_asks_gets_rows_only_after_a_change() -> None:
+    office = await asyncio.to_thread(filled)
+    client = office.client(live="poll")
+    page = (await client.get("/runs")).text
+    cursor = re.search(r'id="runs" .*data-cursor="([^"]+)"', page)
+    assert cursor
+    assert 204 == (await client.get("/runs", x_live_after=cursor[1])).status_code
+    await asyncio.to_thread(office.start, "new", "done")
+    reply = await client.get("/runs", x_live_after=cursor[1])
+    assert (200, True) == (reply.status_code, "/runs/new" in reply.text)
 
 
 def may_all(_person: Identity, _act: str, _run: str | None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,15 +16,17 @@ from continuations.ledger.objects import Objects
 from continuations.serve.console import console
 from continuations.serve.console import live as live_module
 from continuations.serve.console.console_app import open_stream
-from continuations.serve.console.live import LiveWaits
+from continuations.serve.console.live import Away, LiveWaits
+from continuations.serve.console.live_runs import LiveRuns
 from continuations.serve.http.api import HttpApi
 from continuations.serve.http.problems import RequestRefused
 from continuations.serve.http.request_response import Request
 from continuations.serve.pages.environment import read_asset
 from continuations_storage import MemoryStore
-from continuations_storage.faults import FaultyStore
+from continuations_storage.faults import FaultyStore, delayed, no_faults, on, refused
 from tests.ledger.runs import make_wait
 from tests.serve.console.console_client import ConsoleClient
+from tests.serve.console.office import filled
 
 SOON = 30
 
@@ -39,8 +42,8 @@ def may_nothing(*_: object) -> bool:
     return False
 
 
-async def following(changes: AsyncGenerator[str]) -> str:
-    """Return the next cursor."""
+async def following(changes: AsyncGenerator[Any]) -> Any:
+    """Return the next news, as a rule a cursor."""
     return await asyncio.wait_for(anext(changes), SOON)
 
 
@@ -118,13 +121,13 @@ async def test_lister_goes_on_after_an_unexpected_error(
     live = LiveWaits(AsyncRunner([], store=store), interval=0)
     look, calls = live.look, 0
 
-    async def fails_once(**options: Any) -> str:
+    async def fails_once(**options: Any) -> None:
         nonlocal calls
         calls += 1
         if calls == 1:
             msg = "a fault of a store"
             raise ZeroDivisionError(msg)
-        return await look(**options)
+        await look(**options)
 
     monkeypatch.setattr(live, "look", fails_once)
     monkeypatch.setattr(live_module, "PAUSE_SECONDS", 0)
@@ -182,8 +185,8 @@ async def test_viewer_of_some_runs_hears_of_their_changes_only() -> None:
         return run_id == "r2"
 
     await add_wait(store, 7)
-    changes = live.changes_of(sees)
-    assert "" == await following(changes)  # it may have missed something
+    changes = live.changes_of(live.changed_waits, "", sees)
+    assert await following(changes)  # it may have missed something
     waiting = asyncio.ensure_future(anext(changes))
     await add_wait(store, 1)
     await asyncio.wait_for(is_asked.wait(), SOON)
@@ -191,22 +194,174 @@ async def test_viewer_of_some_runs_hears_of_their_changes_only() -> None:
         await asyncio.sleep(0)
     assert not waiting.done()
     await add_wait(store, 2)
-    assert "" == await asyncio.wait_for(waiting, SOON)
+    assert await asyncio.wait_for(waiting, SOON)
     assert {"r1", "r2"} == {*asked}  # never of a wait that has not changed
     await changes.aclose()
     assert 0 == live.viewers
 
 
-async def test_page_and_stream_of_limited_rights_have_no_cursor() -> None:
+async def test_page_of_limited_rights_tells_nothing_of_hidden_waits() -> None:
+    """Its place is sealed, and each page has another one."""
     store = FaultyStore(MemoryStore())
     await add_wait(store, 1)
     client = ConsoleClient(AsyncRunner([], store=store), {"can": may_nothing})
     every = client.app.state.live.waits.changes("")
     await following(every)  # the lister has a cursor of all waits
-    page = await client.get("/inbox?for=all")
-    assert 'data-cursor=""' in page.text
-    assert 'data-events="/events?after="' in page.text
+    places: set[str] = set()
+    for _ in range(2):
+        page = await client.get("/inbox?for=all")
+        assert 'data-cursor=""' in page.text
+        found = re.search(r'data-events="/events\?after=(~[^"]+)"', page.text)
+        assert found
+        places.add(found[1])
+    assert 2 == len(places)
     await every.aclose()
+
+
+@pytest.mark.parametrize("has_changed", [False, True])
+async def test_opened_page_of_limited_rights_is_told_only_what_it_missed(
+    has_changed: bool,
+) -> None:
+    """A page that was just made loads no rows again."""
+    store = FaultyStore(MemoryStore())
+    await add_wait(store, 1)
+    live = LiveWaits(AsyncRunner([], store=store), interval=0)
+
+    async def sees(_: str) -> bool:
+        return True
+
+    live.keep_rows()
+    await live.look()
+    place = live.changed_waits.cursor
+    if has_changed:
+        await add_wait(store, 2)
+    changes = live.changes_of(live.changed_waits, place, sees)
+    waiting = asyncio.ensure_future(anext(changes))
+    for _ in range(300):
+        await asyncio.sleep(0)
+    assert has_changed == waiting.done()
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    await changes.aclose()
+    # The place of another process, or one that is too old, may have missed anything.
+    assert live.changed_waits.since("other.0") is None
+
+
+# Lists of runs -----------------------------------------------------------------------
+
+
+async def list_runs(live: LiveWaits) -> None:
+    """List and read the runs, as a page does."""
+    await live.runs.renew(None, with_ended=True, max_age=timedelta())
+    await live.runs.read(SOON)
+
+
+async def test_viewers_of_runs_cost_one_lister() -> None:
+    office = await asyncio.to_thread(filled)
+    runner = AsyncRunner([], store=office.store, clock=office.clock)
+    costs: list[int] = []
+    for viewers in (1, 50):
+        live = LiveWaits(runner, interval=3600, clock=office.clock)
+        office.store.operations.clear()
+        log = live.changed_runs
+        streams = [live.changes_of(log, "", None) for _ in range(viewers)]
+        await asyncio.gather(*(following(each) for each in streams))
+        async with asyncio.timeout(SOON):
+            while len(live.runs.live_runs()) < 2:  # noqa: ASYNC110 - see below
+                await asyncio.sleep(0.01)
+        for each in streams:
+            await each.aclose()
+        assert 0 == live.viewers
+        costs.append(len(office.store.operations))
+    assert costs[0] == costs[1]
+
+
+async def test_viewer_of_runs_hears_of_a_run_that_starts_and_ends() -> None:
+    office = await asyncio.to_thread(filled)
+    runner = AsyncRunner([], store=office.store, clock=office.clock)
+    live = LiveWaits(runner, interval=0.01, clock=office.clock)
+    await list_runs(live)
+    place = live.publish_runs()
+    log = live.changed_runs
+    changes = live.changes_of(log, place, None)
+    waiting = asyncio.ensure_future(following(changes))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()  # the page has it all
+    await asyncio.to_thread(office.start, "new", "done")
+    told = await waiting
+    assert ["new"] == [*(log.since(place) or ())]
+    assert [] == [*(log.since(told) or ())]
+    await changes.aclose()
+
+
+async def test_viewer_of_some_runs_hears_nothing_of_hidden_ones() -> None:
+    office = await asyncio.to_thread(filled)
+    live = LiveWaits(
+        AsyncRunner([], store=office.store, clock=office.clock),
+        interval=0,
+        clock=office.clock,
+    )
+
+    async def sees(run_id: str) -> bool:
+        return run_id == "mine"
+
+    await list_runs(live)
+    changes = live.changes_of(live.changed_runs, "", sees)
+    await following(changes)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(anext(changes))
+    await asyncio.to_thread(office.start, "theirs", "done")
+    async with asyncio.timeout(SOON):
+        while live.runs.get("theirs") is None:  # noqa: ASYNC110 - the lister tells viewers only
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    await asyncio.to_thread(office.start, "mine", "done")
+    assert await asyncio.wait_for(waiting, SOON)
+    await changes.aclose()
+
+
+# A store that is away ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["waits", "runs", "run"])
+async def test_viewer_is_told_since_when_the_store_is_away(way: str) -> None:
+    office = await asyncio.to_thread(filled)
+    runner = AsyncRunner([], store=office.store, clock=office.clock)
+    live = LiveWaits(runner, interval=0, clock=office.clock)
+    changes: AsyncGenerator[Any]
+    if way == "run":
+        changes = LiveRuns(runner, live, interval=0).changes("inv-12", "")
+    elif way == "waits":
+        changes = live.changes("")
+    else:
+        changes = live.changes_of(live.changed_runs, "", None)
+    await following(changes)
+    office.store.plan = on("keys", refused(), times=SOON * 10**6)
+    away = await until_away(changes)
+    assert office.clock.now() == away.since
+    office.store.plan = no_faults
+    assert Away(None) == await until_away(changes)
+    await changes.aclose()
+
+
+async def until_away(changes: AsyncGenerator[Any]) -> Away:
+    """Return the next news of the store itself."""
+    while not isinstance(news := await following(changes), Away):
+        pass
+    return news
+
+
+async def test_store_that_does_not_answer_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live_module, "AWAY_SECONDS", 0.01)
+    store = FaultyStore(MemoryStore())
+    store.plan = on("keys", delayed(3600), times=SOON)
+    changes = LiveWaits(AsyncRunner([], store=store), interval=0).changes("")
+    assert (await until_away(changes)).since is not None
+    await changes.aclose()
 
 
 async def test_server_that_stops_ends_the_streams() -> None:

@@ -7,7 +7,9 @@
   const isFocused = element => element.contains(document.activeElement);
   const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
-  const showLive = isLive => { const word = one(".live"); if (word) word.hidden = !isLive; };
+  // `times.js` writes since when the page is not live.
+  const showLive = (isLive, since = "") => document.dispatchEvent(new CustomEvent("live", {detail: {isLive, since}}));
+  const hideLive = () => { const word = one(".live"); if (word) word.hidden = true; };
 
   // Calls a function when something has changed: by events, or by asking now and then.
   const listen = (address, events, ask) => {
@@ -16,13 +18,14 @@
       for (const [name, act] of Object.entries(events)) source.addEventListener(name, act);
       source.addEventListener("open", () => showLive(true));
       source.addEventListener("error", () => showLive(false));
-      return () => { source.close(); showLive(false); };
+      source.addEventListener("away", event => showLive(!event.data, event.data));
+      return () => { source.close(); hideLive(); };
     }
     showLive(true);
     const soon = () => document.hidden || ask();
     const timer = setInterval(soon, pollSeconds * 1000);
     document.addEventListener("visibilitychange", soon);
-    return () => { clearInterval(timer); document.removeEventListener("visibilitychange", soon); showLive(false); };
+    return () => { clearInterval(timer); document.removeEventListener("visibilitychange", soon); hideLive(); };
   };
   const isAnswered = reply => [200, 204, 401, 403, 404, 410].includes(reply.status);
   // Runs a function once at a time; a call meanwhile runs it once more. A function that
@@ -36,6 +39,7 @@
       try {
         do { isAgain = false; isDone = await act().catch(() => false); } while (isAgain);
       } finally { isBusy = false; }
+      showLive(isDone !== false);
       if (isDone === false && !pollSeconds) setTimeout(run, 3000);
     };
     return run;
@@ -86,15 +90,31 @@
     listen(rows.dataset.events, {waits: refresh}, refresh);
   }
 
-  // A list of runs that is not complete yet --------------------------------------------
+  // A list of runs, also one that is not complete yet -----------------------------------
   const list = one("[data-reads]");
-  const readAgain = () => setTimeout(async () => {
-    const reply = await fetch(location.href, {headers: {accept: "text/html"}}).catch(() => ({}));
-    const fresh = reply.ok && one("[data-reads]", await parse(reply));
-    if (fresh && !isFocused(list)) list.replaceChildren(...fresh.childNodes);
-    if (one("[data-reading]", list)) readAgain();
-  }, 2000);
-  if (list && one("[data-reading]", list)) readAgain();
+  if (list) {
+    let place = list.dataset.cursor, isStale = false, timer = 0;
+    const renew = isAsked => oneAtATime(async () => {
+      if (isFocused(list)) { isStale = true; return; }
+      const known = pollSeconds ? {"x-live-after": isAsked ? place : ""} : {"x-live-at": place};
+      const reply = await fetch(location.href, {headers: {accept: "text/html", ...known}});
+      if (reply.status !== 200) return isAnswered(reply);
+      const page = await parse(reply), fresh = one("[data-reads]", page);
+      if (isFocused(list)) { isStale = true; return; }
+      list.replaceChildren(...fresh.childNodes);
+      place = fresh.dataset.cursor ?? "";
+      isStale = false;
+      again();
+    });
+    const follow = renew(true), read = renew(false);
+    const again = () => {
+      clearTimeout(timer);
+      if (one("[data-reading]", list)) timer = setTimeout(read, 2000);
+    };
+    again();
+    list.addEventListener("focusout", () => setTimeout(() => isStale && follow(), 0));
+    if (list.dataset.reads) listen(list.dataset.reads, {waits: follow}, follow);
+  }
 
   // A run or a thread -------------------------------------------------------------
   const place = one("[data-follow]");

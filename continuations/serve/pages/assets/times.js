@@ -61,6 +61,20 @@
   setInterval(() => document.querySelectorAll("[data-time=left], [data-time=short]").forEach(write), 30000);
   // Another script has got a new page, or a part of it.
   document.addEventListener("fresh", event => writeTimes(event.detail));
+  // Whether the page follows the store now, or since when it does not.
+  document.addEventListener("live", ({detail: {isLive, since}}) => {
+    const word = document.querySelector(".live");
+    if (!word) return;
+    word.hidden = false;
+    if (isLive) { word.textContent = "Live"; word.classList.remove("away"); return; }
+    if (word.classList.contains("away") && !since) return;
+    const at = document.createElement("time");
+    at.dateTime = since || new Date().toISOString();
+    at.dataset.time = "clock";
+    write(at);
+    word.replaceChildren("Not live since ", at);
+    word.classList.add("away");
+  });
   const now = new Date(), names = [...new Set([zone(now), offset(now)])].join(", ");
   const zoneLine = document.querySelector("#zone");
   if (zoneLine) {

@@ -2,7 +2,8 @@
 // Tells the reader of a wait that it has ended. Without script, the post does.
 {
   const wait = document.querySelector("#wait-state[data-state]"), ways = document.querySelector("#ways");
-  const showLive = isLive => { const word = document.querySelector(".live"); if (word) word.hidden = !isLive; };
+  // `times.js` writes since when the page is not live.
+  const showLive = (isLive, since = "") => document.dispatchEvent(new CustomEvent("live", {detail: {isLive, since}}));
   const look = async () => {
     const reply = await fetch(wait.dataset.state, {headers: {accept: "text/html"}});
     if (reply.status !== 200) return; // 204: the wait is open
@@ -18,7 +19,7 @@
     ways.before(reason);
     if (events) events.close();
     clearInterval(timer);
-    showLive(false);
+    document.querySelector(".live").hidden = true;
   };
   const poll = Number(document.body.dataset.poll) * 1000;
   const events = wait && !poll && new EventSource(wait.dataset.events);
@@ -26,6 +27,7 @@
     events.addEventListener("waits", look);
     events.addEventListener("open", () => showLive(true));
     events.addEventListener("error", () => showLive(false));
+    events.addEventListener("away", event => showLive(!event.data, event.data));
   }
   const timer = wait && poll && setInterval(() => document.hidden || look(), poll);
   if (timer) showLive(true);
