@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,7 +13,14 @@ import pytest
 from continuations import AsyncRunner, Deny, Runner
 from continuations.serve import console
 from continuations.serve.http.request_response import Request
-from continuations_storage.faults import Fault, Operation, delayed
+from continuations_storage.faults import (
+    Fault,
+    Operation,
+    delayed,
+    no_faults,
+    on,
+    refused,
+)
 from tests.browser import chromium
 from tests.browser.served_app import serve
 from tests.sampling import sample
@@ -208,3 +216,71 @@ if chromium.is_installed():
             assert "Reading the waits" in tab.locator("[data-reading]").inner_text()
             tab.wait_for_selector(".waits li")
             assert 0 == tab.locator("[data-reading]").count()
+
+    def test_rows_of_runs_and_threads_follow_their_store(browser: Any) -> None:
+        office = filled(Office(seconds_now()))
+        with served(office) as url, chromium.open_tab(browser) as tab:
+            tab.goto(f"{url}/runs")
+            tab.wait_for_selector(".live:not([hidden])")
+            assert "Live" == tab.locator(".live").inner_text()
+            office.start("later", call("delete", name="x"), title="Came later")
+            tab.wait_for_selector("text=Came later")
+            decided = office.runner(call("nap", hours=1), "done")
+            [wait] = [w for w in decided.open_waits() if w.run_id == "later"]
+            decided.decide(wait.id, Deny(by="lee"))
+            decided.resume("later")
+            row = tab.locator(".lines li").filter(has_text="Came later")
+            row.get_by_text("Finished").wait_for()
+            tab.goto(f"{url}/threads")
+            tab.wait_for_selector(".live:not([hidden])")
+            office.runner("Hello.", agent="talker").thread("talker", key="k").send("Hi")
+            tab.wait_for_selector(".lines li")
+
+    def test_row_with_the_focus_is_replaced_after_it(browser: Any) -> None:
+        office = filled(Office(seconds_now()))
+        with served(office) as url, chromium.open_tab(browser) as tab:
+            tab.goto(f"{url}/runs")
+            tab.keyboard.press("j")
+            focused = tab.evaluate("document.activeElement.textContent")
+            office.start("later", call("delete", name="x"), title="Came later")
+            tab.wait_for_timeout(4000)
+            assert focused == tab.evaluate("document.activeElement.textContent")
+            tab.evaluate("document.activeElement.blur()")
+            tab.wait_for_selector("text=Came later")
+
+    @pytest.mark.parametrize("path", sample(("/inbox", "/runs", "/runs/inv-12"), 2))
+    def test_open_page_says_since_when_the_store_is_away(
+        browser: Any, path: str
+    ) -> None:
+        office = filled(Office(seconds_now()))
+        with (
+            served(office) as url,
+            chromium.open_tab(browser, offline_is_expected=True) as tab,
+        ):
+            tab.goto(url + path)
+            live = tab.locator(".live")
+            live.get_by_text("Live", exact=True).wait_for()
+            office.store.plan = on("keys", refused(), times=10**9)
+            tab.wait_for_selector(".live.away", timeout=20_000)
+            assert re.fullmatch(r"Not live since \d\d:\d\d", live.inner_text())
+            assert [] == chromium.violations(tab)
+            office.store.plan = no_faults
+            tab.wait_for_selector(".live:not(.away)", timeout=20_000)
+            assert "Live" == live.inner_text()
+
+    def test_list_of_decisions_looks_further_back_by_itself(
+        browser: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("_MAX_RUNS_READ", "_PARALLEL_READS"):
+            monkeypatch.setattr(f"continuations.serve.console.decided_page.{name}", 2)
+        office = Office(seconds_now())
+        for number in range(9):
+            runner = office.start(f"r{number}", call("delete", name="x"))
+            [wait] = [w for w in runner.open_waits() if w.run_id == f"r{number}"]
+            runner.decide(wait.id, Deny(by="lee" if number else "ines"))
+        with served(office) as url, chromium.open_tab(browser) as tab:
+            tab.goto(f"{url}/inbox/decided?by=ines")
+            tab.wait_for_selector(".decided tbody tr")
+            assert 1 == tab.locator(".decided tbody tr").count()
+            tab.reload()
+            assert 1 == tab.locator(".decided tbody tr").count()

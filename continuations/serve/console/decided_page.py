@@ -149,7 +149,7 @@ async def show(page: Page) -> Response:
     start = _start(page)
     known = page.live.known_runs
     age = await read_lists(page, with_ended=True)
-    lines, following = await _find(page, chosen, start)
+    lines, following, since = await _find(page, chosen, start)
     titles, now = await _titles(page, lines), page.clock.now()
     return page.render(
         "decided.html",
@@ -160,6 +160,8 @@ async def show(page: Page) -> Response:
         day=chosen.fields.get("day", ""),
         offset=chosen.fields.get("offset", ""),
         is_filtered=bool(chosen.fields),
+        # The time may be that of a run that the person may not see.
+        since=None if since is None or page.sees else time_view(since, now),
         note=list_note(page, with_ended=True),
         age=age,
         is_first=start is None,
@@ -215,8 +217,8 @@ def _place(line: AuditLine) -> _Place:
 
 async def _find(
     page: Page, chosen: DecidedFilter, start: _Start | None
-) -> tuple[list[AuditLine], str | None]:
-    """Return the next lines, and the cursor of the page that follows."""
+) -> tuple[list[AuditLine], str | None, datetime | None]:
+    """Return the next lines, the cursor of the next page, and how far it looked."""
     runs = [run for run in page.live.known_runs.by_act() if chosen.may_have(run)]
     found: list[AuditLine] = []
     reads = first = 0
@@ -229,7 +231,8 @@ async def _find(
         group = runs[first : first + _PARALLEL_READS]
         first += len(group)
         # The runs of earlier pages are not counted, so each page goes on.
-        reads += len(group) if start is None or bound >= start.run else 0
+        if start is None or bound >= start.run:
+            reads += sum(not _is_kept(page, run) for run in group)
         for lines in await gather(*(_lines_of(page, run) for run in group)):
             found += [
                 line
@@ -241,12 +244,13 @@ async def _find(
     certain = sorted(certain, key=_place)
     shown = certain[:PAGE_LINES]
     if first >= len(runs) and len(certain) <= PAGE_LINES:
-        return shown, None
+        return shown, None, None
     following = runs[first] if first < len(runs) else runs[-1]
     run_place = following.place("acted")
     # Without a full page, the lines of the runs that were read are all shown.
     line_place = _place(shown[-1]) if shown else (run_place[0] - 1, "~")
-    return shown, page.cursors().seal(_Start(line_place, run_place).cursor)
+    cursor = page.cursors().seal(_Start(line_place, run_place).cursor)
+    return shown, cursor, from_milliseconds(following.acted_ms)
 
 
 def _is_kept(page: Page, run: KnownRun) -> bool:

@@ -208,8 +208,9 @@ def _is_since(at: datetime | None, since: datetime) -> bool:
 
 
 def _states_of(run: KnownRun) -> tuple[str, ...]:
-    group = "ended" if run.has_ended else "live"
-    return run.state.name, run.summary.status, group
+    # A run whose worker is gone is stored as running, and is not.
+    status = run.summary.status if run.summary.status == "suspended" else ""
+    return run.state.name, status, "ended" if run.has_ended else "live"
 
 
 class KnownRuns:

@@ -341,6 +341,33 @@ def test_decided_page_filters_by_person_and_by_day() -> None:
         assert 400 == response.status_code
 
 
+def test_decided_page_without_a_line_says_how_far_it_looked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("_MAX_RUNS_READ", "_PARALLEL_READS"):
+        monkeypatch.setattr(f"continuations.serve.console.decided_page.{name}", 2)
+    scenes = LinkScenes("http://agents.example")
+    runner = Runner([], store=scenes.store, clock=scenes.clock)
+    for name in ("ines", *["lee"] * 7):
+        wait = scenes.calling(f"r-{scenes.clock.offset_seconds}", "ask_name", of="x")
+        runner.decide(wait.id, Deny(by=name))
+        scenes.clock.offset_seconds += 60
+    client, path, pages = client_of(scenes), "/inbox/decided?by=ines", 0
+    while path:
+        html = page_of(client, path)
+        lines = re.findall(r"<td>(ines|lee)", html)
+        more = re.search(r'href="([^"]*)" data-continue>Look further back', html)
+        assert bool(lines) != bool(more)
+        assert bool(more) == ("No such decision since" in html)
+        assert 'rel="next"' not in html
+        path = unescape(more[1]) if more else ""
+        pages += 1
+    assert (["ines"], True) == (lines, pages > 1)
+    # A page that was read costs nothing, so the first one has it now.
+    again = page_of(client, "/inbox/decided?by=ines")
+    assert ["ines"] == re.findall(r"<td>(ines|lee)", again)
+
+
 @pytest.mark.parametrize(
     ("left", "words"),
     [

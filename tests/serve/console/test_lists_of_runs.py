@@ -104,9 +104,12 @@ def test_run_that_nobody_takes_or_whose_worker_died_is_found_among_many() -> Non
     states = states_in(html_of(client, "/runs"))
     assert ("Running", "Waits for a worker") == (states["died"], states["decided"])
     assert [] == runs_in(html_of(client, "/runs?status=look"))
+    assert ["died"] == runs_in(html_of(client, "/runs?status=running"))
 
     office.clock.seconds += 600
 
+    # A run whose worker is gone is stored as running, and does not run.
+    assert [] == runs_in(html_of(client, "/runs?status=running"))
     found = html_of(client, "/runs?status=look")
     assert {"died": "Interrupted", "decided": "Needs a look"} == states_in(found)
 

@@ -109,7 +109,10 @@
     const follow = renew(true), read = renew(false);
     const again = () => {
       clearTimeout(timer);
-      if (one("[data-reading]", list)) timer = setTimeout(read, 2000);
+      // A page without a row looks further back by itself.
+      const onward = one("[data-continue]", list);
+      if (onward) history.replaceState(null, "", onward.href);
+      if (onward || one("[data-reading]", list)) timer = setTimeout(read, onward ? 100 : 2000);
     };
     again();
     list.addEventListener("focusout", () => setTimeout(() => isStale && follow(), 0));

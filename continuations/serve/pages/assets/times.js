@@ -72,7 +72,9 @@
     at.dateTime = since || new Date().toISOString();
     at.dataset.time = "clock";
     write(at);
-    word.replaceChildren("Not live since ", at);
+    const text = document.createElement("span");
+    text.append("Not live since ", at);
+    word.replaceChildren(text);
     word.classList.add("away");
   });
   const now = new Date(), names = [...new Set([zone(now), offset(now)])].join(", ");
