@@ -19,7 +19,7 @@ are made once (`RowTexts`), and the time that is left whenever it is shown.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 
 _MISSING = object()
+_LONG_NUMBER = re.compile(r"-?[0-9]{5,15}\Z")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
+# A time without a zone is past where it is past everywhere on earth.
+_LATEST_ZONE = timezone(timedelta(hours=-12))
 # A line of code begins with space, or ends as a statement or block does.
 _CODE_LINE = re.compile(r"^[ \t]|[{};]$", re.MULTILINE)
 
@@ -55,6 +59,7 @@ class ArgumentView:
         places: Texts by which people understand the value, by their places in it.
         is_secret: Whether the value, or a part of it, is masked.
         is_default: Whether the value is the default of the schema.
+        is_past: Whether the value is a day or a time in the past.
         change: The change by an edit, in words, or an empty text.
     """
 
@@ -64,6 +69,7 @@ class ArgumentView:
     places: Mapping[str, str]
     is_secret: bool
     is_default: bool
+    is_past: bool = False
     change: str = ""
 
     @property
@@ -87,10 +93,18 @@ class ArgumentView:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Words beside the value: a default, a secret, the old value of a change."""
+        """Words beside the value, such as a default or the old value of a change."""
         secret = wait_words.MASK_NOTE if self.is_secret else ""
+        past = "in the past" if self.is_past else ""
         default = "default" if self.is_default else ""
-        return tuple(filter(None, (secret, default, self.change)))
+        marks = (self._grouped, secret, past, default, self.change)
+        return tuple(filter(None, marks))
+
+    @property
+    def _grouped(self) -> str:
+        """A long whole number with its thousands separated: `18,204`."""
+        is_long = _LONG_NUMBER.match(self.json) and not self.places
+        return f"{int(self.json):,}" if is_long else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +228,11 @@ class WaitView:
 
 
 def wait_view(
-    wait: Wait, *, agent_state: str = "", everybody: str = wait_words.EVERYBODY
+    wait: Wait,
+    *,
+    agent_state: str = "",
+    everybody: str = wait_words.EVERYBODY,
+    now: datetime | None = None,
 ) -> WaitView:
     """Return the view of an open wait.
 
@@ -222,12 +240,13 @@ def wait_view(
         wait: The wait, with its votes, as `runner.wait` returns it.
         agent_state: The stored state of the agent whose call waits, as JSON.
         everybody: The words for all people of a door, where the rule names no person.
+        now: The time of the report; by default the time at which the wait was opened.
 
     Returns:
         The view, the same for every person.
     """
     wait = withheld(wait)
-    arguments = argument_views(wait)
+    arguments = argument_views(wait, now=now)
     deadline = wait.deadline
     denial = wait_words.at_denial(wait)
     return WaitView(
@@ -306,13 +325,17 @@ def vote_view(wait: Wait, vote: Vote) -> VoteView:
 
 
 def argument_views(
-    wait: Wait, before: Mapping[str, object] | None = None
+    wait: Wait,
+    before: Mapping[str, object] | None = None,
+    *,
+    now: datetime | None = None,
 ) -> tuple[ArgumentView, ...]:
     """Return all arguments of a wait.
 
     Args:
         wait: The wait. For an edit, its arguments are those of the edit.
         before: The arguments before the edit, by their names.
+        now: The time of the report; by default the time at which the wait was opened.
 
     Returns:
         One view for each argument, the required ones first.
@@ -338,12 +361,26 @@ def argument_views(
             places=_places(name, readings),
             is_secret=name in secrets,
             is_default=default == value and type(default) is type(value),
+            is_past=is_past(value, now or wait.created_at),
             change=""
             if before is None
             else _change(name, value, before, _places(name, old_readings)),
         )
         views.append(view)
     return tuple(views)
+
+
+def is_past(value: object, now: datetime) -> bool:
+    """Return whether a text is a day or a time in the past, as ISO 8601 writes it."""
+    if not isinstance(value, str) or not _DAY.match(value[:10]):
+        return False
+    try:
+        moment = datetime.fromisoformat(value)
+        if _DAY.match(value):
+            moment += timedelta(days=1)
+    except (ValueError, OverflowError):
+        return False
+    return (moment if moment.tzinfo else moment.replace(tzinfo=_LATEST_ZONE)) <= now
 
 
 def _readings_of(wait: Wait, arguments: Mapping[str, object]) -> Mapping[str, str]:

@@ -6,6 +6,8 @@ of models and tools are returned as they are: escape them where they are shown.
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core import jsontext
@@ -42,16 +44,18 @@ def title(wait: Wait) -> str:
     """Return the effect in one sentence: the title of the page."""
     rules = wait.rules
     if rules.may_have_run:
-        return f"{_effect(wait, ' with')}: did it happen?"
+        return f"{effect(wait, ' with')}: did it happen?"
     if rules.asks_question and wait.question:
         return wait.question
     if wait.title is not None and not rules.judges:
         return wait.title
-    return _effect(wait) if rules.follows_policy else question(wait)
+    return effect(wait) if rules.follows_policy else question(wait)
 
 
 # A title that the tool does not make has so many arguments, if they are short.
-_MADE_ARGUMENTS, _MADE_CHARS = 3, 24
+_MADE_ARGUMENTS, _MADE_CHARS = 3, 40
+# A number, an id, an address: what a person compares with another system.
+_MARKED = re.compile(r"[0-9@/]")
 
 
 def has_made_title(wait: Wait) -> bool:
@@ -60,33 +64,64 @@ def has_made_title(wait: Wait) -> bool:
     return wait.title is None and (rules.follows_policy or rules.may_have_run)
 
 
-def _effect(wait: Wait, before_values: str = ":") -> str:
+def effect(wait: Wait, before_values: str = ":") -> str:
     """Return the call in one sentence: `Run deploy: checkout, production, 12`."""
     if wait.title is not None:
         return wait.title
-    values = ", ".join(_short_values(wait)[:_MADE_ARGUMENTS])
+    values = _made_values(wait)
     name = f"Run {wait.tool}"
     return f"{name}{before_values} {values}" if values else name
 
 
-def _short_values(wait: Wait) -> list[str]:
+def _made_values(wait: Wait) -> str:
+    """Return the arguments that matter most, and how many more there are.
+
+    These are amounts, then numbers, ids and addresses, then other short texts.
+    """
+    short = _short_values(wait)
+    short = {name: text for name, text in short.items() if _matters(wait, name)}
+    names = sorted(short, key=lambda name: _rank(wait, name, short[name]))
+    # Those that are chosen stand in the order of the declaration.
+    shown = [short[name] for name in short if name in names[:_MADE_ARGUMENTS]]
+    more = sum(map(partial(_matters, wait), wait.arguments)) - len(shown)
+    if shown and more > 0:
+        shown.append(f"and {more} more argument{'' if more == 1 else 's'}")
+    return ", ".join(shown)
+
+
+def _matters(wait: Wait, name: str) -> bool:
+    """Return whether an argument says something: no empty value, and no default."""
+    value = wait.arguments[name]
+    properties = jsontext.as_object(wait.schema.get("properties")) or {}
+    declared = jsontext.as_object(properties.get(name)) or {}
+    is_default = "default" in declared and declared["default"] == value
+    return not (is_default or value in ("", None, [], {}))
+
+
+def _rank(wait: Wait, name: str, text: str) -> int:
+    if name in wait.readings:
+        return 0
+    return 1 if _MARKED.search(text) else 2
+
+
+def _short_values(wait: Wait) -> dict[str, str]:
     """Return the short values of a call that are not secret, in their order."""
     secrets = {path.partition("/")[0] for path in wait.secrets}
     required = jsontext.as_array(wait.schema.get("required")) or ()
     arguments, readings = wait.arguments, wait.readings
     names = dict.fromkeys([*(n for n in required if n in arguments), *arguments])
-    texts = [
-        readings.get(name) or (value if isinstance(value, str) else f"{value}")
+    texts = {
+        name: readings.get(name) or (value if isinstance(value, str) else f"{value}")
         for name in names
         if name not in secrets
         and isinstance(value := arguments[name], (str, int, float))
         and type(value) is not bool
-    ]
-    return [
-        each
-        for each in texts
-        if len(each) <= _MADE_CHARS and each.isprintable() and each.strip()
-    ]
+    }
+    return {
+        name: text
+        for name, text in texts.items()
+        if len(text) <= _MADE_CHARS and text.isprintable() and text.strip()
+    }
 
 
 def question(wait: Wait) -> str:

@@ -167,6 +167,24 @@ if chromium.is_installed():
         assert 4 == sum(_is_open(scenes, wait) for wait in waits)
         assert "Recorded: Approved" in tab.locator("main").inner_text()
 
+    def test_press_that_does_nothing_is_explained(scenes: WaitScenes, tab: Any) -> None:
+        """Within the first second after a decision, and at its place later."""
+        for number in range(2):
+            scenes.open("refund", f"said-{number}")
+        tab.goto(f"{scenes.base_url}/inbox")
+        tab.locator(".waits h3 a").first.click()
+        tab.get_by_role("button", name="Approve").click()
+        tab.get_by_role("heading", level=1, name="Recorded").wait_for()
+        tab.evaluate("document.querySelector('a[href$=inbox]').click()")
+        note = tab.locator("#pressed")
+        assert "Press again in a second." in note.inner_text()
+        assert "status" == note.get_attribute("role")
+        assert [] == chromium.violations(tab)
+        assert "Recorded" in tab.locator("h1").inner_text()
+        note.wait_for(state="detached")
+        tab.get_by_role("link", name="Inbox").first.click()
+        tab.wait_for_url("**/inbox")
+
     def test_finger_goes_on_at_the_place_of_the_decision(
         scenes: WaitScenes, browser: Any
     ) -> None:

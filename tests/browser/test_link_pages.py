@@ -107,7 +107,7 @@ if chromium.is_installed():
         tab.goto(scenes.link(wait))
         again = tab.get_by_role("button", name="It did not happen: run it")
         assert again.is_disabled()
-        assert "Not before " in tab.locator("#approve-closed").inner_text()
+        assert "Available from " in tab.locator("#approve-closed").inner_text()
         with tab.expect_navigation():
             tab.evaluate("document.querySelector('#approve').submit()")
         assert "Nothing was recorded" in tab.locator("main").inner_text()

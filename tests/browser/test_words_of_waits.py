@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any, Literal
 
 import pytest
@@ -45,7 +45,13 @@ def deploy(service: str, place: str, replicas: int, note: str) -> str:
     return "deployed"
 
 
-TOOLS = (pick, limits, deploy)
+@tool
+def ask_day(what: str) -> Any:
+    """Ask for a day."""
+    return ask(f"When is {what}?", date)
+
+
+TOOLS = (pick, limits, deploy, ask_day)
 NOTE = "for tag in tags:\n    push(tag)"
 DEPLOY = {"service": "checkout", "place": "production", "replicas": 12, "note": NOTE}
 
@@ -106,7 +112,7 @@ if chromium.is_installed():
     ) -> None:
         wait = start(scenes, "made", "deploy", **DEPLOY)
         tab.goto(scenes.url(wait))
-        title = "Run deploy: checkout, production, 12"
+        title = "Run deploy: checkout, production, 12, and 1 more argument"
         assert title == tab.locator("h1").inner_text()
         assert "made from the arguments" in tab.locator(".lead").inner_text()
         tab.goto(f"{scenes.base_url}/inbox?for=all")
@@ -247,3 +253,41 @@ if chromium.is_installed():
         script = "all => all.map(e => e.getBoundingClientRect().height)"
         shown = tab.locator("#decide textarea:visible, #decide input:visible")
         assert 44 <= min(shown.evaluate_all(script))
+
+    def test_button_of_an_unknown_outcome_opens_by_itself(
+        scenes: WaitScenes, tab: Any
+    ) -> None:
+        """It says what it does, and from when on; then it can be pressed."""
+        tab.clock.install()
+        tab.goto(scenes.url(scenes.open("payment", "opens")))
+        form = tab.locator("#approve")
+        button = form.get_by_role("button", name="It did not happen: run it")
+        assert button.is_disabled()
+        words = form.inner_text()
+        assert "Runs again, as shown: Pay €3,182.40 to Kettenwerk AG." in words
+        assert "Available from" in words
+        assert "600" == style(tab, "#approve .effect", "fontWeight")
+        tab.clock.fast_forward("05:00")
+        button.and_(tab.locator(":enabled")).wait_for()
+        assert "Available from" not in form.inner_text()
+        assert [] == chromium.violations(tab)
+
+    def test_day_in_the_past_is_said_where_a_person_answers(
+        scenes: WaitScenes, tab: Any
+    ) -> None:
+        tab.goto(scenes.url(start(scenes, "past", "ask_day", what="the move")))
+        field = tab.locator("#answer input[type=date]")
+        for day, words in {
+            "2001-02-03": "This day is in the past.",
+            "2999-01-01": "",
+        }.items():
+            field.fill(day)
+            assert words == tab.locator("#answer .hint[role=status]").inner_text()
+        assert [] == chromium.violations(tab)
+
+    def test_ways_to_decide_say_what_they_do(scenes: WaitScenes, tab: Any) -> None:
+        tab.goto(scenes.url(scenes.open("campaign", "ways")))
+        more = tab.locator(".more").inner_text()
+        assert "You choose which later calls run unasked, and how long." in more
+        assert "You see the whole changed call before you approve it." in more
+        assert "18,204" == tab.locator(".args .tag").inner_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
 from html import unescape
 from typing import Any
 
@@ -26,7 +27,8 @@ from continuations.core.rows.quorum import Quorum, Vote
 from continuations.core.words.call_display import CallDisplay, Finding
 from continuations.core.words.summaries import MoneyReading
 from continuations.present.json_forms import wait_json, wait_notice_json
-from continuations.present.wait_words import effect_text, wait_facts
+from continuations.present.wait_view import argument_views
+from continuations.present.wait_words import effect_text, title, wait_facts
 from continuations.serve.notify import mail
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import make_wait
@@ -285,3 +287,120 @@ def test_vote_for_an_edit_shows_the_edit_and_its_title() -> None:
         f"kim: approve with edited arguments {edit}; 2 needed"
         == wait_facts(plain)["Votes"]
     )
+
+
+# Titles that the console makes ------------------------------------------------------
+
+
+def made_title(arguments: dict[str, Any], **changes: Any) -> str:
+    """Return the title of a call of `send` without a summary."""
+    properties = changes.pop("properties", {})
+    schema = {"properties": properties, "required": [*arguments]}
+    wait = make_wait(1)
+    return title(
+        replace(
+            wait,
+            tool="send",
+            display=None,
+            arguments_json=dump(arguments),
+            schema_json=dump(schema),
+            **changes,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "Run send"),
+        ({"a": "x", "b": "y"}, "Run send: x, y"),
+        # Amounts, ids and addresses are chosen before other texts.
+        (
+            {"mood": "calm", "tone": "dry", "form": "long", "to": "kim@x.com"},
+            "Run send: calm, dry, kim@x.com, and 1 more argument",
+        ),
+        (
+            {"a": "x", "b": "y", "c": "z", "amount": 12400, "order": "B-7"},
+            "Run send: x, 12400, B-7, and 2 more arguments",
+        ),
+        (
+            {"to": "DE89 3704 0044 0532 0130 00", "text": "long " * 30},
+            "Run send: DE89 3704 0044 0532 0130 00, and 1 more argument",
+        ),
+        # A truth value and a list are not shown, and not left out without a word.
+        ({"name": "bob", "force": True}, "Run send: bob, and 1 more argument"),
+        ({"name": "bob", "tags": ["a"]}, "Run send: bob, and 1 more argument"),
+        ({"name": "bob", "note": "", "at": None, "tags": []}, "Run send: bob"),
+        ({"text": "long " * 30}, "Run send"),
+        ({"text": "a\u202eb", "id": 7}, "Run send: 7, and 1 more argument"),
+    ],
+)
+def test_made_title_leaves_out_nothing_without_a_word(
+    arguments: dict[str, Any], words: str
+) -> None:
+    assert words == made_title(arguments)
+
+
+def test_made_title_leaves_out_defaults() -> None:
+    properties = {"retries": {"default": 3}, "force": {"default": False}}
+    arguments = {"name": "bob", "retries": 3, "force": False}
+    assert "Run send: bob" == made_title(arguments, properties=properties)
+    arguments["force"] = True
+    expected = "Run send: bob, and 1 more argument"
+    assert expected == made_title(arguments, properties=properties)
+
+
+def test_made_title_has_the_reading_of_an_amount_and_no_secret() -> None:
+    display = CallDisplay(
+        money=(("cents", MoneyReading("EUR", 100)),), secrets=("pin",)
+    )
+    wait = replace(
+        make_wait(1),
+        tool="send",
+        display=display,
+        arguments_json=dump({"a": "x1", "b": "y2", "c": "z3", "cents": 5, "pin": "9"}),
+    )
+    assert "Run send: €0.05, x1, y2, and 2 more arguments" in {
+        title(wait),
+        title(wait).replace("x1, y2, €0.05", "€0.05, x1, y2"),
+    }
+
+
+# Marks of arguments -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "marks"),
+    [
+        (18204, ("18,204",)),
+        (-1240000, ("-1,240,000",)),
+        (1999, ()),
+        (18204.5, ()),
+        (10**20, ()),
+        ("18204", ()),
+        (True, ()),
+        ("2001-02-03", ("in the past",)),
+        ("2001-02-03T10:00:00Z", ("in the past",)),
+        ("2001-02-03 10:00", ("in the past",)),
+        ("9999-12-31", ()),
+        ("2001-02-33", ()),
+        ("2001-02-03 is the day", ()),
+        ("20010203", ()),
+    ],
+)
+def test_marks_separate_thousands_and_name_the_past(
+    value: object, marks: tuple[str, ...]
+) -> None:
+    wait = replace(make_wait(1), arguments_json=dump({"v": value}), schema_json="{}")
+    [view] = argument_views(wait)
+    assert marks == view.marks
+
+
+def test_day_is_past_only_where_it_has_ended_everywhere() -> None:
+    wait = replace(make_wait(1), arguments_json='{"by":"2026-11-24"}')
+    for now, is_past in {
+        "2026-11-25T11:59:59+00:00": False,  # the day of Baker Island
+        "2026-11-25T12:00:00+00:00": True,
+    }.items():
+        [view] = argument_views(wait, now=datetime.fromisoformat(now))
+        assert is_past == view.is_past

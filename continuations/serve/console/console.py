@@ -365,7 +365,7 @@ PAGES: tuple[PageRoute, ...] = (
 )
 """All pages of the console: each module of pages has a table of routes."""
 
-SCRIPTS, LIVE_SCRIPT = ("times.js", "console.js"), "live.js"
+SCRIPTS, LIVE_SCRIPT = ("times.js", "presses.js", "console.js"), "live.js"
 _LIVE_PAGES = frozenset({"/inbox", "/runs", "/threads"})
 # Lists that are loaded again until the process has read what they are made of.
 _READING_PAGES = frozenset({"/inbox/decided", "/inbox/others"})

@@ -138,7 +138,7 @@ async def _review(
         back_to="/edit",
         has_address=False,
         title=title or f"Run {wait.tool} with other arguments",
-        arguments=argument_views(edited, before=wait.arguments),
+        arguments=argument_views(edited, before=wait.arguments, now=page.clock.now()),
         form=labelled(form, approval_label(edited, "as changed")),
         hidden={"arguments": text},
     )

@@ -165,7 +165,7 @@ async def wait_page(
         "wait.html",
         shell=replace(page.shell, is_live=events is not None),
         status=status,
-        wait=wait_view(wait, agent_state=around.agent_state),
+        wait=wait_view(wait, agent_state=around.agent_state, now=page.clock.now()),
         decision=decision_view(wait, person, page.clock.now()),
         bar=bar,
         is_refused=status == _CONFLICT,
@@ -306,14 +306,22 @@ def _own_vote(person: Decider) -> tuple[str, ...]:
     return (rule,)
 
 
-def _others(page: Page, wait: Wait, person: Decider, query: str) -> dict[str, str]:
-    """Return the addresses of the rare ways to decide, with their words."""
+def _others(
+    page: Page, wait: Wait, person: Decider, query: str
+) -> dict[str, tuple[str, str]]:
+    """Return the addresses of the rare ways to decide, their words and what they do."""
     if not wait.rules.follows_policy or "approve" not in person.verdicts:
         return {}
     root = page.url(f"/waits/{wait.id}")
     ways = {
-        f"{root}/edit{query}": "Change arguments…",
-        f"{root}/remember{query}": "Approve and remember…",
+        f"{root}/edit{query}": (
+            "Change arguments…",
+            "You see the whole changed call before you approve it.",
+        ),
+        f"{root}/remember{query}": (
+            "Approve and remember…",
+            "This call runs. You choose which later calls run unasked, and how long.",
+        ),
     }
     if wait.editable == () or not wait.arguments:
         del ways[f"{root}/edit{query}"]
@@ -395,7 +403,7 @@ def side_page(
         template,
         status=_REFUSED if is_refused else 200,
         has_address=has_address,
-        wait=wait_view(wait),
+        wait=wait_view(wait, now=page.clock.now()),
         back=page.url(f"/waits/{wait.id}{back_to}{WaitList.of(page).query}"),
         **context,
     )

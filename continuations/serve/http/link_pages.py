@@ -107,7 +107,7 @@ def wait_page(
 
     shown = {
         "shell": None,
-        "wait": wait_view(wait),
+        "wait": wait_view(wait, now=now),
         "decision": decision_view(wait, decider, now),
         "bar": _bar(decider),
         "crumbs": None,

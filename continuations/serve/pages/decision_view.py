@@ -110,8 +110,11 @@ class FormView:
         verdict: The verdict that it posts.
         claim: The statement of the person, and its consequence.
         says_claim: Whether a page shows it: otherwise the page and the button do.
+        effect: The consequence of the button in a sentence that a reader cannot miss,
+            where neither the title nor the button says it; or an empty text.
         warning: A danger, shown beside the button; or an empty text.
-        closed_until: Why the button cannot be pressed yet, or an empty text.
+        closed_until: When the button can be pressed, and why not yet; or an empty text.
+        opens_in: Seconds until then, rounded up; 0 for a button that can be pressed.
         label: The words of the button.
         tone: The class of the button: `primary`, `danger` or an empty text.
         reason: The label of the field for the reason.
@@ -127,8 +130,10 @@ class FormView:
     verdict: str
     claim: str
     says_claim: bool
+    effect: str
     warning: str
     closed_until: PageText
+    opens_in: int
     label: str
     tone: str
     reason: str
@@ -215,14 +220,17 @@ def form_view(
     fields, is_typed = _fields(wait, verdict, words.value_label, texts, errors)
     refused = RefusedForm.of(fields, errors)
     may_repeat = wait.rules.may_have_run and verdict == "approve"
+    opens_in = _opens_in(wait, now) if verdict == "approve" else 0
     return FormView(
         verdict=verdict,
         claim=wait_words.at_denial(wait)
         if verdict == "deny" and wait.denial_stops
         else words.meaning,
         says_claim=not _is_clear(wait, verdict),
+        effect=_effect_of_button(wait, verdict),
         warning=wait_words.REPEATS if may_repeat else "",
-        closed_until=_closed_until(wait, now) if verdict == "approve" else "",
+        closed_until=_closed_until(wait, opens_in),
+        opens_in=opens_in,
         label=_label(wait, verdict),
         tone=_tone(wait, verdict),
         reason=_REASONS[verdict]
@@ -244,14 +252,29 @@ def _is_clear(wait: Wait, verdict: VerdictKind) -> bool:
     return wait.rules.asks_question and verdict == "answer"
 
 
-def _closed_until(wait: Wait, now: datetime) -> PageText:
-    """Return why a call cannot be approved yet: the first one may still run."""
+def _effect_of_button(wait: Wait, verdict: VerdictKind) -> str:
+    """Return what a button does, where the page asks and its title is a question."""
+    if wait.rules.may_have_run and verdict == "approve":
+        return f"Runs again, as shown: {wait_words.effect(withheld(wait))}."
+    if wait.rules.asks_question and verdict == "answer":
+        return "The tool gets this answer, and the run goes on. The answer is final."
+    return ""
+
+
+def _opens_in(wait: Wait, now: datetime) -> int:
+    """Return after how many seconds a call may be approved: the first may still run."""
     moment = wait.approve_after
     if moment is None or now > moment:
+        return 0
+    return int((moment - now).total_seconds()) + 1
+
+
+def _closed_until(wait: Wait, seconds: int) -> PageText:
+    if not seconds or wait.approve_after is None:
         return ""
     # The page shows minutes: at the next whole one, it is not too early.
-    shown = time_view(moment + _ALMOST_A_MINUTE)
-    return ("Not before ", shown, ": until then, the first call may run.")
+    shown = time_view(wait.approve_after + _ALMOST_A_MINUTE)
+    return ("Available from ", shown, ". Until then, the first call may run.")
 
 
 def _fields(

@@ -205,7 +205,7 @@ def test_an_unknown_outcome_says_when_it_can_be_repeated() -> None:
     view = review_modal(
         wait, decider_of(wait, "kim"), now=now, origin=Origin(), link=None
     )
-    assert "Not before" in shown_text(view["blocks"])
+    assert "Available from" in shown_text(view["blocks"])
     [choice] = [b for b in view["blocks"] if b.get("block_id") == "choice"]
     offered = [option["value"] for option in choice["element"]["options"]]
     assert "approve" not in offered

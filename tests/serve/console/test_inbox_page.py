@@ -66,7 +66,7 @@ def test_inbox_shows_what_is_due_today_then_unknown_outcomes_then_the_others() -
     html = page_of(client_of(make_scenes()))
 
     assert [
-        "Run delete_account: bob",
+        "Run delete_account: bob, and 1 more argument",
         "Run charge with 4200: did it happen?",
         "Send €12,400.00 to Meridian Freight GmbH",
         "Which laptop does Jane get?",
@@ -289,7 +289,7 @@ def test_decided_page_tells_who_decided_what_and_how() -> None:
     for text in (*texts, "ruth", "by the application"):
         assert text in html
     for effect in (
-        "Run delete_account: bob",
+        "Run delete_account: bob, and 1 more argument",
         "Send €12,400.00 to Meridian Freight GmbH",
     ):
         assert f">{effect}</a>" in html

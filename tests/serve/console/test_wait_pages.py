@@ -130,7 +130,7 @@ def test_decision_is_recorded_once_and_its_page_says_so() -> None:
     page = desk.recorded(done)
     for text in (
         "Recorded: Approved",
-        "Run delete_account: bob",
+        "Run delete_account: bob, and 1 more argument",
         "in the run approval",
     ):
         assert text in page

@@ -20,17 +20,17 @@ def test_unknown_outcome_is_not_run_again_before_its_time() -> None:
     wait = open_wait(desk, "unknown")
     early = desk.get(path_of(wait))
     assert 'disabled aria-describedby="approve-closed"' in early
-    assert "until then, the first call may run." in early
+    assert "Until then, the first call may run." in early
 
     refused = desk.submit(path_of(wait), "approve")
 
     assert 422 == refused.status_code
-    assert "until then, the first call may run." in refused.text
+    assert "Until then, the first call may run." in refused.text
     assert desk.is_open(wait)
     desk.scenes.clock.offset_seconds += 3600
     late = desk.get(path_of(wait))
     assert "disabled" not in late
-    assert "until then, the first call may run." not in late
+    assert "Until then, the first call may run." not in late
     assert (
         wait_words.REPEATS in late.partition('id="approve"')[2].partition("</form>")[0]
     )
@@ -63,7 +63,7 @@ def test_time_of_a_repeat_is_rounded_up_to_the_minute_that_the_page_shows() -> N
     desk = Desk()
     wait = open_wait(desk, "unknown")
     assert wait.approve_after is not None
-    pattern = r"Not before <time [^>]*>[^:]*(\d\d:\d\d) UTC<"
+    pattern = r"Available from <time [^>]*>[^:]*(\d\d:\d\d) UTC<"
     shown = re.search(pattern, desk.get(path_of(wait)))
     assert shown is not None
     whole = wait.approve_after.replace(second=0, microsecond=0)

@@ -22,29 +22,6 @@
     d: () => focus(one("#deny textarea") ?? one("#deny button")),
     "?": () => go("/keys"),
   };
-  // The gesture that recorded a decision presses nothing on the next page within a second,
-  // and no decision at its old place before the pointer has left it. A finger may stay, so
-  // other pages work there.
-  const near = 48, began = performance.now();
-  const isEarly = () => performance.now() - began < 1000;
-  let held = JSON.parse(sessionStorage.pressed ?? "null"), place = {};
-  const isAway = at => !("x" in held) || Math.hypot(at.clientX - held.x, at.clientY - held.y) > near;
-  const forget = () => { held = null; sessionStorage.removeItem("pressed"); };
-  const release = event => { if (held && !isEarly() && isAway(event)) forget(); };
-  // Who fills in a field reads the page, such as that of a refused form.
-  document.addEventListener("input", forget, true);
-  document.addEventListener("pointerdown", release, true);
-  document.addEventListener("pointermove", release, true);
-  document.addEventListener("click", event => {
-    const isKey = !event.detail;
-    place = isKey ? {} : {x: event.clientX, y: event.clientY};
-    if (!held || !event.target.closest("a, button, summary") || !isEarly() && (isKey || !one("[name=decision]"))) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
-  }, true);
-  document.addEventListener("submit", event => {
-    if (event.target.elements.decision) sessionStorage.pressed = JSON.stringify(place);
-  });
   let first = "";
   document.addEventListener("keydown", event => {
     const busy = event.target.closest("input, textarea, select");

@@ -61,6 +61,15 @@
   setInterval(() => document.querySelectorAll("[data-time=left], [data-time=short]").forEach(write), 30000);
   // Another script has got a new page, or a part of it.
   document.addEventListener("fresh", event => writeTimes(event.detail));
+  // A day in the past is said at once, where a person answers with a day.
+  document.addEventListener("input", ({target}) => {
+    if (target.type !== "date" || target.form?.method !== "post") return;
+    const now = new Date(), today = `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`;
+    const note = target.nextElementSibling ?? target.parentElement.appendChild(document.createElement("p"));
+    note.className = "hint";
+    note.setAttribute("role", "status");
+    note.textContent = target.value && target.value < today ? "This day is in the past." : "";
+  });
   // Whether the page follows the store now, or since when it does not.
   document.addEventListener("live", ({detail: {isLive, since}}) => {
     const word = document.querySelector(".live");
