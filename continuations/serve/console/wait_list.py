@@ -36,7 +36,7 @@ PAGE_ROWS = 50
 MAX_CHECKED = 500
 # A page waits so many seconds for the listings, and for what was not read yet. Another
 # part of the time is for the rows that it shows.
-SECONDS, ROW_SECONDS = 0.25, 0.15
+SECONDS, ROW_SECONDS = 0.2, 0.15
 # A page that is open, and that is loaded again, takes a listing of this age.
 OPEN_AGE = timedelta(seconds=10)
 _MAX_KEPT_COUNTS = 200
@@ -272,7 +272,7 @@ async def read_lists(
     live, loop = page.live, asyncio.get_running_loop()
     began, limit = loop.time(), time_limit(page)
     if AT_HEADER in page.request.headers:
-        # An open page looks again: a listing that takes long is made once for it.
+        # An open page looks again after 2 s, also while a listing takes longer.
         max_age = max(max_age, OPEN_AGE)
     if page.sees is not None:
         live.waits.keep_rows()
