@@ -173,6 +173,7 @@ _REASONS: dict[str, str] = {
         serve/console/wait_pages.py show_evidence
         serve/console/wait_approvals.py _review
         serve/console/wait_approvals.py _choices_form
+        serve/console/wait_pages.py side_page
         serve/console/wait_pages.py wait_page
         engine/worker/worker.py Worker._list_tools
         interop/a2a/task_states.py _time_of

@@ -97,7 +97,8 @@ async def show_rows(page: Page) -> Response:
     age = await read_lists(page, lists_waits=False, max_age=OPEN_AGE)
     context = await inbox_context(listed, start, cursor, age)
     # Rows that are read in the background are not asked for again.
-    rows = page.render("inbox_rows.html", **{**context, "age": age})
+    context["age"] = age
+    rows = page.render("inbox_rows.html", **context)
     return replace(rows, headers={**rows.headers, CURSOR_HEADER: context["cursor"]})
 
 

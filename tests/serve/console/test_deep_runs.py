@@ -76,7 +76,7 @@ async def test_differences_of_a_deep_run_have_pages(store: MemoryStore) -> None:
     address = f"/runs/deep/versions?from=1&to={newest}"
     counts: list[int] = []
     shown: set[str] = set()
-    pages = 0
+    text, pages = "", 0
     while address:
         text = (await client.get(address)).text
         lines = re.findall(r"<li>.*</li>", text)

@@ -353,6 +353,7 @@ def test_decided_page_without_a_line_says_how_far_it_looked(
         runner.decide(wait.id, Deny(by=name))
         scenes.clock.offset_seconds += 60
     client, path, pages = client_of(scenes), "/inbox/decided?by=ines", 0
+    lines: list[str] = []
     while path:
         html = page_of(client, path)
         lines = re.findall(r"<td>(ines|lee)", html)
