@@ -58,7 +58,7 @@ _MARKERS_EVERY = 5
 _LOOKS_AGAIN = 5
 # The lister waits so long for the runs that changed.
 _READ_SECONDS = 1.0
-_MAX_CHANGES = 500
+_MAX_CHANGES, _MAX_DIGITS = 500, 15
 
 Sees: TypeAlias = "Callable[[str], Awaitable[bool]]"
 """Returns whether a viewer may see a run."""
@@ -96,10 +96,11 @@ class ChangeLog:
     def since(self, cursor: str) -> frozenset[str] | None:
         """Return the runs that changed after a place; `None` if it is not known."""
         name, _, text = cursor.partition(".")
-        if name != self._name:
+        is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
+        if name != self._name or not is_number:
             return None
         missed = self._number - int(text)
-        if missed > len(self._changes):
+        if not 0 <= missed <= len(self._changes):
             return None
         last = islice(reversed(self._changes), missed)
         return frozenset[str]().union(*last)

@@ -58,6 +58,7 @@ class RunAct(NamedTuple):
         if_stale: Returns the page after `StaleRun`: the form as it would be now.
         unconfirmed: Returns the page that asks again, if the form does not confirm the
             act; otherwise `None`. After a page, nothing is called.
+        hands_over: Whether the dispatcher, if there is one, does it instead.
     """
 
     part: str
@@ -66,6 +67,7 @@ class RunAct(NamedTuple):
     leads_to: str = "/runs/{run}"
     if_stale: Callable[[Page, StaleRun], Awaitable[Response]] | None = None
     unconfirmed: Callable[[Page], Awaitable[Response | None]] | None = None
+    hands_over: bool = False
 
     @property
     def route(self) -> PageRoute:
@@ -92,6 +94,9 @@ class RunAct(NamedTuple):
         asked = None if self.unconfirmed is None else await self.unconfirmed(page)
         if asked is not None:
             return asked
+        if self.hands_over and page.dispatcher is not None:
+            await page.dispatcher.wake(page.run_id)
+            return await _next_page(page, self.leads_to)
         given = {"run_id": page.run_id, **self.fields(page)}
         sender = Sender(page.identity, page.door)
         values, named = arguments_of(operation, given, sender)
@@ -154,6 +159,7 @@ async def _unconfirmed_erase(page: Page) -> Response | None:
 
 
 _ACTS = (
+    RunAct("resume", "resume", hands_over=True),
     RunAct("pause", "pause"),
     RunAct("unpause", "unpause"),
     RunAct("signals", "dropSignals", _signal_fields),
@@ -167,16 +173,7 @@ _ACTS = (
 )
 
 
-# Acts and pages of their own ------------------------------------------------------
-
-
-async def resume(page: Page) -> Response:
-    """Give the run to the dispatcher; without one, resume it in this process."""
-    if page.dispatcher is None:
-        await page.runner.resume(page.run_id)
-    else:
-        await page.dispatcher.wake(page.run_id)
-    return await _next_page(page)
+# Pages of their own ------------------------------------------------------
 
 
 async def recorded(page: Page) -> Response:
@@ -262,7 +259,6 @@ ROUTES = (
     PageRoute("/runs/{run}/actions", actions, rights=("view",)),
     PageRoute("/recorded", recorded),
     *(act.route for act in _ACTS),
-    PageRoute("/runs/{run}/resume", resume, ("POST",), ("message",)),
     PageRoute("/runs/{run}/cancel", ask_cancel, rights=("cancel",)),
     PageRoute("/runs/{run}/erase", ask_erase, rights=("erase",)),
 )

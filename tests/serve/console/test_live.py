@@ -244,7 +244,12 @@ async def test_opened_page_of_limited_rights_is_told_only_what_it_missed(
     await asyncio.wait({waiting})
     await changes.aclose()
     # The place of another process, or one that is too old, may have missed anything.
-    assert live.changed_waits.since("other.0") is None
+    name = place.partition(".")[0]
+    for other in ("other.0", name, f"{name}.-1", f"{name}.9", f"{name}.x", "9" * 9999):
+        assert live.changed_waits.since(other) is None
+    for _ in range(600):
+        live.changed_waits.add({"r9"})
+    assert live.changed_waits.since(place) is None
 
 
 # Lists of runs -----------------------------------------------------------------------

@@ -93,7 +93,7 @@
   // A list of runs, also one that is not complete yet -----------------------------------
   const list = one("[data-reads]");
   if (list) {
-    let place = list.dataset.cursor, isStale = false, timer = 0;
+    let place = list.dataset.cursor ?? "", isStale = false, timer = 0;
     const renew = isAsked => oneAtATime(async () => {
       if (isFocused(list)) { isStale = true; return; }
       const known = pollSeconds ? {"x-live-after": isAsked ? place : ""} : {"x-live-at": place};
