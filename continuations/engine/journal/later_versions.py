@@ -99,16 +99,12 @@ def _changed(
 
     Those that the version before has in the same frame are left out.
     """
-    known = first.calls.get
-    rows = (row for row in after.calls.values() if known(row.id) is not row)
-    if before is None or before.manifest != after.manifest:
-        return rows
-    last, frame, now = before.calls.get, before.frames.get, after.frames.get
-    return (
-        row
-        for row in rows
-        if last(row.id) is not row or frame(row.frame_id) is not now(row.frame_id)
-    )
+    rows: Iterable[CallRow] = after.calls.values()
+    if before is not None and before.manifest == after.manifest:
+        last, frame = before.calls.get, before.frames.get
+        moved = {key for key, row in after.frames.items() if frame(key) is not row}
+        rows = [row for row in rows if last(row.id) is not row or row.frame_id in moved]
+    return [row for row in rows if first.calls.get(row.id) is not row]
 
 
 def _has_begun(row: CallRow, old: CallRow | None) -> bool:

@@ -109,6 +109,9 @@ def test_link_and_console_have_the_same_markup(
 
     assert without_navigation(main_of(console)) == main_of(link)
     assert "<nav" not in link
+    # A link reads the wait alone, and says so.
+    words = "This page reads the wait alone."
+    assert (True, False) == (words in link, words in console)
     assert "csrf" not in link
     assert '<nav class="crumbs"' in console
 
