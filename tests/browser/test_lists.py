@@ -268,6 +268,16 @@ if chromium.is_installed():
             tab.wait_for_selector(".live:not(.away)", timeout=20_000)
             assert "Live" == live.inner_text()
 
+    def test_page_of_a_run_that_ended_is_not_live(browser: Any) -> None:
+        office = filled(Office(seconds_now()))
+        with served(office) as url, chromium.open_tab(browser) as tab:
+            tab.goto(f"{url}/runs/inv-12")
+            tab.get_by_text("Live", exact=True).wait_for()
+            office.runner("done").cancel("inv-12", by="ruth")
+            tab.locator("main .pill").get_by_text("Cancelled").first.wait_for()
+            tab.wait_for_timeout(200)
+            assert not tab.locator(".live").is_visible()
+
     def test_list_of_decisions_looks_further_back_by_itself(
         browser: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

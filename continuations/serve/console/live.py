@@ -21,10 +21,11 @@ import logging
 from collections import deque
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from itertools import count, islice
 from secrets import token_hex
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.engine.ports import SystemClock
 from continuations.errors import ContinuationsError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         Awaitable,
         Callable,
         Collection,
+        Coroutine,
         Iterable,
     )
     from datetime import datetime, timedelta
@@ -69,6 +71,18 @@ class Away:
     """The store does not answer since a time; `None`: it answers again."""
 
     since: datetime | None
+
+
+async def alarmed(work: Coroutine[Any, Any, None], alarm: Callable[[], None]) -> None:
+    """Do some work of a store, and raise an alarm when the store is away."""
+    task = asyncio.create_task(work)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=AWAY_SECONDS)
+        if not done:
+            alarm()
+        await task
+    finally:
+        task.cancel()
 
 
 class ChangeLog:
@@ -259,15 +273,10 @@ class LiveWaits:
         for number in count():
             seconds = self._interval
             began = self.away_since or self.clock.now()
-            listing = asyncio.create_task(
-                self._list(with_markers=number % _MARKERS_EVERY == 0)
-            )
+            listing = self._list(with_markers=number % _MARKERS_EVERY == 0)
             # A viewer keeps the rows that it has while the store is away.
             try:
-                done, _ = await asyncio.wait({listing}, timeout=AWAY_SECONDS)
-                if not done:
-                    self._set_away(began)
-                await listing
+                await alarmed(listing, partial(self._set_away, began))
             except ContinuationsError:
                 self._set_away(began)
             except Exception:  # noqa: BLE001 - the viewers of all pages depend on it
@@ -277,8 +286,6 @@ class LiveWaits:
                 seconds = max(PAUSE_SECONDS, seconds)
             else:
                 self._set_away(None)
-            finally:
-                listing.cancel()
             await asyncio.sleep(seconds)
 
     async def _list(self, *, with_markers: bool) -> None:

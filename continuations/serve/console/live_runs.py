@@ -14,6 +14,7 @@ import dataclasses
 import threading
 from contextlib import suppress
 from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.reading import run_stream
@@ -27,12 +28,13 @@ from continuations.errors import ContinuationsError, RunErased, RunNotFound, Sto
 from continuations.ledger.layout import is_thread_id
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.serve.console.live import Away, LiveWaits
+from continuations.serve.console.live import Away, LiveWaits, alarmed
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from datetime import datetime
 
     from continuations.core.reading.live_events import RunEvent
     from continuations.engine.runner.async_runner import AsyncRunner
@@ -390,15 +392,18 @@ class _Follower:
         while not self.is_over:
             # Viewers keep what they have while the store is away.
             began = self._away.since or self._waits.clock.now()
-            away = Away(None)
             try:
-                await self._look()
+                await alarmed(self._look(), partial(self._set_away, began))
             except ContinuationsError:
-                away = Away(began)
-            if away != self._away:
-                self._away = away
-                self.tell()
+                self._set_away(began)
+            else:
+                self._set_away(None)
             await self._pause()
+
+    def _set_away(self, since: datetime | None) -> None:
+        if since != self._away.since:
+            self._away = Away(since)
+            self.tell()
 
     async def _look(self) -> None:
         try:

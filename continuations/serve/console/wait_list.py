@@ -39,6 +39,7 @@ MAX_CHECKED = 500
 SECONDS, ROW_SECONDS = 0.2, 0.15
 # A page that is open, and that is loaded again, takes a listing of this age.
 OPEN_AGE = timedelta(seconds=10)
+_MINUTE = 60
 _MAX_KEPT_COUNTS = 200
 _COUNTS_SECONDS = 15
 
@@ -286,7 +287,10 @@ async def read_lists(
     if is_new or None in times:
         return ""  # another note says that nothing was listed yet
     age = page.clock.now() - min(filter(None, times))
-    return f"This list is {length_text(age)} old."
+    seconds = max(1, round(age.total_seconds()))
+    return (
+        f"This list is {length_text(age) if seconds > _MINUTE else f'{seconds} s'} old."
+    )
 
 
 def time_limit(page: Page) -> float | None:

@@ -358,13 +358,18 @@ async def until_away(changes: AsyncGenerator[Any]) -> Away:
     return news
 
 
+@pytest.mark.parametrize("way", ["waits", "run"])
 async def test_store_that_does_not_answer_is_away(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     monkeypatch.setattr(live_module, "AWAY_SECONDS", 0.01)
     store = FaultyStore(MemoryStore())
     store.plan = on("keys", delayed(3600), times=SOON)
-    changes = LiveWaits(AsyncRunner([], store=store), interval=0).changes("")
+    runner = AsyncRunner([], store=store)
+    live = LiveWaits(runner, interval=0)
+    changes: AsyncGenerator[Any] = live.changes("")
+    if way == "run":
+        changes = LiveRuns(runner, live, interval=0).changes("r1", "")
     assert (await until_away(changes)).since is not None
     await changes.aclose()
 

@@ -39,7 +39,8 @@
       try {
         do { isAgain = false; isDone = await act().catch(() => false); } while (isAgain);
       } finally { isBusy = false; }
-      showLive(isDone !== false);
+      // A page that has stopped to follow says nothing any more.
+      if (one(".live:not([hidden])")) showLive(isDone !== false);
       if (isDone === false && !pollSeconds) setTimeout(run, 3000);
     };
     return run;
