@@ -504,12 +504,46 @@ def role_rights(decider: str | None, worker: str | None) -> list[RoleRights]:
 
     creates = {"decider": _DECIDER_CREATES, "worker": _ALL}
     deletes = {"decider": _DELETED, "worker": _DELETED_BY_WORKER}
+    shares = {"decider": (f"^{FOLLOWERS_PREFIX}",), "worker": _ALL}
     roles = {"decider": decider, "worker": worker}
     return [
-        RoleRights(role=role, name=name, creates=creates[name], deletes=deletes[name])
+        RoleRights(
+            role=role,
+            name=name,
+            creates=creates[name],
+            deletes=deletes[name],
+            shares=shares[name],
+        )
         for name, role in roles.items()
         if role is not None
     ]
+
+
+# Ephemeral values -------------------------------------------------------------------
+
+# Names of a value for each process that follows a thread, and of the words of a thread.
+FOLLOWERS_PREFIX, _WORDS_PREFIX = "followers/", "words/"
+
+
+def thread_of(run_id: str) -> str | None:
+    """Return what the ids of all runs of a thread have in common, or `None`."""
+    return run_id.rpartition("-")[0] if is_thread_id(run_id) else None
+
+
+def follower_name(thread: str, process: str) -> str:
+    """Return the name by which a process says that it follows a thread."""
+    return f"{FOLLOWERS_PREFIX}{thread}/{process}"
+
+
+def follower_of(name: str) -> tuple[str, str]:
+    """Return the thread and the process of the name of a follower."""
+    thread, _, process = name.removeprefix(FOLLOWERS_PREFIX).partition("/")
+    return thread, process
+
+
+def words_name(thread: str) -> str:
+    """Return the name of the words that are written in a thread."""
+    return f"{_WORDS_PREFIX}{thread}"
 
 
 # The ids of the runs of threads ----------------------------------------------------
@@ -524,7 +558,7 @@ _NOT_IN_SLUG = r"[^a-z0-9]+"
 
 def is_thread_id(run_id: str) -> bool:
     """Return whether an id has the form that only runs of threads have."""
-    return re.match(_THREAD_ID, run_id) is not None
+    return run_id.startswith("t-") and re.match(_THREAD_ID, run_id) is not None
 
 
 def thread_run_id(agent: str, key: str, generation: int) -> str:

@@ -30,11 +30,14 @@ from continuations_storage.conformance_keys import (
     ORDERED_KEYS,
 )
 from continuations_storage.contract import (
+    MAX_EPHEMERAL_BYTES,
+    MAX_EPHEMERAL_SECONDS,
     Changes,
     Listing,
     Page,
     all_keys,
     committer,
+    ephemeral,
     keys_with_bodies,
     watch,
 )
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from typing import TypeAlias, TypeVar
 
-    from continuations_storage.contract import Committed, Store, Watch
+    from continuations_storage.contract import Committed, Ephemeral, Store, Watch
 
     T = TypeVar("T")
     Commit: TypeAlias = Callable[[Changes], Awaitable[Committed]]
@@ -586,6 +589,79 @@ class StoreContract:
         *_, before, _, after = asyncio.run(scenario())
         assert before == after
 
+    # ephemeral values: stores without them pass these tests
+
+    def test_ephemeral_value_is_read_overwritten_and_removed(self) -> None:
+        """A reader gets the last value, whole, and none after its removal."""
+        store = self.make()
+
+        async def scenario(values: Ephemeral) -> None:
+            large = bytes(range(256)) * (MAX_EPHEMERAL_BYTES // 256)
+            assert {} == await values.get(["w/a", "w/b"])
+            await values.put({"w/a": b"one", "w/b": b"", "v/c": b"\xff"}, 60.0)
+            await values.put({"w/a": large}, 60.0)
+            assert {"w/a": large, "w/b": b""} == await values.get(["w/b", "w/a", "w/x"])
+            assert ["w/a", "w/b"] == sorted(await values.names("w/"))
+            assert ["v/c"] == await values.names("v/")
+            await values.remove(["w/a", "w/x"])
+            await values.remove(["w/a"])
+            assert {"w/b": b""} == await values.get(["w/a", "w/b"])
+            assert ["w/b"] == await values.names("w/")
+
+        _with_ephemeral(store, scenario)
+
+    def test_ephemeral_value_ends(self) -> None:
+        """A value is not returned after its time; a new one has a time of its own."""
+        store = self.make()
+
+        async def scenario(values: Ephemeral) -> None:
+            await values.put({"a": b"1", "b": b"1"}, 0.2)
+            await values.put({"b": b"2"}, 60.0)
+            await asyncio.sleep(0.3)
+            assert {"b": b"2"} == await values.get(["a", "b"])
+            assert ["b"] == await values.names("")
+
+        _with_ephemeral(store, scenario)
+
+    def test_ephemeral_values_and_keys_do_not_meet(self) -> None:
+        """No verb shows a value, and a name may be the name of a key."""
+        store = self.make()
+
+        async def scenario(values: Ephemeral) -> None:
+            known = await store.keys("")
+            await values.put({"a/b": b"value", "c": b"value"}, 60.0)
+            assert known == await store.keys("")
+            with pytest.raises(NotFound):
+                await store.read("a/b")
+            await store.create("a/b", b"body")
+            await store.create("c/d", b"body")
+            assert {"a/b": b"value"} == await values.get(["a/b"])
+            await store.delete("a/b")
+            await values.remove(["c"])
+            assert {"a/b": b"value"} == await values.get(["a/b", "c"])
+            assert b"body" == await store.read("c/d")
+
+        _with_ephemeral(store, scenario)
+
+    def test_ephemeral_values_have_limits(self) -> None:
+        """A value, a time or a name that is not valid is rejected, and not set."""
+        store = self.make()
+
+        async def scenario(values: Ephemeral) -> None:
+            for value, seconds in (
+                (bytes(MAX_EPHEMERAL_BYTES + 1), 1.0),
+                (b"", MAX_EPHEMERAL_SECONDS + 1),
+                (b"", 0.0),
+            ):
+                with pytest.raises(ValueError, match="at most"):
+                    await values.put({"a": value}, seconds)
+            for name in INVALID_KEYS:
+                with pytest.raises(InvalidKey):
+                    await values.put({"a": b"", name: b""}, 1.0)
+            assert [] == await values.names("")
+
+        _with_ephemeral(store, scenario)
+
     def _round_trip(self, body: bytes) -> bytes:
         store = self.make()
 
@@ -663,6 +739,22 @@ class SharedStoreContract(StoreContract):
         asyncio.run(store.create("race/old", b""))
         _run_in_watch(store, "race/", scenario)
 
+    def test_ephemeral_value_is_shared_with_other_stores(self) -> None:
+        """Another store of the same place gets the value and its name."""
+        opener = self.opener()
+
+        async def scenario(values: Ephemeral) -> None:
+            others = ephemeral(opener())
+            assert others is not None
+            await values.put({"w/a": b"one"}, 60.0)
+            assert {"w/a": b"one"} == await others.get(["w/a"])
+            await others.put({"w/a": b"two"}, 60.0)
+            assert {"w/a": b"two"} == await values.get(["w/a"])
+            await others.remove(await others.names("w/"))
+            assert {} == await values.get(["w/a"])
+
+        _with_ephemeral(opener(), scenario)
+
     def _race(
         self, opener: Callable[[], Store], racers: int | None = None
     ) -> list[create_race.RacerReport]:
@@ -703,6 +795,20 @@ def _run_in_watch(
         if watching is not None:
             async with watching as watched:
                 await scenario(watched)
+
+    asyncio.run(run())
+
+
+def _with_ephemeral(
+    store: Store, scenario: Callable[[Ephemeral], Awaitable[None]]
+) -> None:
+    """Run a scenario with the ephemeral values of a store, if it has any."""
+
+    async def run() -> None:
+        values = ephemeral(store)
+        if values is not None:
+            await store.create("x", b"")
+            await scenario(values)
 
     asyncio.run(run())
 

@@ -53,6 +53,9 @@ store inside the open transaction of an application; see the function `within`.
 A store that can make several changes together may have a method ``commit(changes)``;
 see `Changes` for its promises. `ForwardingStore` does not pass it on, because a
 subclass may change `create`.
+A store that can keep small values for some seconds, outside of the promises above, may
+have an attribute ``ephemeral``; see `Ephemeral`. `ForwardingStore` does not pass it on,
+because a subclass may seal what is stored.
 
 `continuations_storage.keys` defines valid keys. One more rule keeps keys portable: no
 key is the folder of another key ("a" and "a/b"). File and memory stores refuse the
@@ -67,6 +70,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from continuations_storage.errors import NotFound
+from continuations_storage.keys import check_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -74,16 +78,22 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 __all__ = [
+    "MAX_EPHEMERAL_BYTES",
+    "MAX_EPHEMERAL_NAMES",
+    "MAX_EPHEMERAL_SECONDS",
     "PAGE_SIZE",
     "Changes",
     "Committed",
+    "Ephemeral",
     "Listing",
     "Page",
     "Store",
     "Watch",
     "all_keys",
+    "check_ephemeral",
     "committer",
     "created_at",
+    "ephemeral",
     "is_last_page",
     "keys_with_bodies",
     "listing_size",
@@ -96,6 +106,10 @@ __all__ = [
 
 PAGE_SIZE = 1000  # the most that S3 lists in one request
 _NO_BODIES: Mapping[str, bytes] = MappingProxyType({})
+# The largest ephemeral value, the longest time for one, and how many names are listed.
+MAX_EPHEMERAL_BYTES = 1 << 18
+MAX_EPHEMERAL_SECONDS = 60.0
+MAX_EPHEMERAL_NAMES = 10_000
 
 
 class Page(list[str]):
@@ -275,6 +289,91 @@ class Watch(Protocol):
             failed: this method raises no `StorageError`.
         """
         ...
+
+
+class Ephemeral(Protocol):
+    """Small values of a store that processes share for some seconds; see `ephemeral`.
+
+    - Nothing is promised: a value may be lost, late or old, and a power cut takes all
+      of them. No verb of the store shows them, and no copy of the store has them.
+    - A value can be overwritten. A reader gets one whole value, never a mix of two.
+    - A value is not returned after its time. Later calls remove it.
+    - A name is a valid key. Names and keys do not meet.
+    - The right to read the bodies of the store is the right to read the values.
+
+    Each method raises a `StorageError` if the store failed.
+    """
+
+    async def put(self, values: Mapping[str, bytes], seconds: float) -> None:
+        """Set values, and when they end.
+
+        Args:
+            values: The values by name, each of at most `MAX_EPHEMERAL_BYTES`.
+            seconds: How long they last, at most `MAX_EPHEMERAL_SECONDS`.
+
+        Raises:
+            InvalidKey: A name is not a valid key.
+            ValueError: A value or the time is too large.
+        """
+        ...
+
+    async def get(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the values that there are, by name.
+
+        Args:
+            names: The names. Larger values than those of `put` are left out.
+        """
+        ...
+
+    async def names(self, prefix: str) -> list[str]:
+        """Return the names of the values that there are.
+
+        Args:
+            prefix: Their beginning. At most `MAX_EPHEMERAL_NAMES` are returned.
+        """
+        ...
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Remove values; a missing one is removed already.
+
+        Args:
+            names: The names.
+        """
+        ...
+
+
+def ephemeral(store: Store) -> Ephemeral | None:
+    """Return the ephemeral values of a store.
+
+    Args:
+        store: The store.
+
+    Returns:
+        The attribute ``ephemeral`` of the store, or None for a store without one.
+    """
+    values: Ephemeral | None = getattr(store, "ephemeral", None)
+    return values
+
+
+def check_ephemeral(values: Mapping[str, bytes], seconds: float) -> None:
+    """Raise an error unless values, their names and their time are valid.
+
+    Args:
+        values: The values by name.
+        seconds: How long they last.
+
+    Raises:
+        InvalidKey: A name is not a valid key.
+        ValueError: A value or the time is too large.
+    """
+    if not 0 < seconds <= MAX_EPHEMERAL_SECONDS:
+        limit = f"seconds must be above 0 and at most {MAX_EPHEMERAL_SECONDS:g}"
+        raise ValueError(f"{limit}, got {seconds!r}")
+    for name, value in values.items():
+        check_key(name)
+        if len(value) > MAX_EPHEMERAL_BYTES:
+            limit = f"an ephemeral value has at most {MAX_EPHEMERAL_BYTES} bytes"
+            raise ValueError(f"{limit}, got {len(value)} for {name}")
 
 
 def time_resolution(store: Store) -> timedelta:

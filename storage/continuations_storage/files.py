@@ -23,7 +23,7 @@ import os
 import time
 from contextlib import closing, suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NoReturn
 
 from continuations_storage.contract import PAGE_SIZE
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from continuations_storage.contract import Watch
+    from continuations_storage.contract import Ephemeral, Watch
     from continuations_storage.errors import StorageError
     from continuations_storage.filesystem import Folder
     from continuations_storage.new_file import NewFile
@@ -71,8 +71,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FileStore"]
 
-# No key contains "+", so no key names a file in this folder.
+# No key contains "+", so no key names a file in these folders.
 _TEMPORARY_FOLDER = ".tmp+"
+_EPHEMERAL_FOLDER = ".ephemeral+"
 _STALE_AFTER_SECONDS = 3600.0
 _CLEAN_UP_EVERY = 256
 _MAX_ATTEMPTS = 64
@@ -129,6 +130,17 @@ class FileStore:
         """
         root = self._folders.root
         return None if os.path.exists(root) else root  # noqa: PTH110 -- pathlib is 5 ms cold
+
+    @cached_property
+    def ephemeral(self) -> Ephemeral:
+        """Values that last some seconds, in a folder; see `contract.Ephemeral`.
+
+        A network file system shows values of other machines late.
+        """
+        from continuations_storage.ephemeral_files import EphemeralFiles  # noqa: PLC0415 -- cold start
+
+        root = self._folders.root
+        return EphemeralFiles(f"{root}/{_EPHEMERAL_FOLDER}", root)
 
     async def create(self, key: str, body: bytes) -> datetime:
         """Put the body if the key is absent; see `Store.create`.

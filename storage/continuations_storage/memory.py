@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from bisect import bisect_left, bisect_right, insort
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from continuations_storage.contract import PAGE_SIZE, Committed, Listing
+from continuations_storage.contract import (
+    MAX_EPHEMERAL_NAMES,
+    PAGE_SIZE,
+    Committed,
+    Listing,
+    check_ephemeral,
+)
 from continuations_storage.errors import (
     AlreadyExists,
     InvalidKey,
@@ -19,7 +26,7 @@ from continuations_storage.errors import (
 from continuations_storage.keys import check_key, check_limit, check_prefix, split_key
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
@@ -36,6 +43,9 @@ class MemoryStore:
     Args:
         clock: Returns the store's time (aware, UTC) for each create. By default,
             the store has no clock.
+
+    Attributes:
+        ephemeral: Values that last some seconds; see `contract.Ephemeral`.
     """
 
     def __init__(self, clock: Callable[[], datetime] | None = None) -> None:
@@ -44,6 +54,7 @@ class MemoryStore:
         self._sorted: list[str] = []  # the dict's keys, so that a page is a slice
         self._lock = threading.Lock()
         self._watches: set[_MemoryWatch] = set()
+        self.ephemeral = _MemoryValues()
 
     def __repr__(self) -> str:
         return f"<MemoryStore of {len(self._sorted)} keys>"
@@ -195,6 +206,48 @@ class MemoryStore:
         index = bisect_left(self._sorted, folder)
         if self._sorted[index : index + 1] and self._sorted[index].startswith(folder):
             raise InvalidKey(key, f"it is the folder of {self._sorted[index]!r}")
+
+
+class _MemoryValues:
+    """Ephemeral values in a dict; see `contract.Ephemeral`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, tuple[float, bytes]] = {}
+
+    async def put(self, values: Mapping[str, bytes], seconds: float) -> None:
+        """Set values, and when they end; see `Ephemeral.put`."""
+        check_ephemeral(values, seconds)
+        end = time.monotonic() + seconds
+        with self._lock:
+            for name, value in values.items():
+                self._values[name] = (end, value)
+
+    async def get(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the values that there are; see `Ephemeral.get`."""
+        with self._lock:
+            self._forget_ended()
+            found = [(name, self._values.get(name)) for name in names]
+        return {name: value[1] for name, value in found if value is not None}
+
+    async def names(self, prefix: str) -> list[str]:
+        """Return the names of the values that there are; see `Ephemeral.names`."""
+        check_prefix(prefix)
+        with self._lock:
+            self._forget_ended()
+            found = [name for name in self._values if name.startswith(prefix)]
+        return found[:MAX_EPHEMERAL_NAMES]
+
+    async def remove(self, names: Sequence[str]) -> None:
+        """Remove values; see `Ephemeral.remove`."""
+        with self._lock:
+            for name in names:
+                self._values.pop(name, None)
+
+    def _forget_ended(self) -> None:
+        now = time.monotonic()
+        for name in [name for name, (end, _) in self._values.items() if end <= now]:
+            del self._values[name]
 
 
 class _MemoryWatch:

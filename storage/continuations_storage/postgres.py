@@ -15,7 +15,7 @@ maker id is compared. If that cannot be read, the create is `Inconclusive`.
 from __future__ import annotations
 
 import os
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from continuations_storage.contract import Changes, Page, Store, Watch
+    from continuations_storage.contract import Changes, Ephemeral, Page, Store, Watch
     from continuations_storage.errors import Operation
     from continuations_storage.postgres_sql import RoleRights, Rows, Statement
     from continuations_storage.retries import StoredObjectInfo
@@ -93,6 +93,17 @@ class PostgresStore(TableVerbs):
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self.place}>"
+
+    @cached_property
+    def ephemeral(self) -> Ephemeral:
+        """Values that last some seconds, in a table of their own.
+
+        An older `migrate` did not make the table. Then each method raises
+        `Unavailable`, and the text names `continuations migrate`.
+        """
+        from continuations_storage.postgres_ephemeral import PostgresEphemeral  # noqa: PLC0415 -- cold start
+
+        return PostgresEphemeral(self._table.ephemeral_name, self._run_once)
 
     async def create(self, key: str, body: bytes) -> datetime | None:
         """Put the body if the key is absent; one round trip unless something fails.
@@ -280,6 +291,7 @@ class PostgresStore(TableVerbs):
             self._table.lock(),
             self._table.make_schema(),
             self._table.make(),
+            self._table.make_ephemeral(),
             self._table.give(rights),
         )
         return "\n".join(("BEGIN;", *filter(None, statements), "COMMIT;\n"))
@@ -298,6 +310,9 @@ class PostgresStore(TableVerbs):
                 if not has_schema.parse(_rows(has_schema, connection)):
                     connection.execute(self._table.make_schema().encode())
                 connection.execute(self._table.make().encode())
+            has_ephemeral = self._table.has_ephemeral()
+            if not has_ephemeral.parse(_rows(has_ephemeral, connection)):
+                connection.execute(self._table.make_ephemeral().encode())
             if rights:
                 connection.execute(self._table.give(rights).encode())
         return not exists
@@ -310,6 +325,12 @@ class PostgresStore(TableVerbs):
         with located_errors(operation, self.place):
             return await retries.retry(
                 self._retry_policy, key, lambda: self._send(statement)
+            )
+
+    async def _run_once(self, statement: Statement[T]) -> T:
+        with located_errors("read", self.place):
+            return await retries.retry(
+                RetryPolicy(max_attempts=1), None, lambda: self._send(statement)
             )
 
     async def _send(self, statement: Statement[T]) -> T:

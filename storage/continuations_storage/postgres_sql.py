@@ -101,12 +101,14 @@ class RoleRights:
             same name.
         creates: Regular expressions of the keys that it may create.
         deletes: Regular expressions of the keys that it may delete.
+        shares: Regular expressions of the names of ephemeral values that it may set.
     """
 
     role: str
     name: str
     creates: Sequence[str]
     deletes: Sequence[str]
+    shares: Sequence[str] = ()
 
 
 class ObjectTable:
@@ -115,12 +117,16 @@ class ObjectTable:
     Args:
         schema: The name of the schema.
         watched_prefixes: A create of a key with one of them notifies its channel.
+
+    Attributes:
+        ephemeral_name: The table of ephemeral values, `SCHEMA.ephemeral`.
     """
 
     def __init__(self, schema: str, watched_prefixes: Sequence[str] = ()) -> None:
         self.schema = schema
         self._watched_prefixes = watched_prefixes
         self._name = f"{_quoted(schema)}.objects"
+        self.ephemeral_name = f"{_quoted(schema)}.ephemeral"
 
     # The verbs --------------------------------------------------------------------
 
@@ -389,6 +395,11 @@ ORDER BY attnum"""
         sql = "SELECT to_regnamespace(%s) IS NOT NULL"
         return Statement(sql, (_quoted(self.schema),), lambda rows: bool(rows[0][0]))
 
+    def has_ephemeral(self) -> Statement[bool]:
+        """Return whether the table of ephemeral values exists."""
+        sql = "SELECT to_regclass(%s) IS NOT NULL"
+        return Statement(sql, (self.ephemeral_name,), lambda rows: bool(rows[0][0]))
+
     def limit_waiting(self) -> str:
         """Return the statement that gives up a lock that others hold for long.
 
@@ -416,6 +427,15 @@ CREATE TABLE IF NOT EXISTS {self._name} (
 -- Bodies are compressed already.
 ALTER TABLE {self._name} ALTER COLUMN body SET STORAGE EXTERNAL;"""
 
+    def make_ephemeral(self) -> str:
+        """Return the statement that makes the table of ephemeral values."""
+        return f"""\
+CREATE UNLOGGED TABLE IF NOT EXISTS {self.ephemeral_name} (
+    name text COLLATE "C" PRIMARY KEY,
+    ends_at timestamptz NOT NULL,
+    value bytea NOT NULL
+);"""
+
     def give(self, rights: Sequence[RoleRights]) -> str:
         """Return the statements that give rights to roles.
 
@@ -424,40 +444,52 @@ ALTER TABLE {self._name} ALTER COLUMN body SET STORAGE EXTERNAL;"""
         """
         if not rights:
             return ""
-        lines = [
-            f"ALTER TABLE {self._name} ENABLE ROW LEVEL SECURITY;",
-            *self._policy("continuations_read", "FOR SELECT USING (true)"),
-        ]
+        objects, ephemeral = self._name, self.ephemeral_name
+        lines: list[str] = []
+        for table in (objects, ephemeral):
+            lines.append(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY;")
+            lines += _policy("continuations_read", table, "FOR SELECT USING (true)")
         for each in rights:
             role, policy = _quoted(each.role), f"continuations_{each.name}"
-            creates, deletes = _condition(each.creates), _condition(each.deletes)
+            creates, deletes = (
+                _condition("key", patterns) for patterns in (each.creates, each.deletes)
+            )
             lines += [
                 f"GRANT USAGE ON SCHEMA {_quoted(self.schema)} TO {role};",
-                f"GRANT SELECT, INSERT, DELETE ON {self._name} TO {role};",
-                *self._policy(
-                    f"{policy}_creates",
+                f"GRANT SELECT, INSERT, DELETE ON {objects} TO {role};",
+                *_policy(
+                    *(f"{policy}_creates", objects),
                     f"FOR INSERT TO {role}\n    WITH CHECK {creates}",
                 ),
-                *self._policy(
-                    f"{policy}_deletes", f"FOR DELETE TO {role}\n    USING {deletes}"
+                *_policy(
+                    *(f"{policy}_deletes", objects),
+                    f"FOR DELETE TO {role}\n    USING {deletes}",
                 ),
             ]
+            if each.shares:
+                shares = _condition("name", each.shares)
+                rule = f"TO {role}\n    USING {shares} WITH CHECK {shares}"
+                lines += [
+                    f"GRANT SELECT, INSERT, UPDATE, DELETE ON {ephemeral} TO {role};",
+                    *_policy(f"{policy}_shares", ephemeral, rule),
+                ]
         return "\n".join(lines)
-
-    def _policy(self, name: str, rule: str) -> list[str]:
-        return [
-            f"DROP POLICY IF EXISTS {name} ON {self._name};",
-            f"CREATE POLICY {name} ON {self._name} {rule};",
-        ]
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _condition(patterns: Sequence[str]) -> str:
+def _policy(name: str, table: str, rule: str) -> list[str]:
+    return [
+        f"DROP POLICY IF EXISTS {name} ON {table};",
+        f"CREATE POLICY {name} ON {table} {rule};",
+    ]
+
+
+def _condition(column: str, patterns: Sequence[str]) -> str:
     texts = (each.replace("'", "''") for each in patterns)
-    return f"(key ~ '{'|'.join(texts)}')"
+    return f"({column} ~ '{'|'.join(texts)}')"
 
 
 def _range(prefix: str) -> tuple[str, str]:

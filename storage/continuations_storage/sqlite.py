@@ -18,7 +18,7 @@ import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from continuations_storage.contract import PAGE_SIZE, Committed, Listing, Page
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from continuations_storage.contract import Changes, Watch
+    from continuations_storage.contract import Changes, Ephemeral, Watch
     from continuations_storage.step_groups import SlowCall
 
 __all__ = ["SQLiteStore"]
@@ -103,6 +103,14 @@ class SQLiteStore:
     def missing_folder(self) -> str | None:
         """The path of the file, if the file does not exist; see `contract`."""
         return None if os.path.exists(self._file.path) else self._file.path  # noqa: PTH110 -- pathlib is 5 ms cold
+
+    @cached_property
+    def ephemeral(self) -> Ephemeral:
+        """Values that last some seconds, beside the file; see `contract.Ephemeral`."""
+        from continuations_storage.ephemeral_files import EphemeralFiles  # noqa: PLC0415 -- cold start
+
+        path = self._file.path
+        return EphemeralFiles(f"{path}-ephemeral", path)
 
     async def create(self, key: str, body: bytes) -> datetime:
         """Put the body if the key is absent; see `Store.create`.

@@ -28,6 +28,11 @@ _FILE_TIMES = {
 
 # Reason -> file and function of each use.
 _REASONS: dict[str, str] = {
+    """Words are shown for too long, or not at all. Nothing follows from them.""": """
+        ephemeral_files.py EphemeralFiles._names
+        ephemeral_files.py EphemeralFiles.put
+        ephemeral_files.py _read
+    """,
     """It is the time of the history of a workflow. No clock is read.""": """
         authoring/workflow/drive.py FlowDrive.step
         authoring/workflow/drive.py FlowDrive.now

@@ -1,6 +1,7 @@
-"""Hand the words of threads that this process works on to any number of followers.
+"""Hand the words of threads to any number of followers.
 
-A follower that comes late gets the words of the present turn first. A slow follower
+They come from the workers of this runner, and through the store from other processes. A
+follower that comes late gets the words of the present turn first. A slow follower
 misses words, and changes no run: the stored message has them all.
 """
 
@@ -18,6 +19,8 @@ from continuations.ledger.layout import is_thread_id
 
 if TYPE_CHECKING:
     from continuations.core.reading.live_events import LiveEvent, RunEvent
+    from continuations.engine.events.carried_words import ReadTurn
+    from continuations.engine.events.word_carrier import WordCarrier
     from continuations.engine.ports import Sleep
 
 # Above so many events that a follower has not read, words are left out.
@@ -30,9 +33,14 @@ class WordHub:
     """Takes the events of all threads that the workers of a runner work on.
 
     It takes events in any thread. Each follower reads them on its own event loop.
+
+    Args:
+        carrier: The words of the runner in its store; `None` if the store carries none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, carrier: WordCarrier | None = None) -> None:
+        self._carrier = carrier
+        self._loops: dict[asyncio.AbstractEventLoop, _LoopFollowers] = {}
         self._lock = threading.Lock()
         self._followers: set[WordFollower] = set()
         self._present: dict[str, _PresentTurns] = {}
@@ -58,11 +66,19 @@ class WordHub:
                     for event in turns.words():
                         follower.put(event)
             self._followers.add(follower)
+        if self._carrier is not None:
+            loop = asyncio.get_running_loop()
+            if loop not in self._loops:
+                self._loops[loop] = _LoopFollowers(self._carrier)
+            self._loops[loop].join(follower)
 
     def leave(self, follower: WordFollower) -> None:
         """Give a follower nothing more."""
         with self._lock:
             self._followers.discard(follower)
+        others = self._loops.get(follower.loop)
+        if others is not None and others.leave(follower):
+            del self._loops[follower.loop]
 
     def _keep(self, event: RunEvent) -> None:
         run_id = event.run_id
@@ -77,6 +93,42 @@ class WordHub:
         turns.add(event)
         if is_over:
             del self._present[run_id]
+
+
+class _LoopFollowers:
+    """The followers of one event loop; they get the words of other processes."""
+
+    def __init__(self, carrier: WordCarrier) -> None:
+        from continuations.engine.events.word_reader import WordReader  # noqa: PLC0415 - some stores carry none
+
+        self._followers: set[WordFollower] = set()
+        self._reader = WordReader(carrier, self._put, self._ended)
+
+    def join(self, follower: WordFollower) -> None:
+        """Give a follower the words that were read, and those from now on."""
+        for event in self._reader.words(follower.thread):
+            follower.put(event)
+        self._followers.add(follower)
+        self._reader.join(follower.thread)
+
+    def leave(self, follower: WordFollower) -> bool:
+        """Give a follower nothing more; return whether it was the last one."""
+        if follower not in self._followers:
+            return False
+        self._followers.discard(follower)
+        return self._reader.leave(follower.thread)
+
+    def _put(self, event: LiveEvent) -> None:
+        """Take an event of another process."""
+        for follower in self._followers:
+            if follower.follows(event.run_id):
+                follower.put(event)
+
+    def _ended(self, turn: ReadTurn) -> None:
+        """Let the followers look at the store: the reply may be there."""
+        for follower in self._followers:
+            if follower.follows(turn.run_id):
+                follower.look()
 
 
 class _PresentTurns:
@@ -120,20 +172,23 @@ class WordFollower:
     """The unread live events of one follower; make it on the loop that reads it.
 
     Args:
-        prefix: The beginning of the run ids that it follows.
+        thread: The common part of the ids of the runs that it follows.
+
+    Attributes:
+        loop: The event loop.
     """
 
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
+    def __init__(self, thread: str) -> None:
+        self.thread = thread
         self._live: deque[LiveEvent] = deque()
         self._is_stored = False
         self._changed = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
 
     def follows(self, run_id: str) -> bool:
         """Return whether a run is one of the thread."""
-        return run_id.startswith(self._prefix)
+        return run_id.startswith(f"{self.thread}-")
 
     def put(self, event: RunEvent) -> None:
         """Keep a live event, or that there is something new in the store."""
@@ -145,7 +200,12 @@ class WordFollower:
             self._changed.set()
             return
         with suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._changed.set)
+            self.loop.call_soon_threadsafe(self._changed.set)
+
+    def look(self) -> None:
+        """Look at the store soon; call it on the follower's loop."""
+        self._is_stored = True
+        self._changed.set()
 
     def take(self) -> list[LiveEvent]:
         """Return the unread live events."""

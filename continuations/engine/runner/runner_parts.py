@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.decisions import Decision
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.waits import Wait
+    from continuations.engine.events.word_carrier import WordCarrier
     from continuations.engine.events.word_hub import WordHub
     from continuations.engine.ports import EventSink, OnEvent, Ports
     from continuations.engine.requests.run_requests import RunRequests
@@ -113,7 +114,13 @@ class RunnerParts:
     def _make_worker_factory(self) -> WorkerFactory:
         from continuations.engine.worker.worker_factory import WorkerFactory
 
-        return WorkerFactory(self._agents, self._objects, self._ports, self._options)
+        return WorkerFactory(
+            self._agents,
+            self._objects,
+            self._ports,
+            self._options,
+            lambda: self.word_carrier,
+        )
 
     def _make_sweeper(self, run_options: RunOptions) -> Sweeper:
         from continuations.engine.sweep.sweeping import Sweeper
@@ -136,11 +143,18 @@ class RunnerParts:
         return SweepMemory(self._ports.clock)
 
     @cached_property
+    def word_carrier(self) -> WordCarrier | None:
+        """The words of this runner in its store; `None` if the store carries none."""
+        from continuations.engine.events.word_carrier import WordCarrier
+
+        return WordCarrier.of_store(self._objects.store)
+
+    @cached_property
     def _word_hub(self) -> WordHub:
-        """The words that this runner's workers write; made for the first follower."""
+        """The words of threads; made for the first follower."""
         from continuations.engine.events.word_hub import WordHub
 
-        hub = WordHub()
+        hub = WordHub(self.word_carrier)
         self.observers.append(hub)
         return hub
 
@@ -178,7 +192,7 @@ class RunnerParts:
             _objects=objects_within(self._objects.store, connection, method),
             _ports=replace(self._ports, notify=None),
         )
-        for name in ("_worker_factory", "_sweep_memory", "_word_hub"):
+        for name in ("_worker_factory", "_sweep_memory", "_word_hub", "word_carrier"):
             inside.__dict__.pop(name, None)
         return inside
 

@@ -81,7 +81,7 @@ class ThreadFollowing:
         Raises the errors of `read_events`, but `RunNotFound` and `RunErased`.
         """
         first = layout.thread_run_id(self.agent, self.key, 1)
-        follower = WordFollower(first.removesuffix("1"))
+        follower = WordFollower(first.removesuffix("-1"))
         if self.hub is not None:
             self.hub.join(follower)
         run_id, after, pause = place.run_id, place.cursor, FIRST_PAUSE

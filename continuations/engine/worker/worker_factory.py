@@ -17,14 +17,16 @@ from continuations.engine.worker_options import (
     check_context,
 )
 from continuations.errors import InvalidInput
+from continuations.ledger import layout
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from continuations.authoring.tool.tool_protocol import AgentProtocol
     from continuations.core.rows.run import Budget
     from continuations.core.rows.state import RunState
+    from continuations.engine.events.word_carrier import WordCarrier
     from continuations.engine.past.adoption import Adopter
     from continuations.engine.past.drift import DriftCheck
     from continuations.engine.past.forking import Forker
@@ -44,6 +46,7 @@ class WorkerFactory:
         objects: Objects,
         ports: Ports,
         options: WorkerOptions,
+        word_carrier: Callable[[], WordCarrier | None] = lambda: None,
     ) -> None:
         self._root_agents = _agent_list(agents)
         self._agent_registry = AgentRegistry(self._root_agents, options.renamed)
@@ -56,6 +59,7 @@ class WorkerFactory:
         self._objects = objects
         self._ports = ports
         self._options = options
+        self._word_carrier = word_carrier
 
     async def initial_state(
         self,
@@ -138,14 +142,20 @@ class WorkerFactory:
         self, run_id: str, run_options: RunOptions = DEFAULT_RUN_OPTIONS
     ) -> Worker:
         """Return a worker for one run."""
-        feed, events = None, run_options.events
-        if events is not None and events.listens(run_id):
+        feed, words, events = None, None, run_options.events
+        if events is not None and not events.listens(run_id):
+            events = None
+        if layout.is_thread_id(run_id):
+            carrier = self._word_carrier()
+            words = None if carrier is None else carrier.words_of(run_id)
+        if events is not None or words is not None:
             from continuations.engine.events.event_feeds import RunFeed  # noqa: PLC0415 - for listeners
 
             feed = RunFeed(
                 *(self._objects, self._ports, run_id),
                 events,
                 run_options.events_after,
+                words,
             )
         if run_options.observer is not None:
             from continuations.engine.work_observers import WatchedSession  # noqa: PLC0415 - for observers

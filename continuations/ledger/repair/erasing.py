@@ -18,6 +18,8 @@ from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass
 from continuations.wire.fields import whole_milliseconds
 from continuations.wire.versions import TOMBSTONE, Tombstone
+from continuations_storage.contract import ephemeral
+from continuations_storage.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -200,6 +202,7 @@ class Eraser:
         If there was something, a later marker lets a sweep look again in a day.
         """
         due_markers = tuple(due_markers)
+        await self._remove_words()
         tombstone = await read_tombstone(self.objects, self.run_id)
         left = await self._keys_left(tombstone)
         listed = set(tombstone.late_keys)
@@ -234,6 +237,13 @@ class Eraser:
             files=files,
             keys=len(listed) if left else 0,
         )
+
+    async def _remove_words(self) -> None:
+        """Remove what a worker that was killed wrote last; it would end by itself."""
+        thread, values = layout.thread_of(self.run_id), ephemeral(self.objects.store)
+        if thread is not None and values is not None:
+            with suppress(StorageError):
+                await values.remove([layout.words_name(thread)])
 
     async def _keys_left(self, tombstone: Tombstone) -> list[str]:
         """Return the keys of the run but that of its tombstone, and of a kept audit."""

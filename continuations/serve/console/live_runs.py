@@ -2,7 +2,8 @@
 
 While a page of a run is open, its follower looks for new versions and arrivals, and
 tells every viewer of the run. It reads what the pages show once for all of them. If a
-worker of this process writes a reply meanwhile, viewers get its words too.
+worker writes a reply of a thread meanwhile, viewers get its words too: those of this
+process directly, those of other processes through the store.
 
 No viewer, no request: the follower ends with its last viewer.
 """
@@ -24,8 +25,9 @@ from continuations.core.reading.live_events import (
     TextDelta,
 )
 from continuations.core.visible_text import escape_invisible
+from continuations.engine.events.word_reader import WordReader
 from continuations.errors import ContinuationsError, RunErased, RunNotFound, StoreError
-from continuations.ledger.layout import is_thread_id
+from continuations.ledger.layout import is_thread_id, thread_of
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations.serve.console.live import Away, LiveWaits, alarmed
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from datetime import datetime
 
-    from continuations.core.reading.live_events import RunEvent
+    from continuations.core.reading.live_events import LiveEvent, RunEvent
+    from continuations.engine.events.carried_words import ReadTurn
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.serve.console.run_snapshot import RunPlace, RunSnapshot
 
@@ -110,11 +113,19 @@ class Writing:
         """Whether no reply is being written."""
         return not self._parts
 
+    def lose(self, number: tuple[int, int]) -> None:
+        """Show the words of an attempt no more: their worker has given them up."""
+        if number == self._number:
+            self._parts.clear()
+
     def after(self, place: WordsPlace) -> Words | None:
         """Return the words that a viewer does not have, or `None`."""
         fence, attempt = self._number
         is_known = (place.fence, place.attempt) == self._number
         start = place.count if is_known else 0
+        if is_known and not self._parts and place.count:
+            none = WordsPlace(fence=fence, attempt=attempt)
+            return Words(start=0, place=none, text="")
         if start >= len(self._parts):
             return None
         end = WordsPlace(fence=fence, attempt=attempt, count=len(self._parts))
@@ -152,6 +163,15 @@ class Writings:
         if found.is_empty:
             del self._runs[run_id]
 
+    def lose(self, run_id: str, number: tuple[int, int]) -> None:
+        """Show the words of an attempt no more; a stored message may have them."""
+        if run_id in self._runs:
+            self._runs[run_id].lose(number)
+
+    def forget(self, run_id: str) -> None:
+        """Keep no words of a run."""
+        self._runs.pop(run_id, None)
+
     def after(self, run_id: str, place: WordsPlace) -> Words | None:
         """Return the words of a run that a viewer does not have, or `None`."""
         found = self._runs.get(run_id)
@@ -183,6 +203,9 @@ def shown_text(text: str) -> str:
 # the lister of the waits finds, or when a time or an event has come.
 INTERVAL_SECONDS, SUSPENDED_SECONDS = 2.0, 10.0
 _GROUP_SECONDS = 0.1
+# If another process writes words no more, a stored message replaces them within this
+# time, or nothing does.
+_STORED_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +257,7 @@ class LiveRuns:
         self._interval = interval
         self._followers: dict[str, _Follower] = {}
         self._writings = Writings()
+        self._reader: WordReader | None = None
         self._home: tuple[asyncio.AbstractEventLoop, int] | None = None
         self._is_closed = False
 
@@ -254,6 +278,7 @@ class LiveRuns:
         if follower is None:
             parts = self._runner, self._waits, self._writings, run_id, self._interval
             follower = self._followers[run_id] = _Follower(*parts)
+            self._read_words(run_id)
         viewer = _Viewer(after)
         follower.join(viewer)
         try:
@@ -269,6 +294,7 @@ class LiveRuns:
         finally:
             if follower.leave(viewer):
                 self._followers.pop(run_id, None)
+                self._read_no_words(run_id)
 
     async def snapshot(self, run_id: str, cursor: str) -> RunSnapshot | None:
         """Return what the pages of a run show at a cursor, if its follower is there.
@@ -299,6 +325,48 @@ class LiveRuns:
             follower.tell()
         else:
             follower.look()
+
+    # The words of other processes -------------------------------------------------
+
+    def _read_words(self, run_id: str) -> None:
+        thread, carrier = thread_of(run_id), self._runner.word_carrier
+        if thread is None or carrier is None:
+            return
+        if self._reader is None:
+            self._reader = WordReader(carrier, self._take_carried, self._end_carried)
+        self._reader.join(thread)
+
+    def _read_no_words(self, run_id: str) -> None:
+        thread = thread_of(run_id)
+        if thread is None or self._reader is None:
+            return
+        if self._reader.words(thread):
+            # Their end would not be noticed.
+            self._writings.forget(run_id)
+        if self._reader.leave(thread):
+            self._reader = None
+
+    def _take_carried(self, event: LiveEvent) -> None:
+        """Take words of another process."""
+        self._take(event)
+        if event.index == 0 and event.run_id in self._followers:
+            # A page shows them below the version under which they began.
+            self._followers[event.run_id].look()
+
+    def _end_carried(self, turn: ReadTurn) -> None:
+        """Look for the message that replaces words; without one, show them no more."""
+        run_id = turn.run_id
+        if run_id in self._followers:
+            self._followers[run_id].look()
+        if not turn.is_of_root:
+            return
+        loop = asyncio.get_running_loop()
+        loop.call_later(_STORED_SECONDS, self._lose, run_id, turn.number)
+
+    def _lose(self, run_id: str, number: tuple[int, int]) -> None:
+        self._writings.lose(run_id, number)
+        if run_id in self._followers:
+            self._followers[run_id].tell()
 
     def close(self) -> None:
         """End the streams of all viewers, because the server stops."""
