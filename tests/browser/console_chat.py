@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from continuations import Runner
 from continuations.authoring.agent.agent import Agent
 from continuations.models.scripted import ScriptedModel
+from tests.stepped_writer import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -32,12 +32,16 @@ class ConsoleChat:
         folder: Where the store is.
         port: The port.
         live: How open pages hear of changes.
+        store: The address of the store; by default that of a folder.
+        works: Whether the server works on threads.
         thread_id: The run of the thread.
     """
 
     folder: Path
     port: int
     live: str = "events"
+    store: str = ""
+    works: bool = True
     thread_id: str = ""
     processes: list[subprocess.Popen[bytes]] = field(
         default_factory=list[subprocess.Popen[bytes]]
@@ -53,10 +57,10 @@ class ConsoleChat:
         """The address of the thread."""
         return f"{self.url}/threads/{self.thread_id}"
 
-    @property
-    def store(self) -> str:
-        """The address of the store."""
-        return f"file:{self.folder / 'runs'}"
+    def __post_init__(self) -> None:
+        """Name the folder of the store."""
+        self.store = self.store or f"file:{self.folder / 'runs'}"
+        self.steps = Steps(self.folder)
 
     def open_thread(self, key: str) -> str:
         """Make a thread with one reply; return its address."""
@@ -69,18 +73,15 @@ class ConsoleChat:
 
     def hold(self) -> None:
         """Let the agent write only as `allow` says, from now on."""
-        written = self.folder / "written"
-        count = int(written.read_text()) if written.exists() else 0
-        (self.folder / "steps").write_bytes(b"." * count)
+        self.steps.hold()
 
     def allow(self, parts: int = 1) -> None:
         """Let the agent write some more parts, or store its reply."""
-        with (self.folder / "steps").open("ab") as steps:
-            steps.write(b"." * parts)
+        self.steps.allow(parts)
 
     def release(self) -> None:
         """Let the agent write everything at once."""
-        (self.folder / "steps").unlink(missing_ok=True)
+        self.steps.release()
 
     def start(self) -> None:
         """Start a process of the server, and wait until it answers."""
@@ -97,9 +98,9 @@ class ConsoleChat:
                 stdout=log,
                 stderr=log,
                 env={
-                    **os.environ,
+                    **self.steps.environment,
                     "TEST_STORE": self.store,
-                    "TEST_STEPS": str(self.folder / "steps"),
+                    "TEST_WORKS": "yes" if self.works else "no",
                     "TEST_PROCESS": f"p{len(self.processes) + 1}",
                     "TEST_LIVE": self.live,
                 },
@@ -122,16 +123,19 @@ class ConsoleChat:
         """Kill the server as a crash would."""
         self.processes[-1].kill()
         self.processes[-1].wait()
-        (self.folder / "written").unlink(missing_ok=True)
+        if self.works:
+            self.steps.begin_anew()
 
 
 @contextmanager
-def run_console_chat(folder: Path, live: str = "events") -> Generator[ConsoleChat]:
+def run_console_chat(
+    folder: Path, live: str = "events", *, store: str = "", works: bool = True
+) -> Generator[ConsoleChat]:
     """Run the server, and yield it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    chat = ConsoleChat(folder, port, live)
+    chat = ConsoleChat(folder, port, live, store, works)
     chat.start()
     try:
         yield chat

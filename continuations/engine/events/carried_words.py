@@ -23,7 +23,7 @@ from continuations.value_class import dataclass
 from continuations_storage.contract import MAX_EPHEMERAL_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from continuations.core.reading.live_events import LiveEvent, RunEvent
     from continuations.core.rows.state import RunState
@@ -167,7 +167,7 @@ class ReadTurn:
     @property
     def is_of_root(self) -> bool:
         """Whether the root agent writes it."""
-        return len(self.place["path"]) == 1
+        return len(self.place["path"]) <= 1
 
     @property
     def end(self) -> int:
@@ -207,7 +207,7 @@ def read_words(value: bytes, thread: str, own_process: str) -> list[ReadTurn]:
         return []
     if fields.get("by") == own_process or not isinstance(turns, list):
         return []
-    each_turn: list[Any] = turns
+    each_turn = cast("Sequence[Any]", turns)
     read = (_read_turn(turn, run_id) for turn in each_turn)
     return [turn for turn in read if turn is not None]
 
@@ -243,7 +243,8 @@ def _number_of(place: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _are_texts(value: Any) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)  # pyright: ignore[reportUnknownVariableType]
+    texts = cast("Sequence[Any]", value) if isinstance(value, list) else (None,)
+    return all(isinstance(text, str) for text in texts)
 
 
 def _is_number(value: Any) -> bool:
