@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from continuations import Agent, AsyncRunner, ToolContext, tool
+from continuations.engine.events import word_carrier
 from continuations.models.interface import (
     Message,
     ModelDelta,
@@ -149,10 +150,18 @@ class Steps:
 
 @dataclass
 class Workers:
-    """Processes that work on the threads of a store, one at a time."""
+    """Processes that work on the threads of a store, one at a time.
+
+    Attributes:
+        steps: What they may write.
+        store: The address of the store.
+        words_seconds: How long their words last after the last one.
+        processes: The processes, also those that were killed.
+    """
 
     steps: Steps
     store: str
+    words_seconds: float = word_carrier.WORDS_SECONDS
     processes: list[subprocess.Popen[str]] = field(
         default_factory=list[subprocess.Popen[str]]
     )
@@ -167,6 +176,7 @@ class Workers:
                 **self.steps.environment,
                 "TEST_STORE": self.store,
                 "TEST_PROCESS": name,
+                "TEST_WORDS_SECONDS": str(self.words_seconds),
             },
             stdout=subprocess.PIPE,
             text=True,
@@ -186,9 +196,11 @@ class Workers:
 
 
 @contextmanager
-def run_worker(steps: Steps, store: str) -> Generator[Workers]:
+def run_worker(
+    steps: Steps, store: str, words_seconds: float = word_carrier.WORDS_SECONDS
+) -> Generator[Workers]:
     """Run a worker of a store, which may be killed and started again."""
-    workers = Workers(steps, store)
+    workers = Workers(steps, store, words_seconds)
     workers.start()
     try:
         yield workers
@@ -197,6 +209,7 @@ def run_worker(steps: Steps, store: str) -> Generator[Workers]:
 
 
 async def _work() -> None:
+    word_carrier.WORDS_SECONDS = float(os.environ["TEST_WORDS_SECONDS"])
     print("up", flush=True)  # noqa: T201 - for the process that waits
     await make_runner(os.environ["TEST_STORE"]).serve_forever(interval=0.05)
 

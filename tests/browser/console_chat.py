@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from continuations import Runner
 from continuations.authoring.agent.agent import Agent
 from continuations.models.scripted import ScriptedModel
+from continuations_storage import open_store
+from continuations_storage.sync import SyncStore
 from tests.stepped_writer import Steps
 
 if TYPE_CHECKING:
@@ -85,8 +87,9 @@ class ConsoleChat:
 
     def start(self) -> None:
         """Start a process of the server, and wait until it answers."""
-        # The console reads only a folder that exists.
-        (self.folder / "runs").mkdir(exist_ok=True)
+        # The console reads only a store that exists.
+        with SyncStore(open_store(self.store)) as store:
+            store.probe()
         with (self.folder / "server.log").open("ab") as log:
             process = subprocess.Popen(
                 [
