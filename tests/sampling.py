@@ -29,6 +29,9 @@ LONG_TESTS = (
     "tests/browser/test_console_pages.py::test_blind_clicks_decide_one_wait[size0]",
     "tests/browser/test_live_by_poll.py::test_pages_that_ask_follow_their_run_and_the_inbox",
     "tests/browser/test_run_pages.py::test_thousand_levels_open_row_by_row_without_script",
+    "tests/browser/test_words_of_other_processes.py::test_words_of_a_killed_worker_go_and_the_next_one_writes_its_own",
+    "tests/browser/test_words_of_other_processes.py::test_words_of_a_worker_in_another_process_grow_in_the_chat[Postgres]",
+    "tests/browser/test_words_of_other_processes.py::test_words_of_a_worker_in_another_process_grow_in_the_chat[files]",
     "tests/cli/test_deep_stack.py",
     "tests/cli/test_interruption.py::test_signal_gives_up_a_model_call_and_its_claim[15-143]",
     "tests/docs/test_blocks_are_typed.py",  # `make check` runs them

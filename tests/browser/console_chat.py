@@ -10,7 +10,7 @@ import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from continuations import Runner
 from continuations.authoring.agent.agent import Agent
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 _SECONDS_TO_START = 60.0
+# A worker takes over when the claim of a killed one has ended.
+TIMEOUT_MS = 60_000
 _ROOT = Path(__file__).parents[2]
 
 
@@ -144,3 +146,32 @@ def run_console_chat(
         yield chat
     finally:
         chat.kill()
+
+
+# What a person does and sees -----------------------------------------------------
+
+
+def texts(tab: Any) -> list[str]:
+    """Return the texts that a page shows, also one that is being written."""
+    found: list[str] = tab.locator("#chat .value:visible").all_inner_texts()
+    return found
+
+
+def say(tab: Any, text: str) -> None:
+    """Write a message and press the button."""
+    tab.get_by_label("Message").fill(text)
+    tab.get_by_role("button", name="Send").click()
+
+
+def written(tab: Any, text: str) -> None:
+    """Wait until a page shows a reply as far as it is written."""
+    tab.wait_for_function(
+        "text => document.querySelector('#writing .value').textContent === text",
+        arg=text,
+    )
+
+
+def stored(tab: Any, text: str) -> None:
+    """Wait until a page shows a stored reply, and none that is being written."""
+    tab.locator("#chat .assistant:not(#writing)", has_text=text).last.wait_for()
+    tab.locator("#writing").wait_for(state="hidden")

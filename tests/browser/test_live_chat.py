@@ -12,13 +12,18 @@ from typing import Any
 import pytest
 
 from tests.browser import chromium
-from tests.browser.console_chat import ConsoleChat, run_console_chat
-from tests.stepped_writer import run_worker
+from tests.browser.console_chat import (
+    TIMEOUT_MS,
+    ConsoleChat,
+    run_console_chat,
+    say,
+    stored,
+    texts,
+    written,
+)
 
 HOSTILE = "say a\u202eb|<script>document.title='owned'</script>|<b>line 1\nline 2</b>"
 SHOWN = "a\\u202eb<script>document.title='owned'</script><b>line 1\nline 2</b>"
-# A worker takes over when the claim of a killed one has ended.
-TIMEOUT_MS = 60_000
 
 if chromium.is_installed():
 
@@ -43,28 +48,6 @@ if chromium.is_installed():
         with chromium.open_tab(browser, offline_is_expected=True) as opened:
             opened.set_default_timeout(TIMEOUT_MS)
             yield opened
-
-    def texts(tab: Any) -> list[str]:
-        """Return the texts that a page shows, also one that is being written."""
-        found: list[str] = tab.locator("#chat .value:visible").all_inner_texts()
-        return found
-
-    def say(tab: Any, text: str) -> None:
-        """Write a message and press the button."""
-        tab.get_by_label("Message").fill(text)
-        tab.get_by_role("button", name="Send").click()
-
-    def written(tab: Any, text: str) -> None:
-        """Wait until a page shows a reply as far as it is written."""
-        tab.wait_for_function(
-            "text => document.querySelector('#writing .value').textContent === text",
-            arg=text,
-        )
-
-    def stored(tab: Any, text: str) -> None:
-        """Wait until a page shows a stored reply, and none that is being written."""
-        tab.locator("#chat .assistant:not(#writing)", has_text=text).last.wait_for()
-        tab.locator("#writing").wait_for(state="hidden")
 
     def test_text_grows_in_two_tabs_and_stands_once(
         chat: ConsoleChat, tab: Any, browser: Any
@@ -145,69 +128,6 @@ if chromium.is_installed():
                 assert expected == texts(each)
             sender.reload()
             assert expected == texts(sender)
-
-    @pytest.mark.parametrize("kind", ["files", "SQLite", "Postgres"])
-    def test_words_of_a_worker_in_another_process_grow_in_the_chat(
-        tmp_path: Path, browser: Any, request: pytest.FixtureRequest, kind: str
-    ) -> None:
-        """The console works on nothing, and shares the store alone with the worker."""
-        store = {"files": "", "SQLite": f"sqlite:{tmp_path}/runs.db"}.get(kind)
-        if store is None:
-            store = request.getfixturevalue("postgres").new_url()
-        with (
-            run_console_chat(tmp_path, store=store, works=False) as chat,
-            run_worker(chat.steps, chat.store),
-            chromium.open_tab(browser) as tab,
-        ):
-            tab.set_default_timeout(TIMEOUT_MS)
-            chat.open_thread("k")
-            chat.hold()
-            tab.goto(chat.chat)
-            tab.locator(".live").wait_for()
-            tab.wait_for_timeout(500)
-            say(tab, "say one |two |three")
-            for text in ("one ", "one two "):
-                chat.allow()
-                written(tab, text)
-            with chromium.open_tab(browser) as late:
-                late.goto(chat.chat)
-                written(late, "one two ")
-            assert 1 == tab.locator("#chat .assistant:not(#writing)").count()
-            chat.release()
-            stored(tab, "one two three")
-            assert [
-                *("say Hello kim", "Hello kim"),
-                *("say one |two |three", "one two three"),
-            ] == texts(tab)
-
-    def test_words_of_a_killed_worker_go_and_the_next_one_writes_its_own(
-        tmp_path: Path, browser: Any
-    ) -> None:
-        """The page shows no words while no worker writes."""
-        with (
-            run_console_chat(tmp_path, works=False) as chat,
-            run_worker(chat.steps, chat.store, words_seconds=2) as workers,
-            chromium.open_tab(browser) as tab,
-        ):
-            tab.set_default_timeout(TIMEOUT_MS)
-            chat.open_thread("k")
-            chat.hold()
-            tab.goto(chat.chat)
-            tab.locator(".live").wait_for()
-            tab.wait_for_timeout(500)
-            say(tab, "say {process} one |two")
-            chat.allow()
-            written(tab, "w1 one ")
-            workers.kill()
-            tab.locator("#writing").wait_for(state="hidden")
-            chat.hold()
-            workers.start()
-            chat.allow()
-            written(tab, "w2 one ")
-            chat.release()
-            stored(tab, "w2 one two")
-            expected = ["say Hello kim", "Hello kim", "say {process} one |two"]
-            assert [*expected, "w2 one two"] == texts(tab)
 
     def test_hostile_words_are_shown_as_text(chat: ConsoleChat, tab: Any) -> None:
         """The words look the same while they are written and once they are stored."""
