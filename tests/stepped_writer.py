@@ -51,9 +51,9 @@ async def count(ctx: ToolContext[Any]) -> str:
 class SteppedWriter:
     """Replies to "say a|b" in the parts "a" and "b", and to "pay" with a call.
 
-    It writes a part, or stores its reply, when the file TEST_STEPS has another byte for
-    it; without the file, at once. "{process}" in a part becomes TEST_PROCESS, so a test
-    sees which process wrote it.
+    It writes a part, or stores its reply, when the file TEST_STEPS has one byte more.
+    Without the file, it writes at once. "{process}" in a part becomes TEST_PROCESS.
+    So a test sees which process wrote it.
     """
 
     name = "writer"
@@ -114,7 +114,7 @@ def make_runner(store: Any) -> AsyncRunner[Any]:
 
 @dataclass
 class Steps:
-    """What the writers of a folder may write."""
+    """Lets the writers of a folder write."""
 
     folder: Path
 
@@ -153,7 +153,7 @@ class Workers:
     """Processes that work on the threads of a store, one at a time.
 
     Attributes:
-        steps: What they may write.
+        steps: Lets them write.
         store: The address of the store.
         words_seconds: How long their words last after the last one.
         processes: The processes, also those that were killed.

@@ -321,7 +321,10 @@ class Ephemeral(Protocol):
         """Return the values that there are, by name.
 
         Args:
-            names: The names. Larger values than those of `put` are left out.
+            names: The names.
+
+        Returns:
+            The values; larger ones than those of `put` are left out.
         """
         ...
 
@@ -329,7 +332,10 @@ class Ephemeral(Protocol):
         """Return the names of the values that there are.
 
         Args:
-            prefix: Their beginning. At most `MAX_EPHEMERAL_NAMES` are returned.
+            prefix: Their beginning.
+
+        Returns:
+            At most `MAX_EPHEMERAL_NAMES` names, in any order.
         """
         ...
 

@@ -47,7 +47,7 @@ async def until_followed(store: Any) -> None:
 
 
 class OtherProcess:
-    """What a worker of another process puts into a store in memory."""
+    """The words of a worker of another process, in a store in memory."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
