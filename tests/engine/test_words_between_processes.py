@@ -131,13 +131,14 @@ async def test_words_of_another_process_come_before_the_message(
         for part in ("one ", "one two "):
             steps.allow()
             await follower.until_texts(question, part)
-        late = Follower(late_runner)
-        await late.until_texts(question, "one two ")
+        lates = [Follower(runner), Follower(late_runner)]
+        for late in lates:
+            await late.until_texts(question, "one two ")
         state = await follower.thread.look()
         assert state is not None
         assert 1 == len(state.root.messages)
         steps.release()
-        for each in (follower, late):
+        for each in (follower, *lates):
             await each.until_reply()
             assert [question, "one two three"] == each.texts
             await each.leave()
@@ -278,6 +279,34 @@ async def test_follower_after_an_erasure_shows_nothing_and_no_words_are_left() -
     await late.leave()
 
 
+@pytest.mark.parametrize("act", ["stop", "cancel", "worker"])
+async def test_words_of_a_turn_that_ends_without_a_reply_go(act: str) -> None:
+    """Another process stops the turn or ends the thread, or its worker gives it up."""
+    store, model = MemoryStore(), Gate(["one two three"])
+    other = AsyncRunner([], store=store)
+    follower = Follower(other)
+    await until_followed(store)
+    worker = make_worker(store, model)
+    working = asyncio.create_task(worker.thread(key=KEY).send("Hello"))
+    await follower.until(lambda: "one two " in follower.texts)
+    assert [layout.words_name(THREAD)] == await names_of(store)
+    thread = other.thread("support", key=KEY)
+    acts: dict[str, Callable[[], Any]] = {
+        "stop": thread.stop_turn,
+        "cancel": lambda: other.cancel(RUN_ID),
+    }
+    if act == "worker":
+        working.cancel()
+    else:
+        await acts[act]()
+        model.opened.set()
+    await asyncio.wait({working})
+    async with asyncio.timeout(5):  # long before they end by themselves
+        while await names_of(store):  # noqa: ASYNC110 - another task
+            await asyncio.sleep(0.01)
+    await follower.leave()
+
+
 async def test_words_without_a_worker_are_not_given_to_a_late_follower() -> None:
     """They end, and the followers look for the message that might replace them."""
     store = MemoryStore()
@@ -308,6 +337,8 @@ async def test_reply_is_shown_at_once_when_the_words_have_gone() -> None:
     await until(lambda: any(isinstance(e, TextDelta) for e in follower.events))
     model.opened.set()
     await working
+    await asyncio.sleep(0.05)
+    assert [] == await names_of(store)
     async with asyncio.timeout(1.5):
         await follower.until_reply()
     await follower.leave()
@@ -316,15 +347,38 @@ async def test_reply_is_shown_at_once_when_the_words_have_gone() -> None:
 async def test_own_worker_and_follower_need_no_words_in_the_store() -> None:
     """Each word comes once, and none is put."""
     values = CountedValues()
-    runner = make_worker(values.store, ScriptedModel(["one two three"]))
+    model = Gate(["one two three"])
+    runner = make_worker(values.store, model)
     follower = Follower(runner)
     await until_followed(values.store)
-    await runner.thread(key=KEY).send("Hello")
+    working = asyncio.create_task(runner.thread(key=KEY).send("Hello"))
+    await follower.until(lambda: "one two " in follower.texts)
+    await asyncio.sleep(0.4)
+    model.opened.set()
+    await working
     await follower.until_reply()
     words = [each.text for each in follower.events if isinstance(each, TextDelta)]
     assert ["one ", "two ", "three"] == words
     assert {"followers"} == values.kinds
     await follower.leave()
+
+
+async def test_follower_beside_the_worker_gets_each_word_once() -> None:
+    """Also if the words are in the store, because another process follows."""
+    store, model = MemoryStore(), Gate(["one two three"])
+    runner = make_worker(store, model)
+    own, other = Follower(runner), Follower(AsyncRunner([], store=store))
+    await until_followed(store)
+    working = asyncio.create_task(runner.thread(key=KEY).send("Hello"))
+    await other.until(lambda: "one two " in other.texts)
+    await asyncio.sleep(0.3)
+    model.opened.set()
+    await working
+    await own.until_reply()
+    words = [each.text for each in own.events if isinstance(each, TextDelta)]
+    assert ["one ", "two ", "three"] == words
+    for each in (own, other):
+        await each.leave()
 
 
 async def test_followers_of_two_event_loops_get_each_word_once() -> None:
@@ -488,7 +542,7 @@ async def test_words_that_fail_in_the_middle_are_left_out() -> None:
     values = CountedValues()
     follower = Follower(AsyncRunner([], store=values.store))
     await until_followed(values.store)
-    model = Gate(["one two three"])
+    model = Gate(["one two three"] * 2)
     worker = make_worker(values.store, model)
     working = asyncio.create_task(worker.thread(key=KEY).send("Hello"))
     await follower.until(lambda: "one two " in follower.texts)
@@ -496,7 +550,11 @@ async def test_words_that_fail_in_the_middle_are_left_out() -> None:
     model.opened.set()
     await working
     await follower.until_reply()
-    assert not worker.word_carrier.is_followed(THREAD)  # type: ignore[union-attr]
+    values.error = None
+    values.calls.clear()
+    await worker.thread(key=KEY).send("Again")
+    assert model.streamed == [True, False]
+    assert "names" not in {call for call, _ in values.calls}
     await follower.leave()
 
 
@@ -552,8 +610,9 @@ TEXTS = st.text(st.characters(codec=None), max_size=5)
 def replies(draw: st.DrawFn) -> list[LiveEvent]:
     """Return the live events of several turns, those of each in their order."""
     events: list[LiveEvent] = []
-    for frame in draw(st.lists(st.sampled_from(["f1", "f2", "f3"]), max_size=4)):
-        fence, attempt = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    frames = st.sampled_from(["f1", "f2", "f3"])
+    turns = st.tuples(frames, st.integers(1, 3), st.integers(1, 3))
+    for frame, fence, attempt in draw(st.lists(turns, max_size=4, unique=True)):
         parts = draw(st.lists(st.tuples(st.booleans(), TEXTS), max_size=4))
         for index, (is_text, text) in enumerate(parts):
             make = TextDelta if is_text else ReasoningDelta

@@ -161,6 +161,9 @@ async def test_ended_words_of_a_sub_agent_leave_those_of_the_root(
     other.words._turns.pop("f2")
     await other.write("three", index=2)
     assert (2, "three") == _shown(await next_words(news))
+    await asyncio.sleep(0.1)
+    await other.write("four", index=3)
+    assert (3, "four") == _shown(await next_words(news))
     await news.aclose()
 
 

@@ -63,7 +63,7 @@ class WrittenWords:
         if turn is None or turn.number < number:
             self._turns.pop(key, None)  # a new turn is the last one
             turn = self._turns[key] = _WrittenTurn(event)
-        if turn.is_full or number < turn.number:
+        if turn.is_full or number < turn.number or not turn.takes(event):
             return False
         turn.add(event)
         # Agents that have ended may have the oldest turns.
@@ -74,8 +74,13 @@ class WrittenWords:
         return not turn.is_full
 
     def keep_unstored(self, state: RunState) -> bool:
-        """Drop the turns that a version has; return whether there were any."""
-        stored = [key for key, turn in self._turns.items() if turn.is_stored(state)]
+        """Drop the turns that a version has; return whether there were any.
+
+        A version without a claim is the end of the work, also of turns without a reply.
+        """
+        is_over = state.run.claim is None
+        turns = self._turns.items()
+        stored = [key for key, turn in turns if is_over or turn.is_stored(state)]
         for key in stored:
             del self._turns[key]
         return bool(stored)
@@ -108,6 +113,10 @@ class _WrittenTurn:
         self._parts: list[str] = []
         self._head_size = len(json.dumps(self._head))
         self.size = self._head_size
+
+    def takes(self, event: LiveEvent) -> bool:
+        """Return whether an event is the next one of the turn."""
+        return self._call is not None or event.index == len(self._parts)
 
     def add(self, event: LiveEvent) -> None:
         """Take the next part."""

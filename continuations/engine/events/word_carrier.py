@@ -51,7 +51,7 @@ class WordCarrier:
         self.values = values
         self.process = os.urandom(8).hex()
         self._followed: frozenset[str] = frozenset()
-        self._looked_at, self._is_looking = 0.0, False
+        self._looked_at, self._is_looking = float("-inf"), False
         self._logged = ""
         # asyncio keeps no task alive.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -173,6 +173,7 @@ class RunWords:
                 size = self._written.size
                 async with asyncio.timeout(_PAUSE_SECONDS + size / _BYTES_PER_SECOND):
                     await hurries.wait()
+            hurries.clear()
             self._is_new = False
             try:
                 await self._store(self._written)
