@@ -9,6 +9,7 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from continuations.events import (
     TextDelta,
 )
 from continuations.ledger import layout
+from continuations.ledger.objects import Objects
+from continuations.ledger.repair.integrity import check_integrity
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import MemoryStore, Unavailable, open_store
 from continuations_storage.contract import MAX_EPHEMERAL_BYTES, Ephemeral, ephemeral
@@ -304,6 +307,50 @@ async def test_words_of_a_turn_that_ends_without_a_reply_go(act: str) -> None:
     async with asyncio.timeout(5):  # long before they end by themselves
         while await names_of(store):  # noqa: ASYNC110 - another task
             await asyncio.sleep(0.01)
+    await follower.leave()
+
+
+async def test_copies_have_no_words_and_a_pruned_thread_loses_them(
+    tmp_path: Path,
+) -> None:
+    """`doctor` does not look at them, whatever they are."""
+    store, target = open_store(f"file:{tmp_path}/a"), open_store(f"file:{tmp_path}/b")
+    worker = make_worker(store, ScriptedModel(["one"]))
+    thread = worker.thread(key=KEY)
+    await thread.send("Hello")
+    await thread.close()
+    values, other_values = ephemeral(store), ephemeral(target)
+    assert values is not None
+    assert other_values is not None
+    await values.put({layout.words_name(THREAD): b"\0damaged"}, 30)
+    await worker.copy_to(target)
+    assert RUN_ID == (await AsyncRunner([], store=target).look(RUN_ID)).run_id
+    assert [] == await other_values.names("")
+    assert not (await check_integrity(Objects(store), RUN_ID)).findings
+    assert [layout.words_name(THREAD)] == await names_of(store)
+    pruned = await worker.prune(older_than=timedelta(microseconds=1))
+    assert (RUN_ID,) == pruned.run_ids
+    assert [] == await names_of(store)
+
+
+async def test_words_of_a_rewound_turn_give_way_to_the_next_ones() -> None:
+    """A fork is no thread, so it has no words for others."""
+    store, model = MemoryStore(), Gate(["one two three"] * 2)
+    follower = Follower(AsyncRunner([], store=store))
+    await until_followed(store)
+    worker = make_worker(store, model)
+    working = asyncio.create_task(worker.thread(key=KEY).send("Hello"))
+    await follower.until_texts("Hello", "one two ")
+    working.cancel()
+    await asyncio.wait({working})
+    await worker.rewind(RUN_ID, 1)
+    model.opened.set()
+    await worker.thread(key=KEY).send("Again")
+    await follower.until_reply()
+    assert "one two three" == follower.texts[-1]
+    assert 1 == sum(text.startswith("one") for text in follower.texts)
+    fork = await worker.fork(RUN_ID, messages={"f1": "Once more"})
+    assert layout.thread_of(fork) is None
     await follower.leave()
 
 

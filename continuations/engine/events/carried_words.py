@@ -34,7 +34,7 @@ _MAX_BYTES = MAX_EPHEMERAL_BYTES - 1000
 _TEXT, _REASONING = "t", "r"
 
 
-def key_of(event: LiveEvent) -> str:
+def _key_of(event: LiveEvent) -> str:
     """Return the id of what a live event is about: a call, or a frame."""
     return event.call if isinstance(event, CallProgress) else event.frame
 
@@ -58,7 +58,7 @@ class WrittenWords:
         """Take an event; return whether there is something new."""
         if not isinstance(event, BaseLiveEvent):
             return False
-        key, number = key_of(event), (event.fence, event.attempt)
+        key, number = _key_of(event), (event.fence, event.attempt)
         turn = self._turns.get(key)
         if turn is None or turn.number < number:
             self._turns.pop(key, None)  # a new turn is the last one
