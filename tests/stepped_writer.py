@@ -17,15 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from continuations import Agent, AsyncRunner, ToolContext, tool
 from continuations.engine.events import word_carrier
+from continuations.ledger import layout
 from continuations.models.interface import (
     Message,
     ModelDelta,
     ModelReply,
     ModelRequest,
 )
+from continuations_storage.contract import ephemeral
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+
+    from continuations_storage import Store
 
 ROOT = Path(__file__).parents[1]
 _CALLS: Mapping[str, tuple[str, str]] = {
@@ -193,6 +197,15 @@ class Workers:
         assert process.stdout is not None
         process.stdout.close()
         self.steps.begin_anew()
+
+
+async def until_followed(store: Store) -> None:
+    """Wait until a process says in a store that it follows a thread."""
+    values = ephemeral(store)
+    assert values is not None
+    async with asyncio.timeout(30):
+        while not await values.names(layout.FOLLOWERS_PREFIX):  # noqa: ASYNC110 - another task or process
+            await asyncio.sleep(0.01)
 
 
 @contextmanager

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from continuations_storage import open_store
 from tests.browser import chromium
 from tests.browser.console_chat import (
     TIMEOUT_MS,
+    ConsoleChat,
     run_console_chat,
     say,
     stored,
     texts,
     written,
 )
-from tests.stepped_writer import run_worker
+from tests.stepped_writer import run_worker, until_followed
 
 if chromium.is_installed():
+
+    def wait_for_follower(chat: ConsoleChat) -> None:
+        """Wait until the worker can know of the open page."""
+        # Playwright has the event loop of this thread.
+        with ThreadPoolExecutor(1) as threads:
+            work = until_followed(open_store(chat.store))
+            threads.submit(asyncio.run, work).result()
 
     @pytest.mark.parametrize("kind", ["files", "SQLite", "Postgres"])
     def test_words_of_a_worker_in_another_process_grow_in_the_chat(
@@ -37,8 +48,7 @@ if chromium.is_installed():
             chat.open_thread("k")
             chat.hold()
             tab.goto(chat.chat)
-            tab.locator(".live").wait_for()
-            tab.wait_for_timeout(500)
+            wait_for_follower(chat)
             say(tab, "say one |two |three")
             for text in ("one ", "one two "):
                 chat.allow()
@@ -67,8 +77,7 @@ if chromium.is_installed():
             chat.open_thread("k")
             chat.hold()
             tab.goto(chat.chat)
-            tab.locator(".live").wait_for()
-            tab.wait_for_timeout(500)
+            wait_for_follower(chat)
             say(tab, "say {process} one |two")
             chat.allow()
             written(tab, "w1 one ")

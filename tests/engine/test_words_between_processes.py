@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuations import Agent, AsyncRunner, Runner
+from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.core.reading.live_events import LiveEvent, RunEvent
 from continuations.core.reading.run_stream import MessageAdded, ReplyGiven
 from continuations.engine.events import carried_words, word_carrier, word_reader
@@ -31,12 +31,12 @@ from continuations.events import (
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.integrity import check_integrity
-from continuations.models.scripted import ScriptedModel
+from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore, Unavailable, open_store
 from continuations_storage.contract import MAX_EPHEMERAL_BYTES, Ephemeral, ephemeral
 from continuations_storage.faults import FaultyStore
 from tests.postgres_server import PostgresServer
-from tests.stepped_writer import Steps, Workers, run_worker
+from tests.stepped_writer import Steps, Workers, run_worker, until_followed
 
 KEY = "customer 42"
 RUN_ID = layout.thread_run_id("support", KEY, 1)
@@ -148,15 +148,6 @@ async def test_words_of_another_process_come_before_the_message(
         while await names_of(store):  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.01)
         assert ["yes"] == steps.streams
-
-
-async def until_followed(store: Any) -> None:
-    """Wait until the name of a follower is in a store."""
-    values = ephemeral(store)
-    assert values is not None
-    async with asyncio.timeout(SOON):
-        while not await values.names(layout.FOLLOWERS_PREFIX):  # noqa: ASYNC110 - another task
-            await asyncio.sleep(0.01)
 
 
 async def test_words_of_a_killed_worker_give_way_to_those_of_the_next(
@@ -280,6 +271,36 @@ async def test_follower_after_an_erasure_shows_nothing_and_no_words_are_left() -
     await asyncio.sleep(0.5)
     assert [] == late.texts
     await late.leave()
+
+
+@pytest.mark.parametrize("url", STORES[:2], indirect=True)
+async def test_follower_that_comes_during_a_call_gets_the_words_of_a_later_turn(
+    url: str,
+) -> None:
+    """Each version and each turn begin a look, and the turns after it count it."""
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def search() -> str:
+        """Search."""
+        began.set()
+        await may_end.wait()
+        return "found"
+
+    model = Gate([ToolCall("search"), ToolCall("search"), "one two three"])
+    agent = Agent("support", tools=[search], model=model)
+    worker = AsyncRunner(agent, store=url)
+    working = asyncio.create_task(worker.thread(key=KEY).send("Hello"))
+    await began.wait()
+    follower = Follower(AsyncRunner([], store=open_store(url)))
+    await until_followed(worker.store)
+    await asyncio.sleep(1.0)  # the age of the last look
+    may_end.set()
+    await follower.until(lambda: "one two " in follower.texts)
+    assert (False, True) == (model.streamed[0], model.streamed[-1])
+    model.opened.set()
+    await working
+    await follower.leave()
 
 
 @pytest.mark.parametrize("act", ["stop", "cancel", "worker"])

@@ -21,10 +21,9 @@ from continuations.serve.console import live_runs
 from continuations.serve.console.live_runs import Changed, LiveRuns, RunNews, Words
 from continuations.serve.http.api import HttpApi, Request
 from continuations_storage import MemoryStore, open_store
-from continuations_storage.contract import ephemeral
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.http.api_fixture import verify_bearer
-from tests.stepped_writer import Steps, run_worker
+from tests.stepped_writer import Steps, run_worker, until_followed
 
 SOON = 30
 RUN_ID = layout.thread_run_id("support", "42", 1)
@@ -35,15 +34,6 @@ PATH = "/threads/support/42/events"
 def allow(*acts: str) -> Callable[[Identity, str, str | None], bool]:
     """Return a function that allows some acts."""
     return lambda _, act, __: act in acts
-
-
-async def until_followed(store: Any) -> None:
-    """Wait until the name of a follower is in a store."""
-    values = ephemeral(store)
-    assert values is not None
-    async with asyncio.timeout(SOON):
-        while not await values.names(layout.FOLLOWERS_PREFIX):  # noqa: ASYNC110 - another task
-            await asyncio.sleep(0.01)
 
 
 class OtherProcess:

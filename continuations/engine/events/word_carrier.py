@@ -152,7 +152,11 @@ class RunWords:
             self._begin_to_store()
 
     def keep_unstored(self, state: RunState) -> None:
-        """Drop the words that a stored version replaces."""
+        """Drop the words that a stored version replaces.
+
+        A look at the followers may begin: versions come before the turns of models.
+        """
+        self.are_followed()
         if self._written is None or not self._written.keep_unstored(state):
             return
         self._begin_to_store()
