@@ -10,6 +10,7 @@ A reader takes regular files of limited size only, and follows no link.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -56,6 +57,7 @@ class EphemeralFiles:
     def __init__(self, folder: str, home: str) -> None:
         self._folder = folder
         self._home = home
+        self._identity: tuple[int, int] | None = None
 
     async def put(self, values: Mapping[str, bytes], seconds: float) -> None:
         """Set values, and when they end; see `Ephemeral.put`."""
@@ -97,15 +99,28 @@ class EphemeralFiles:
 
     @contextmanager
     def _opened(self) -> Generator[int]:
+        home = self._status_of_home()
         descriptor = os.open(self._folder, _OPEN_FOLDER)
         try:
+            _check_owner(os.fstat(descriptor), home)
             yield descriptor
         finally:
             os.close(descriptor)
 
+    def _status_of_home(self) -> os.stat_result:
+        """Return the status of the store; raise OSError if another one is there."""
+        status = os.stat(self._home)  # noqa: PTH116 -- pathlib is 5 ms cold
+        identity = status.st_dev, status.st_ino
+        if self._identity is None:
+            self._identity = identity
+        elif self._identity != identity:
+            # Such as the folder below a disk that is not mounted any more.
+            raise OSError(errno.ESTALE, f"{self._home!r} was replaced")
+        return status
+
     def _put(self, values: Mapping[str, bytes], end: float) -> None:
         # A reader of a wrong path must not begin a store there.
-        mode = stat.S_IMODE(os.stat(self._home).st_mode) & 0o666  # noqa: PTH116 -- see above
+        mode = self._status_of_home().st_mode & 0o666
         with suppress(FileExistsError):
             os.mkdir(self._folder, 0o700)  # noqa: PTH102 -- see above
             os.chmod(self._folder, 0o700 | mode | (mode & 0o444) >> 2)  # noqa: PTH101 -- see above
@@ -144,6 +159,16 @@ class EphemeralFiles:
 
 def _file_name(name: str) -> str:
     return name.replace("/", _SEPARATOR)
+
+
+def _check_owner(folder: os.stat_result, home: os.stat_result) -> None:
+    """Raise OSError if others could have put values there, as in /tmp."""
+    shared = home.st_mode & 0o022
+    is_own = folder.st_uid in {os.geteuid(), home.st_uid}
+    if folder.st_mode & 0o022 & ~shared or not (is_own or shared):
+        raise PermissionError(
+            errno.EPERM, "others may write to the folder of ephemeral values"
+        )
 
 
 def _is_valid(end: float, now: float) -> bool:

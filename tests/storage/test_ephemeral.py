@@ -149,6 +149,45 @@ async def test_folder_that_is_a_link_is_not_used(place: Place, tmp_path: Path) -
     assert ["w+a"] == [each.name for each in other.iterdir()]
 
 
+@pytest.mark.parametrize("act", ["mode", "owner"])
+async def test_folder_that_others_could_have_made_is_not_used(
+    place: Place, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a file in /tmp, for example; a store of a group may be shared."""
+    if act == "mode":
+        place.folder.chmod(0o777)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4711)
+        fstat = os.fstat
+
+        def of_another_user(descriptor: int) -> os.stat_result:
+            status = fstat(descriptor)
+            return os.stat_result((*status[:4], 4712, *status[5:]))
+
+        monkeypatch.setattr(os, "fstat", of_another_user)
+    assert {} == await place.values.get(["w/a"])
+    for act_of in (place.values.put({"w/b": b""}, 1), place.values.names("")):
+        with pytest.raises(Denied, match="EPERM"):
+            await act_of
+    monkeypatch.undo()
+    place.home.chmod(0o777)
+    assert {"w/a": b"one"} == await place.values.get(["w/a"])
+
+
+async def test_store_that_was_replaced_gets_no_values(
+    place: Place, tmp_path: Path
+) -> None:
+    """Its disk may not be mounted any more."""
+    place.home.rename(tmp_path / "away")
+    with pytest.raises(NotFound):
+        await place.values.put({"w/b": b""}, 1)
+    make = place.home.touch if place.home.suffix else place.home.mkdir
+    make()
+    with pytest.raises(Unavailable):
+        await place.values.put({"w/b": b""}, 1)
+    assert {} == await place.values.get(["w/b"])
+
+
 async def test_listing_of_names_removes_what_has_ended(place: Place) -> None:
     """Also temporary files of writers that were killed, but not of those that write."""
     now = time.time()
