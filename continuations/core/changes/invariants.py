@@ -53,11 +53,7 @@ def _changed_rows(state: RunState, known: RunState) -> _Rows | None:
     `None`: something has changed that all rows depend on.
     """
     run, old = state.run, known.run
-    if (
-        {run.status, old.status} & ENDED_STATUSES
-        or run.id != old.id
-        or run.next_id < old.next_id
-    ):
+    if run.has_ended or old.has_ended or run.id != old.id or run.next_id < old.next_id:
         return None
     frames = _changed_ids(state.frames, known.frames)
     calls = _changed_ids(state.calls, known.calls)
