@@ -69,7 +69,7 @@ def process_of_codes(folders: dict[str, Path], commands: str) -> list[dict[str, 
     stores = {code: f"file:{each / 'store'}" for code, each in folders.items()}
     environment = {
         **os.environ,
-        "PYTHONPATH": python_path(ROOT),
+        "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
         "TEST_STORES": json.dumps(stores),
         effect_log.EFFECTS_VARIABLE: str(folder / "effects"),
         effect_log.TURNS_VARIABLE: str(folder / "turns"),

@@ -82,7 +82,11 @@ class Application:
         done = subprocess.run(
             [sys.executable, "travel.py", *words],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": python_path(ROOT), "TRAVEL_LOG": log},
+            env={
+                **os.environ,
+                "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
+                "TRAVEL_LOG": log,
+            },
             capture_output=True,
             check=False,
             text=True,

@@ -36,7 +36,7 @@ def serve(
         ],
         env={
             **os.environ,
-            "PYTHONPATH": python_path(ROOT),
+            "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
             "TEST_STORE": environment.store,
             "TEST_SCRIPT": json.dumps(SCRIPT),
             **variables,

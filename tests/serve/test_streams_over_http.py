@@ -47,7 +47,7 @@ class Server:
             ],
             env={
                 **os.environ,
-                "PYTHONPATH": python_path(ROOT),
+                "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
                 "TEST_STORE": self.store,
                 "TEST_STEPS": str(self.folder / "steps"),
             },

@@ -26,7 +26,10 @@ print(sorted(trees & FLOW_TREES.keys()))
 
 
 def _stored(hash_seed: str) -> str:
-    variables = {"PYTHONPATH": python_path(ROOT), "PYTHONHASHSEED": hash_seed}
+    variables = {
+        "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
+        "PYTHONHASHSEED": hash_seed,
+    }
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         capture_output=True,

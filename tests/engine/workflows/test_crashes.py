@@ -230,7 +230,7 @@ def test_workflow_goes_on_in_fresh_interpreters(environment: RunEnvironment) -> 
             capture_output=True,
             text=True,
             check=True,
-            env={**os.environ, "PYTHONPATH": python_path(ROOT)},
+            env={**os.environ, "PYTHONPATH": python_path(ROOT, ROOT / "storage")},
         )
         return json.loads(done.stdout or "null")
 

@@ -44,7 +44,7 @@ class Server:
             [*command, "--log-level", "error", "tests.interop.a2a.application:app"],
             env={
                 **os.environ,
-                "PYTHONPATH": python_path(ROOT),
+                "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
                 "A2A_STORE": self.store,
                 "A2A_URL": self.url,
             },
