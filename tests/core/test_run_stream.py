@@ -34,9 +34,12 @@ from continuations.core.rows.run import ENDED_STATUSES, Claim
 from continuations.core.rows.state import RunState, frame_path
 from tests.core.rows import (
     MOMENT,
+    accepted_event,
+    apply_events,
     new_state,
     reply_with_calls,
     reply_with_text,
+    sub_agent_started_event,
 )
 from tests.core.schedules import CHOICES, first_state, run_schedule
 from tests.core.test_laws import LAW_SETTINGS
@@ -176,6 +179,40 @@ def test_paths_are_those_of_the_frames() -> None:
     state = new_state()
     [started, *_] = events_between(None, state, version=1, at=MOMENT)
     assert frame_path(state, "f1") == started.path
+
+
+def test_paths_of_two_branches_are_those_of_their_frames() -> None:
+    """Two agents run side by side, and each has agents below it."""
+    state = advance(new_state(), reply_with_calls("left", "right"))
+    calls = [*state.calls]
+    for call in calls:
+        state = apply_events(
+            state, accepted_event(call), sub_agent_started_event(call, f"of-{call}")
+        )
+    for frame in [*state.frames][1:]:
+        state = advance(state, reply_with_calls("deep", frame=frame))
+        call = state.frames[frame].open_call_ids[0]
+        state = apply_events(
+            state, accepted_event(call), sub_agent_started_event(call, "low")
+        )
+    found = events_between(None, state, version=1, at=MOMENT)
+    paths = {e.frame or "": e.path for e in found if isinstance(e, FrameStarted)}
+    assert ("hr", "left", "deep") in paths.values()
+    assert ("hr", "right", "deep") in paths.values()
+    # A frame that still has its first agent is named by the tool of its call.
+    assert {key: frame_path(state, key)[:-1] for key in paths if key != "f1"} == {
+        key: path[:-1] for key, path in paths.items() if key != "f1"
+    }
+
+
+def test_message_of_a_frame_that_is_the_same_otherwise_is_told() -> None:
+    state = new_state()
+    log = state.logs["f1"]
+    longer = replace(log, messages=(*log.messages, user_message("More.")))
+    after = state.with_rows(logs={"f1": longer})
+    [added] = events_between(state, after, version=2, at=MOMENT)
+    assert isinstance(added, MessageAdded)
+    assert "More." in added.message_json
 
 
 def test_an_agent_that_replies_within_one_version_has_events() -> None:

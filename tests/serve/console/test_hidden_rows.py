@@ -56,6 +56,16 @@ def client(monkeypatch: pytest.MonkeyPatch) -> ConsoleClient:
     return ConsoleClient(AsyncRunner([], store=store), {"can": can})
 
 
+def test_decided_page_tells_no_time_of_a_hidden_run(client: ConsoleClient) -> None:
+    runner = Runner([], store=client.runner.store)
+    for wait in runner.open_waits():
+        runner.decide(wait.id, Deny(by="lee"))
+    text = asyncio.run(client.get("/inbox/decided?by=nobody-at-all")).text
+    [sentence] = re.findall(r"<p>No such decision.*?<a", text)
+    assert "No such decision was found yet" in sentence
+    assert "<time" not in sentence
+
+
 @pytest.mark.parametrize(
     "path", ["/inbox?for=all", "/inbox/decided", "/grants", "/runs"]
 )
