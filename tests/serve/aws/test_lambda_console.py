@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import urlencode
 
 import pytest
@@ -69,7 +70,7 @@ def test_page_asks_with_its_cursor_and_gets_204(
     handle: Handler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = SystemClock().now()  # a page says how long a run has waited
-    monkeypatch.setattr(SystemClock, "now", lambda _: now)
+    monkeypatch.setattr(SystemClock, "now", Mock(return_value=now))
     page = handle(event("/runs/r1"), Context())
     assert 200 == page["statusCode"]
     assert 'data-poll="10"' in page["body"]
