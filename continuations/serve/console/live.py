@@ -20,7 +20,6 @@ import asyncio
 import logging
 from collections import deque
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from itertools import count, islice
@@ -32,6 +31,7 @@ from continuations.errors import ContinuationsError
 from continuations.serve.console.background import BackgroundReading
 from continuations.serve.console.known_runs import KnownRuns
 from continuations.serve.console.open_waits import OpenWaits
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import (
