@@ -42,6 +42,7 @@ from continuations import (
 from continuations.errors import InvalidInput
 from continuations.interop import a2a
 from continuations.interop.a2a.task_states import data_part
+from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.testing import FrozenClock, memory_store
 from tests.clocks import OffsetClock
@@ -406,11 +407,33 @@ async def test_stream_shows_each_state_until_the_task_rests() -> None:
 
 async def test_stream_has_the_words_before_a_call() -> None:
     say = {"role": "assistant", "content": "I look.", "tool_calls": [TOOL_CALL]}
-    agent = Agent("clerk", tools=[pay], model=ScriptedModel([say, "Done."]))
-    app = make_app(AsyncRunner(agent, store="memory:"))
+    script, is_followed = ScriptedModel([say, "Done."]), asyncio.Event()
+
+    class Patient:
+        """A model that replies when the stream has begun."""
+
+        name = "patient"
+
+        async def reply(self, request: ModelRequest) -> Any:
+            await is_followed.wait()
+            return await script.reply(request)
+
+    made = make_app(
+        AsyncRunner(Agent("clerk", tools=[pay], model=Patient()), store="memory:")
+    )
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        async def send_and_tell(message: Any) -> None:
+            await send(message)
+            if scope["method"] == "POST" and message.get("body"):
+                is_followed.set()
+
+        await made(scope, receive, send_and_tell)
+
     async with sender(app, streaming=True) as client:
         events = [each async for each in client.stream("pay")]
-    said = [each.status_update.status for each in events[1:]]
+    states = [each.status_update.status for each in events[1:]]
+    said = [each for each in states if each.message.parts]
     assert ("I look.", WORKING) == (said[0].message.parts[0].text, said[0].state)
     assert INPUT_REQUIRED == said[-1].state
 
