@@ -134,14 +134,14 @@ async def test_words_of_another_process_come_before_the_message(
         for part in ("one ", "one two "):
             steps.allow()
             await follower.until_texts(question, part)
-        lates = [Follower(runner), Follower(late_runner)]
-        for late in lates:
+        others = [Follower(runner), Follower(late_runner)]
+        for late in others:
             await late.until_texts(question, "one two ")
         state = await follower.thread.look()
         assert state is not None
         assert 1 == len(state.root.messages)
         steps.release()
-        for each in (follower, *lates):
+        for each in (follower, *others):
             await each.until_reply()
             assert [question, "one two three"] == each.texts
             await each.leave()
