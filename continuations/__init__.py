@@ -141,8 +141,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     module_name = _MODULE_BY_EXPORT.get(name)
     if module_name is None:
-        msg = f"module 'continuations' has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module 'continuations' has no attribute {name!r}")
     value = getattr(import_module(module_name), name)
     globals()[name] = value
     return value

@@ -43,11 +43,10 @@ def _value_class(
     A value is frozen. Two services are never equal.
     """
     if not slots or frozen != eq:
-        msg = (
+        raise TypeError(
             "value_class.dataclass() makes classes with slots only, and they are "
             "frozen or have eq=False."
         )
-        raise TypeError(msg)
 
     def decorate(declared: type[Any]) -> type[Any]:
         names = [
@@ -183,12 +182,11 @@ class NamedOnly:
             """Name the remedy; type checkers see the mistake by themselves."""
             if unnamed:
                 name = cls.__name__
-                msg = (
+                raise TypeError(
                     f"{name}() takes arguments by name only, got {len(unnamed)} "
                     "without a name. "
                     f'Write {name}(by="kim", reason="...").'
                 )
-                raise TypeError(msg)
             return object.__new__(cls)
 
 
@@ -306,13 +304,11 @@ def _compiled_init(cls: type) -> Any:
 
 
 def _set_attribute(_: object, name: str, _value: object) -> None:
-    msg = f"cannot assign to field {name!r}"
-    raise FrozenInstanceError(msg)
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _delete_attribute(_: object, name: str) -> None:
-    msg = f"cannot delete field {name!r}"
-    raise FrozenInstanceError(msg)
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
 def _get_state(value: Any) -> list[object]:

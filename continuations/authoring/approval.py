@@ -56,15 +56,13 @@ def checked_form(form_type: Any) -> ApprovalForm:
     try:
         schema_json = answer_types.schema_json_of(form_type) or "{}"
     except InvalidInput as error:
-        msg = f"{label} cannot be used: {error}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(f"{label} cannot be used: {error}") from None
     schema = jsontext.parse(schema_json)
     if not has_fields(schema):
-        msg = (
+        raise InvalidInput(
             f"{label} must be a class with fields (a pydantic model, a dataclass or a "
             f"TypedDict), got {form_type!r}."
         )
-        raise InvalidInput(msg)
     digest = tool_contract.compute_contract_digest("form", None, schema)
     return ApprovalForm(form_type, schema_json, digest)
 
@@ -226,11 +224,10 @@ class ApprovalPolicy:
             return cls()
         if callable(option) and not isinstance(option, type):
             return cls(when=option)
-        msg = (
+        raise InvalidInput(
             "approval must be True, False, a function of the arguments or an"
             f" ApprovalPolicy, got {callables.shown(option)}."
         )
-        raise InvalidInput(msg)
 
     @property
     def display_name(self) -> str | None:
@@ -353,11 +350,10 @@ class ApprovalPolicy:
             # A condition cannot fill in a form, so a person approves.
             needs_form = type(verdict) is Approve and self._form is not None
             return True if needs_form else cast("Approve | Deny", verdict)
-        msg = (
+        raise PolicyFailed(
             f"the approval policy returned a value of type {type(verdict).__name__}"
             " instead of True, False, a plain Approve or a Deny; nothing ran."
         )
-        raise PolicyFailed(msg)
 
     async def why_not_now(self, arguments: Mapping[str, Any]) -> str | None:
         """Return why an approved call must not begin now, `None` if it may.
@@ -395,8 +391,7 @@ def checked_names(label: str, names: Any) -> tuple[str, ...]:
     if all(type(name) is str and name for name in listed):
         return tuple(listed)
     got = f"{names!r} ({type(names).__name__})"
-    msg = f"{label} must be a list of names of arguments, got {got}."
-    raise InvalidInput(msg)
+    raise InvalidInput(f"{label} must be a list of names of arguments, got {got}.")
 
 
 def _option_error(option: str, wanted: str, value: object) -> InvalidInput:

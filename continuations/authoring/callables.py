@@ -188,13 +188,11 @@ def accepted_arguments(
     parameters = inspect.signature(function).parameters
     kinds = {each.kind for each in parameters.values()}
     if inspect.Parameter.POSITIONAL_ONLY in kinds:
-        msg = "a parameter is positional-only; arguments are passed by name"
-        raise TypeError(msg)
+        raise TypeError("a parameter is positional-only; arguments are passed by name")
     if inspect.Parameter.VAR_KEYWORD in kinds:
         return dict(arguments)
     if inspect.Parameter.VAR_POSITIONAL in kinds:
-        msg = "arguments are passed by name; declare **arguments"
-        raise TypeError(msg)
+        raise TypeError("arguments are passed by name; declare **arguments")
     return {name: value for name, value in arguments.items() if name in parameters}
 
 
@@ -223,23 +221,21 @@ def check_callback_parameters(
     for each in parameters:
         is_rest = each.kind is each.VAR_POSITIONAL and not takes_names
         if is_rest or each.kind is each.POSITIONAL_ONLY:
-            msg = (
+            raise InvalidInput(
                 f"{label} takes the parameter {each.name!r} by position, and arguments"
                 " are passed by name. Declare the arguments by name, or **arguments."
             )
-            raise InvalidInput(msg)
     if names is None:
         return
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     for each in parameters:
         required = each.kind in by_name and each.default is each.empty
         if required and each.name not in names:
-            msg = (
+            raise InvalidInput(
                 f"{label} requires the argument {each.name!r}, which the tool does not"
                 f" have (its arguments: {', '.join(names) or 'none'}). Rename the"
                 " parameter."
             )
-            raise InvalidInput(msg)
 
 
 def is_method(value: object) -> bool:
@@ -299,11 +295,10 @@ def shown(value: object) -> str:
 def function_name(function: object) -> str:
     """Return the name of a function for its tool; raises `InvalidInput`."""
     if isinstance(function, OfClass):
-        msg = (
+        raise InvalidInput(
             f"@tool must stand directly above def, got {function!r}. A method is a "
             "task or a tool: leave out the other decorator."
         )
-        raise InvalidInput(msg)
     name = getattr(function, "__name__", None)
     if name == "<lambda>":
         msg = "a tool cannot be made from a lambda: a lambda has no name and no types"
@@ -325,17 +320,15 @@ def check_tool_function(function: object, name: str) -> None:
     """
     # Since Python 3.14, `isroutine` accepts a partial.
     if isinstance(function, functools.partial) or not inspect.isroutine(function):
-        msg = (
+        raise InvalidInput(
             f"tool {name}: a tool is made from a function or a bound method, got"
             f" {function!r}. Write a function that calls it."
         )
-        raise InvalidInput(msg)
     if is_generator(function):
-        msg = (
+        raise InvalidInput(
             f"tool {name}: a generator function cannot be a tool, because its body "
             "would not run. Return a list instead of yield."
         )
-        raise InvalidInput(msg)
     try:
         signature = inspect.signature(function)
     except (NameError, TypeError, ValueError):
@@ -347,11 +340,10 @@ def check_tool_function(function: object, name: str) -> None:
 def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
     unsupported = _UNSUPPORTED_PARAMETER_KINDS.get(parameter.kind)
     if unsupported is not None:
-        msg = (
+        raise InvalidInput(
             f"tool {name}: the parameter {parameter.name} {unsupported}. Arguments are "
             "passed by name: give each parameter a name of its own."
         )
-        raise InvalidInput(msg)
     if parameter.annotation is parameter.empty:
         advice = "Annotate the parameter."
         if parameter.name in {"self", "cls"}:

@@ -138,8 +138,7 @@ def _check_number(name: str, value: object, low: int, otherwise: str = "") -> No
     if type(value) is int and low <= value <= _MAX_NUMBER:
         return
     wanted = f"an integer from {low} to {_MAX_NUMBER}{otherwise}"
-    msg = f"{name} of Compaction must be {wanted}, got {value!r:.60}."
-    raise InvalidInput(msg)
+    raise InvalidInput(f"{name} of Compaction must be {wanted}, got {value!r:.60}.")
 
 
 def _error(name: str, wanted: str) -> InvalidInput:

@@ -43,11 +43,10 @@ def _no_form() -> None:
 
 
 def _no_callback_url() -> str:
-    msg = (
+    raise InvalidInput(
         "ctx.callback_url is not available: the runner has no callback_url. Pass "
         "Runner(..., callback_url=Links(secret, base_url=...).callback_url)."
     )
-    raise InvalidInput(msg)
 
 
 def _no_listener(_: object) -> None:
@@ -152,11 +151,10 @@ class ToolContext(Generic[State]):
 
     def _known_state(self) -> StateAccess:
         if self.call_state is None:
-            msg = (
+            raise InvalidInput(
                 "ctx.state is not available: the agent has no state. Declare "
                 "Agent(..., state=...) with a pydantic model or a dataclass."
             )
-            raise InvalidInput(msg)
         return self.call_state
 
     @property

@@ -41,11 +41,10 @@ def to_seconds(duration: object, label: str) -> float | None:
     if 0 < seconds <= MAX_PERIOD.total_seconds():
         return seconds
     got = f"{duration!r} ({type(duration).__name__})"
-    msg = (
+    raise InvalidInput(
         f"{label} must be a timedelta or seconds, above 0 and at most "
         f"{MAX_PERIOD.days} days, got {got}."
     )
-    raise InvalidInput(msg)
 
 
 _MAX_APPROVERS = 100
@@ -95,11 +94,10 @@ def checked_approvers(label: str, names: object) -> tuple[str, ...]:
             for name in cast("list[str]", given):
                 people.setdefault(person_key(name), name)
             return tuple(people.values())
-    msg = (
+    raise InvalidInput(
         f"{label} must be a list of at most {_MAX_APPROVERS} names, and group:NAME for "
         f"groups, got {names!r}. Pass for example ['kim', 'group:finance']."
     )
-    raise InvalidInput(msg)
 
 
 def _is_approver(name: object) -> bool:
@@ -120,11 +118,10 @@ def check_votes(label: str, votes: object, approvers: tuple[str, ...]) -> None:
         raise InvalidInput(msg)
     groups = any(name.startswith(GROUP_PREFIX) for name in approvers)
     if approvers and not groups and votes > len(approvers):
-        msg = (
+        raise InvalidInput(
             f"{label} must be at most {len(approvers)}, the number of approvers, got "
             f"{votes}. Name more approvers, or ask for fewer votes."
         )
-        raise InvalidInput(msg)
 
 
 def checked_approval_action(action: object) -> None:
@@ -134,11 +131,10 @@ def checked_approval_action(action: object) -> None:
         try:
             dump_action(action)
         except jsontext.NotJson as error:
-            msg = (
+            raise InvalidInput(
                 f"ApprovalPolicy: on_deadline cannot be stored: {error}. Pass a JSON "
                 "value."
-            )
-            raise InvalidInput(msg) from None
+            ) from None
 
 
 def checked_action(

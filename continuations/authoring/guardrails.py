@@ -114,11 +114,10 @@ class Guardrail:
             if name == "<lambda>":
                 name = None
             if name is None:
-                msg = (
+                raise InvalidInput(
                     "Guardrail: a function without a name of its own needs name=. Pass "
                     "Guardrail(check=..., name=...)."
                 )
-                raise InvalidInput(msg)
         elif name is None:
             name = cast("CheckingAgent", check).name
         if not isinstance(name, str) or not name:
@@ -188,11 +187,10 @@ class Guardrails:
 
 def _checked(option: str, stage: GuardrailStage, items: Any) -> tuple[Guardrail, ...]:
     if type(items) not in (list, tuple):
-        msg = (
+        raise InvalidInput(
             f"Guardrails: {option} must be a list of functions, agents and Guardrail "
             f"objects, got {callables.shown(items)}. Pass {option}=[...]."
         )
-        raise InvalidInput(msg)
     return tuple([_checked_guardrail(option, stage, item) for item in items])
 
 
@@ -202,17 +200,15 @@ def _checked_guardrail(option: str, stage: GuardrailStage, item: Any) -> Guardra
     on_trip = allowed[0] if made.on_trip is None else made.on_trip
     if on_trip not in allowed:
         names = ", ".join(f'"{each}"' for each in allowed)
-        msg = (
+        raise InvalidInput(
             f"Guardrails: {option}: on_trip of {made.name} must be one of {names}, got "
             f"{made.on_trip!r}. Pass one of them."
         )
-        raise InvalidInput(msg)
     if stage == "tool" and made.approval is not None:
-        msg = (
+        raise InvalidInput(
             f"Guardrails: tools: approval of {made.name} would not count, because a "
             "call follows the policy of its tool. Leave approval= out."
         )
-        raise InvalidInput(msg)
     return replace(made, on_trip=on_trip)
 
 
@@ -243,11 +239,10 @@ def _check_policy(guardrail: Guardrail) -> None:
 
     policy: object = guardrail.approval
     if not isinstance(policy, ApprovalPolicy):
-        msg = (
+        raise InvalidInput(
             "Guardrail: approval must be an ApprovalPolicy, got "
             f"{type(policy).__name__}. Pass ApprovalPolicy(...)."
         )
-        raise InvalidInput(msg)
     if guardrail.on_trip != "ask":
         msg = 'Guardrail: approval= needs on_trip="ask". Pass both, or neither.'
         raise InvalidInput(msg)
@@ -255,17 +250,15 @@ def _check_policy(guardrail: Guardrail) -> None:
     for option in ApprovalPolicy.__dataclass_fields__:
         is_given = getattr(policy, option) != getattr(plain, option)
         if is_given and option not in _POLICY_OPTIONS:
-            msg = (
+            raise InvalidInput(
                 f"Guardrail: the policy has {option}, which is about calls. Leave "
                 f"{option}= out."
             )
-            raise InvalidInput(msg)
     if isinstance(policy.on_deadline or policy.on_expiry, Answer):
-        msg = (
+        raise InvalidInput(
             "Guardrail: on_deadline of the policy is an Answer, and no answer replaces "
             "a text. Pass a Deny, or escalate(...)."
         )
-        raise InvalidInput(msg)
 
 
 def _check_agent(agent: CheckingAgent) -> None:
@@ -277,11 +270,10 @@ def _check_agent(agent: CheckingAgent) -> None:
     for each in classes:
         fields |= {*getattr(each, "__annotations__", ())}
     if not {"tripped", "reason"} <= fields:
-        msg = (
+        raise InvalidInput(
             f"Guardrail: output_type of the agent {agent.name} must be a class with "
             "the fields tripped and reason. Declare both."
         )
-        raise InvalidInput(msg)
 
 
 def _not_a_check(value: object) -> InvalidInput:

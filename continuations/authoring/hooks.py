@@ -283,8 +283,7 @@ class Hooks:
         for name in HOOK_NAMES:
             hook = getattr(self, name)
             if hook is not None and not callables.is_observer(hook):
-                msg = (
+                raise InvalidInput(
                     f"Hooks: {name} must be a function with one parameter, got "
                     f"{callables.shown(hook)}. Declare def {name}(info)."
                 )
-                raise InvalidInput(msg)

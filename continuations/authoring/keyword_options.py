@@ -37,8 +37,7 @@ def check_option_names(
             close = difflib.get_close_matches(option, known, n=1)
             advice = f"Write {close[0]}." if close else "Leave it out."
             advice = FOREIGN_OPTIONS.get(option, advice)
-            msg = f"{label}: there is no option {option!r}. {advice}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"{label}: there is no option {option!r}. {advice}")
 
 
 def signature_with_options(

@@ -330,11 +330,10 @@ def _parse_manifest(text: str) -> _Manifest:
     if type(stored_format) is not int:
         raise _corrupt_error("it has no format number")
     if stored_format > FORMAT:
-        msg = (
+        raise FormatError(
             f"the manifest has format {stored_format}, and this release reads format"
             f" {FORMAT}. It was not changed. Use a newer release of continuations."
         )
-        raise FormatError(msg)
     if stored_format != FORMAT or not _is_valid_manifest(data):
         raise _corrupt_error("its content does not fit its format")
     return _Manifest(data["sdk"], data["agents"])

@@ -48,17 +48,15 @@ class Money:
         if type(self.currency) is not str or not summaries.CURRENCY.fullmatch(
             self.currency
         ):
-            msg = (
+            raise InvalidInput(
                 "Money: currency must be a code of three capital letters, got "
                 f'{self.currency!r}. Pass for example Money("EUR", 100).'
             )
-            raise InvalidInput(msg)
         if type(self.units) is not int or self.units not in summaries.UNITS:
-            msg = (
+            raise InvalidInput(
                 "Money: units must be a power of ten from 1 to 10^9, got "
                 f"{self.units!r}. Pass 100 if the argument counts cents."
             )
-            raise InvalidInput(msg)
 
     @property
     def reading(self) -> summaries.MoneyReading:
@@ -199,11 +197,10 @@ class _Search:
                 yield steps, each
             elif each is Secret or each is Money:
                 name = each.__name__
-                msg = (
+                raise InvalidInput(
                     f"the parameter {steps[0]} is annotated with the class {name}. "
                     f"Write {name}{'()' if each is Secret else '(...)'}."
                 )
-                raise InvalidInput(msg)
 
     def _of_generic(
         self, type_: Any, origin: Any, steps: _Steps
@@ -236,11 +233,10 @@ class _Search:
         self._open.pop()
         if found and type_ in self._recursive:
             # The places in a type that contains itself have no end.
-            msg = (
+            raise InvalidInput(
                 f"the parameter {steps[0]} has readings in {type_.__name__}, which "
                 "contains itself. Annotate the whole parameter with Secret()."
             )
-            raise InvalidInput(msg)
         yield from found
 
 
@@ -381,11 +377,10 @@ def _check_types(
         raise InvalidInput(msg)
     plain = bare_type(type_)
     if plain in _UNREADABLE.get(field.format, ()):
-        msg = (
+        raise InvalidInput(
             f"{label}: the format {field.format!r} cannot read {place}, which is "
             f"{plain.__name__}. Leave the format out, or use another one."
         )
-        raise InvalidInput(msg)
 
 
 def _unknown_name_error(

@@ -222,11 +222,10 @@ class Renames:
         while (newer := self._mapping.get(name)) is not None:
             if newer in names or newer == name:
                 circle = " -> ".join([*names, newer])
-                msg = (
+                raise InvalidInput(
                     f"renamed has a circle: {circle}. Let every old name lead to a "
                     "name of the new code."
                 )
-                raise InvalidInput(msg)
             names.append(newer)
             name = newer
         return names
@@ -240,11 +239,10 @@ def check_renamed(renamed: object) -> Mapping[str, str]:
         names = [name for pair in renamed.items() for name in pair]
         if all(type(name) is str and name for name in names):
             return cast("Mapping[str, str]", renamed)
-    msg = (
+    raise InvalidInput(
         "renamed must be a mapping of old names to new names, got "
         f"{repr(renamed)[:60]}. Pass for example renamed={{'transfer': 'pay'}}."
     )
-    raise InvalidInput(msg)
 
 
 def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
@@ -280,21 +278,19 @@ def _check_known(chain: Sequence[str], known: set[str]) -> None:
     if chain[-1] in known:
         return
     names = ", ".join(sorted(known)[:_MAX_NAMES]) or "none"
-    msg = (
+    raise InvalidInput(
         f"renamed={{{chain[-2]!r}: {chain[-1]!r}}} leads to no agent and no tool of "
         f"this runner (its names: {names}). Correct the new name."
     )
-    raise InvalidInput(msg)
 
 
 def _check_one_of(chain: Sequence[str], names: Iterable[str], owner: str) -> None:
     both = [name for name in chain if name in names]
     if len(both) > 1:
-        msg = (
+        raise InvalidInput(
             f"renamed={{{both[0]!r}: {both[1]!r}}} is ambiguous: {owner} have both "
             "names, so a stored run could mean either. Give the new one another name."
         )
-        raise InvalidInput(msg)
 
 
 _NOTHING = "Nothing ran and nothing was written"
@@ -314,8 +310,7 @@ async def with_listed_tools(root: AgentProtocol) -> Agent[Any]:
         try:
             agent.fill_copy(listed, copies)
         except InvalidInput as error:
-            msg = f"{error} {_NOTHING}."
-            raise ToolsUnavailable(msg) from error
+            raise ToolsUnavailable(f"{error} {_NOTHING}.") from error
     return copies[id(root)]
 
 
@@ -347,12 +342,11 @@ async def _list(source: ToolSource) -> list[ToolProtocol]:
     except BaseException as error:
         if not isinstance(error, Exception) or callables.is_task_cancellation(error):
             raise
-        msg = (
+        raise ToolsUnavailable(
             f"the tools of {source.name} could not be listed: {type(error).__name__}. "
             f"{_NOTHING}. Check that the source answers, then call again; a later "
             "sweep tries a stored run again."
-        )
-        raise ToolsUnavailable(msg) from error
+        ) from error
 
 
 def _as_tool(item: Any) -> ToolProtocol:
@@ -376,10 +370,9 @@ def _check_names(
     for source in agent.tool_sources:
         for tool in listed[id(source)]:
             if tool.name in owners:
-                msg = (
+                raise ToolsUnavailable(
                     f"agent {agent.name} has two tools named {tool.name}: one of "
                     f"{owners[tool.name]}, one of {source.name}. {_NOTHING}. Rename "
                     "one, or leave it out."
                 )
-                raise ToolsUnavailable(msg)
             owners[tool.name] = source.name

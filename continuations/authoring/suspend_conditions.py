@@ -72,8 +72,7 @@ def every(*, turns: int) -> SuspendCondition:
         InvalidInput: `turns` is not a positive integer.
     """
     if type(turns) is not int or turns < 1:
-        msg = f"turns must be an integer of at least 1, got {turns!r}."
-        raise InvalidInput(msg)
+        raise InvalidInput(f"turns must be an integer of at least 1, got {turns!r}.")
     return SuspendCondition(
         f"every {turns} turns", lambda progress: progress.turns >= turns
     )
@@ -103,11 +102,10 @@ def after(
     except (TypeError, ValueError, OverflowError):
         time = timedelta()
     if time <= timedelta():
-        msg = (
+        raise InvalidInput(
             "minutes, hours and seconds must be numbers with a sum above 0, got "
             f"{minutes!r}, {hours!r} and {seconds!r}."
         )
-        raise InvalidInput(msg)
     parts = {"hours": hours, "minutes": minutes, "seconds": seconds}
     name = " ".join(f"{number:g} {unit}" for unit, number in parts.items() if number)
     return SuspendCondition(f"after {name}", lambda progress: progress.elapsed >= time)
@@ -127,11 +125,10 @@ def checked_conditions(
         if condition is None:
             raise option_error(agent_name, "suspend_when", wanted, item)
         if condition.name in checked:
-            msg = (
+            raise InvalidInput(
                 f"agent {agent_name}: suspend_when has two conditions named "
                 f"{condition.name!r}. Give each function a name of its own."
             )
-            raise InvalidInput(msg)
         checked[condition.name] = condition
     return tuple(checked.values())
 

@@ -96,11 +96,10 @@ class ToolWait(_Awaited[T]):
             if loop is not None:
                 return loop.coroutine_of(self).__await__()
             name = _function_name(self)
-            msg = (
+            raise WaitNotReturned(
                 f"{name}(...) was awaited outside a workflow. In a tool, write: return "
                 f"{name}(...)."
             )
-            raise WaitNotReturned(msg)
 
 
 class FlowWait(ToolWait[Any]):
@@ -159,12 +158,11 @@ def _recorded(**fields: Any) -> ToolWait[Any]:
     loop = loop_of_workflow()
     if loop is not None:
         if fields["memo"] is not None:
-            msg = (
+            raise InvalidInput(
                 f"{_function_name(ToolWait(**fields))}: memo is only for tools. In a "
                 "workflow, keep the value in a variable: the code goes on after the "
                 "wait."
             )
-            raise InvalidInput(msg)
         return FlowWait.of(loop, fields)
     wait: ToolWait[Any] = ToolWait(**fields)
     made = _made.get()
@@ -200,18 +198,16 @@ def check_returned(made: Sequence[ToolWait[Any]], result: object) -> None:
         return
     names = [_function_name(wait) for wait in made]
     if not is_tool_wait(result):
-        msg = (
+        raise WaitNotReturned(
             f"{names[0]}(...) was called, and not returned. "
             f"Write: return {names[0]}(...)."
         )
-        raise WaitNotReturned(msg)
     if len(made) > 1:
         calls = ", ".join(f"{name}(...)" for name in names)
-        msg = (
+        raise WaitNotReturned(
             f"the tool made {len(made)} waits ({calls}) and returned one, so the "
             "others would be lost. Make only the wait that the tool returns."
         )
-        raise WaitNotReturned(msg)
 
 
 @overload
@@ -451,18 +447,16 @@ def external(
 def _checked_text(label: str, value: object) -> str:
     if isinstance(value, str) and value.strip():
         return value
-    msg = f"{label} must be a str that is not empty, got {value!r}."
-    raise InvalidInput(msg)
+    raise InvalidInput(f"{label} must be a str that is not empty, got {value!r}.")
 
 
 def _checked_moment(label: str, value: object) -> datetime:
     if isinstance(value, datetime) and value.utcoffset() is not None:
         return value.astimezone(UTC)
-    msg = (
+    raise InvalidInput(
         f"{label} must be a datetime with a time zone, got {value!r}. Pass a datetime "
         "such as datetime.now(UTC) + timedelta(days=1)."
     )
-    raise InvalidInput(msg)
 
 
 def _checked_period(label: str, value: Duration | None) -> timedelta | None:

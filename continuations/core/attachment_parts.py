@@ -113,8 +113,7 @@ def read_part(part: object) -> Attachment:
         and named
         and fields.keys() <= _FIELDS
     ):
-        msg = "a part that refers to an attachment is not valid"
-        raise InvalidReference(msg)
+        raise InvalidReference("a part that refers to an attachment is not valid")
     return Attachment(
         kind=kind,
         media_type=cast("str", media_type),

@@ -87,15 +87,13 @@ def checked_person(label: str, name: object) -> str | None:
         msg = f"{label} must be a text or None, got {type(name).__name__}."
         raise InvalidInput(msg)
     if not has_name_size(name):
-        msg = (
+        raise InvalidInput(
             f"{label} must have {NAME_SIZE}. Pass the name under which your "
             "application knows the person."
         )
-        raise InvalidInput(msg)
     problem = find_name_problem(name)
     if problem is not None:
-        msg = f"{label} is not a name: {problem}. {NAME_ADVICE}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"{label} is not a name: {problem}. {NAME_ADVICE}")
     return name
 
 
@@ -131,11 +129,10 @@ class Identity:
     def __init__(self, name: str, groups: Iterable[str] = ()) -> None:
         _check_name("name", name)
         if isinstance(groups, str):
-            msg = (
+            raise InvalidInput(
                 "groups must be a list of names, got a string. Pass "
                 'Identity("kim", groups=["finance"]).'
             )
-            raise InvalidInput(msg)
         try:
             names = list(groups)
         except TypeError:
@@ -146,11 +143,10 @@ class Identity:
             _check_name("each of groups", each)
         unique = sorted(set(names))
         if len(unique) > MAX_GROUPS:
-            msg = (
+            raise InvalidInput(
                 f"groups must have at most {MAX_GROUPS} names, got {len(unique)}. Pass "
                 "only the groups that approval policies name."
             )
-            raise InvalidInput(msg)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "groups", tuple(unique))
 

@@ -34,15 +34,13 @@ class NotJson(ValueError):
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    msg = f"{name} is not a JSON number"
-    raise NotJson(msg)
+    raise NotJson(f"{name} is not a JSON number")
 
 
 def _parse_float(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        msg = f"the number {digits[:40]} is too large"
-        raise NotJson(msg)
+        raise NotJson(f"the number {digits[:40]} is too large")
     return number
 
 
@@ -57,18 +55,16 @@ def parse_exact_float(digits: str) -> float:
         is_exact = False
     if is_exact:
         return number
-    msg = (
+    raise NotJson(
         f"the number {digits[:40]} has more digits than a float keeps; round it, or "
         "write it as a string"
     )
-    raise NotJson(msg)
 
 
 def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
-        msg = "an object has the same key twice"
-        raise NotJson(msg)
+        raise NotJson("an object has the same key twice")
     return values
 
 
@@ -133,8 +129,7 @@ def parse_all(texts: Sequence[str]) -> list[Any]:
             check_limits(text)
         parsed = _DECODER.decode(f"[{','.join(some)}]")
         if len(parsed) != len(some):
-            msg = "a text is more than one value"
-            raise NotJson(msg)
+            raise NotJson("a text is more than one value")
         values += parsed
     return values
 
@@ -200,8 +195,7 @@ def _refuse_lossy(value: object) -> None:
             elif isinstance(item, list):
                 next_level += _but_scalars(cast("list[object]", item))
             elif isinstance(item, tuple):
-                msg = "a tuple is not a JSON value"
-                raise NotJson(msg)
+                raise NotJson("a tuple is not a JSON value")
             else:
                 continue
             containers += 1
@@ -221,8 +215,7 @@ def _but_scalars(items: Collection[object]) -> Collection[object]:
 def _refuse_other_keys(fields: Mapping[object, object]) -> None:
     for key in fields:
         if type(key) is not str and not isinstance(key, str):
-            msg = f"the key {key!r} is not a string"
-            raise NotJson(msg)
+            raise NotJson(f"the key {key!r} is not a string")
 
 
 def as_object(value: object) -> Mapping[str, Any] | None:
@@ -275,5 +268,4 @@ def digest(*parts: str) -> str:
 
 def refuse_reference(uri: str) -> NoReturn:
     """Raise `ValueError`, so that a JSON Schema cannot make a process fetch a URL."""
-    msg = f"the schema refers to another document ({uri[:80]!r})"
-    raise ValueError(msg)
+    raise ValueError(f"the schema refers to another document ({uri[:80]!r})")

@@ -129,11 +129,10 @@ class Message:
             try:
                 facts = self._facts = _facts_of_text(self.text)
             except (MalformedMessage, jsontext.NotJson) as error:
-                msg = (
+                raise FormatError(
                     f"{self._where} is invalid: a text is not a chat message, {error}. "
                     "It was not changed. Check which program wrote it."
-                )
-                raise FormatError(msg) from None
+                ) from None
         return facts
 
     @property
@@ -210,19 +209,16 @@ class Message:
 def _facts_of_text(text: str) -> _Facts:
     data = jsontext.as_object(jsontext.parse(text))
     if data is None:
-        msg = "the message is not a JSON object"
-        raise MalformedMessage(msg)
+        raise MalformedMessage("the message is not a JSON object")
     return _facts_of(data)
 
 
 def _facts_of(data: Mapping[str, Any]) -> _Facts:
     if "role" not in data:
-        msg = '"role" is missing'
-        raise MalformedMessage(msg)
+        raise MalformedMessage('"role" is missing')
     role = data["role"]
     if not isinstance(role, str) or role not in ROLES:
-        msg = f'"role" must be one of {", ".join(sorted(ROLES))}'
-        raise MalformedMessage(msg)
+        raise MalformedMessage(f'"role" must be one of {", ".join(sorted(ROLES))}')
     tool_call_ids: tuple[str, ...] = ()
     answered_call_id = None
     if role == "assistant":
@@ -231,8 +227,7 @@ def _facts_of(data: Mapping[str, Any]) -> _Facts:
     elif role == "tool":
         answered_call_id = data.get("tool_call_id")
         if not isinstance(answered_call_id, str):
-            msg = 'a tool message needs "tool_call_id", a string'
-            raise MalformedMessage(msg)
+            raise MalformedMessage('a tool message needs "tool_call_id", a string')
     if type(data.get("content")) is list and role in ("user", "tool"):
         has_attachments = _has_attachments(data["content"])
         return _Facts(role, tool_call_ids, answered_call_id, has_attachments)
@@ -287,8 +282,7 @@ def _parse_tool_calls(data: Mapping[str, Any]) -> list[ToolCallRequest]:
         return []
     calls = jsontext.as_array(data["tool_calls"])
     if calls is None:
-        msg = '"tool_calls" must be a list'
-        raise MalformedMessage(msg)
+        raise MalformedMessage('"tool_calls" must be a list')
     return [_parse_tool_call(jsontext.as_object(call) or {}) for call in calls]
 
 
@@ -303,11 +297,10 @@ def _parse_tool_call(call: Mapping[str, Any]) -> ToolCallRequest:
         arguments = body.get("arguments", body.get("input", ""))
         if isinstance(name, str) and isinstance(arguments, str):
             return ToolCallRequest(tool_call_id, name, arguments)
-    msg = (
+    raise MalformedMessage(
         "a tool call needs a name and arguments, both strings; its id must be a string "
         "if there is one"
     )
-    raise MalformedMessage(msg)
 
 
 def shown_message(

@@ -251,11 +251,10 @@ def check_settings(settings: object) -> str | None:
         return None
     if not isinstance(settings, dict):
         got = type(settings).__name__
-        msg = (
+        raise InvalidInput(
             "settings must be a dict of JSON values such as {'temperature': 0}, got "
             f"{got}."
         )
-        raise InvalidInput(msg)
     names = cast("dict[object, object]", settings).keys()
     for forbidden, why in _FORBIDDEN_SETTINGS.items():
         if found := sorted(str(name) for name in names & forbidden):
@@ -266,11 +265,10 @@ def check_settings(settings: object) -> str | None:
         msg = f"settings must be JSON: {error}. Pass JSON values only."
         raise InvalidInput(msg) from None
     if len(text) > _MAX_CHARS:
-        msg = (
+        raise InvalidInput(
             f"settings has {len(text):,} characters as JSON, and the limit is "
             f"{_MAX_CHARS:,}. Put long texts into the input."
         )
-        raise InvalidInput(msg)
     return text
 
 

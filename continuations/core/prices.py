@@ -75,11 +75,10 @@ class Prices:
         self._currency = check_currency(currency)
         unchecked: Any = by_model
         if not isinstance(unchecked, Mapping):
-            msg = (
+            raise InvalidInput(
                 "prices must map names of models to Price(...), got "
                 f"{type(unchecked).__name__}."
             )
-            raise InvalidInput(msg)
         models = by_model.items()
         self._rates = {str(model): _rates(model, price) for model, price in models}
 
@@ -190,8 +189,7 @@ def _price_of(model: str, price: object) -> Price:
             return Price(**fields)
         except TypeError:
             pass
-    msg = (
+    raise InvalidInput(
         f"prices[{model!r}] must be a Price(input=..., output=...), or a mapping with "
         "these names and cached_input and reasoning."
     )
-    raise InvalidInput(msg)

@@ -79,8 +79,7 @@ def check_trace_context(context: object) -> TraceContext:
         if name not in _CHECKS or not _CHECKS[name](value)
     )
     why = "traceparent is missing" if not wrong else f"{wrong[0][:40]!r} is not valid"
-    msg = (
+    raise InvalidInput(
         f"trace_context is not a W3C trace context: {why}. Pass a valid traceparent, "
         "and tracestate only if it is valid, or leave trace_context out."
     )
-    raise InvalidInput(msg)

@@ -48,11 +48,10 @@ class Cursor(NamedTuple):
             return cls()
         match = _CURSOR.match(text) if isinstance(text, str) else None
         if match is None:
-            msg = (
+            raise InvalidInput(
                 "after must be the cursor of an event, such as '3.2', got "
                 f"{text!r:.60}. Pass event.cursor, or leave it out."
             )
-            raise InvalidInput(msg)
         return cls(int(match[1]), int(match[2]))
 
 
@@ -101,11 +100,10 @@ async def walk_events(
     if newest == 0:
         raise versions.run_not_found_error()
     if after.version > newest:
-        msg = (
+        raise InvalidInput(
             f"after is a cursor of version {after.version}, but run {run_id} has "
             f"{newest} versions. Pass a cursor of this run."
         )
-        raise InvalidInput(msg)
     # Events that follow in the version of the cursor need the version before it too.
     await walk.go_to(max(after.version - 1, 0))
     looks = 0

@@ -56,13 +56,11 @@ async def call_hook(
             raise
         _log.warning("%s raised: %s", who, describe_error(error))
         _log.debug("%s", who, exc_info=error)
-        msg = f"raised {type(error).__name__}"
-        raise HookProblem(msg) from error
+        raise HookProblem(f"raised {type(error).__name__}") from error
     if change is None or isinstance(change, changes):
         return change
     wanted = " or ".join(["None", *(each.__name__ for each in changes)])
-    msg = f"returned {type(change).__name__} instead of {wanted}"
-    raise HookProblem(msg)
+    raise HookProblem(f"returned {type(change).__name__} instead of {wanted}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,16 +138,14 @@ class Ports:
         ):
             missing = [method for method in methods if not hasattr(port, method)]
             if port is not None and missing:
-                msg = (
+                raise InvalidInput(
                     f"{name} must have the method {missing[0]}(), got an object of "
                     f"type {type(port).__name__} without it."
                 )
-                raise InvalidInput(msg)
         given = (notify, getattr(notify, "on_notice", None), callback_url, groups)
         for function, (what, advice) in zip(given, _FUNCTIONS, strict=True):
             if function is not None and not callable(function):
-                msg = f"{what}, got {type(function).__name__}.{advice}"
-                raise InvalidInput(msg)
+                raise InvalidInput(f"{what}, got {type(function).__name__}.{advice}")
         check_on_event(on_event)
         return cls(
             clock=clock or SystemClock(),
@@ -188,11 +186,10 @@ def check_on_event(function: object) -> None:
     from continuations.authoring import callables  # noqa: PLC0415 - few runners have a listener
 
     if not callables.is_observer(function):
-        msg = (
+        raise InvalidInput(
             "on_event must be a function, plain or async, with one parameter, got "
             f"{callables.shown(function)}. Declare def on_event(event)."
         )
-        raise InvalidInput(msg)
 
 
 class EventSinks:

@@ -112,13 +112,12 @@ class WorkerOptions:
         """Raise `InvalidInput` if a store with this resolution cannot carry claims."""
         shortest = time_resolution.total_seconds() * _RESOLUTIONS_IN_LEASE
         if self.lease < shortest:
-            msg = (
+            raise InvalidInput(
                 f"lease must be at least {shortest:g} seconds with this store, got "
                 f"{self.lease:g}: the store tells its time only to "
                 f"{time_resolution.total_seconds():g} s, so that the clock cannot be "
                 "checked for a shorter claim."
             )
-            raise InvalidInput(msg)
 
 
 def check_renamed(renamed: object) -> Mapping[str, str]:

@@ -89,11 +89,10 @@ def check_run_id(run_id: object, name: str = "run_id") -> str:
     """
     if isinstance(run_id, str) and _RUN_ID.match(run_id):
         return run_id
-    msg = (
+    raise InvalidId(
         f"{name} {str(run_id)[:60]!r} is not valid: a run id has 1 to 200 characters "
         "of A-Z a-z 0-9 . _ - and begins with a letter or digit. Pass such an id."
     )
-    raise InvalidId(msg)
 
 
 # Versions and arrivals --------------------------------------------------------
@@ -126,8 +125,7 @@ def version_number(key: str) -> int:
     if is_copy_guard(key):
         raise _being_copied_error(key)
     folder = key.partition("v/")[0]
-    msg = f"{key} was not written by continuations. Move it out of {folder}."
-    raise Corrupt(msg)
+    raise Corrupt(f"{key} was not written by continuations. Move it out of {folder}.")
 
 
 def newest_version_number(keys: Iterable[str], run_id: str) -> int:
@@ -325,11 +323,10 @@ def parse_wait_id(wait_id: object) -> ParsedWaitId:
             f"For the waits of a run {wait_id}, read Runner.look({wait_id!r}).waits or "
             f"`continuations show {wait_id}`."
         )
-    msg = (
+    raise WaitNotFound(
         f"wait_id {wait_id[:80]!r} is not valid: a wait id is KIND-ULID@RUN, such as "
         f"approval-01m7...@jane-1. {advice}"
     )
-    raise WaitNotFound(msg)
 
 
 # One decision asks for the parts of its wait id many times.

@@ -146,12 +146,11 @@ def to_store(store_or_url: object) -> Store:
     verbs = ("create", "read", "keys", "delete", "probe")
     if all(callable(getattr(store_or_url, verb, None)) for verb in verbs):
         return cast("Store", store_or_url)
-    msg = (
+    raise InvalidInput(
         "store must be a URL, a path or an object with the verbs of "
         f"continuations_storage.Store, got {type(store_or_url).__name__}. Pass for "
         "example store='sqlite:runs.db'."
     )
-    raise InvalidInput(msg)
 
 
 def check_folder_exists(store: Store) -> None:
@@ -167,11 +166,10 @@ def check_folder_exists(store: Store) -> None:
     folder = missing_folder(store)
     if folder is None:
         return
-    msg = (
+    raise StoreUnavailable(
         f"store {folder} cannot be read: it does not exist. Correct the URL or mount "
         "its disk. For a new store, start a run: it makes the folder or file."
     )
-    raise StoreUnavailable(msg)
 
 
 def objects_within(store: Store, connection: object, method: str) -> Objects:
@@ -184,14 +182,12 @@ def objects_within(store: Store, connection: object, method: str) -> Objects:
     try:
         inside = within(store, connection)
     except storage.NoTransaction as error:
-        msg = f"{method}(connection=...) failed: {error}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(f"{method}(connection=...) failed: {error}") from None
     if inside is None:
-        msg = (
+        raise InvalidInput(
             f"{method}(connection=...) failed: {type(store).__name__} has no "
             "transactions. Use a postgresql:// store, or leave `connection` out."
         )
-        raise InvalidInput(msg)
     return Objects(inside, in_transaction=True)
 
 

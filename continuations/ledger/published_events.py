@@ -383,9 +383,8 @@ async def read_event(
         return None
     is_of_topic = event_keys.topic_of(event.name, event.key) == topic
     if event.id != event_id or not is_of_topic:
-        msg = (
+        raise Corrupt(
             f"{key} is damaged: it contains another event. It was not changed. Restore "
             "it from a backup, or delete it and publish the event again."
         )
-        raise Corrupt(msg)
     return event

@@ -32,11 +32,10 @@ class FrozenClock:
 
     def __init__(self, start: datetime = _START) -> None:
         if start.utcoffset() is None:
-            msg = (
+            raise InvalidInput(
                 f"FrozenClock: start must have a time zone, got {start.isoformat()}. "
                 "Pass a datetime with tzinfo=UTC."
             )
-            raise InvalidInput(msg)
         self._start = start.astimezone(UTC)
         self._passed = timedelta()
 
@@ -110,12 +109,11 @@ def period_of(
     """Return a period of time; raises `InvalidInput` if it is negative."""
     period = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     if period < timedelta():
-        msg = (
+        raise InvalidInput(
             "advance: the sum of days, hours, minutes and seconds must not be negative,"
             f" got {period.total_seconds():g} seconds. Make a new FrozenClock to begin "
             "earlier."
         )
-        raise InvalidInput(msg)
     return period
 
 

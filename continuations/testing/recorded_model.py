@@ -81,19 +81,17 @@ class RecordedModel:
         secrets: Iterable[str] = (),
     ) -> None:
         if record and model is None:
-            msg = (
+            raise InvalidInput(
                 "RecordedModel: record=True needs the model to record. Pass "
                 "RecordedModel(path, model, record=True)."
             )
-            raise InvalidInput(msg)
         self._file = RecordingFile(Path(path))
         if not record and not self._file.path.exists():
-            msg = (
+            raise InvalidInput(
                 f"recording {self._file.path} does not exist. Record it once with "
                 "RecordedModel(path, model, record=True), or in pytest with the option "
                 "--record-models."
             )
-            raise InvalidInput(msg)
         self._given_model = model
         self._record = record
         self._secret_remover = SecretRemover(secrets)

@@ -44,12 +44,11 @@ class ImportedName(NamedTuple):
             for name, value in [*members.items()]:
                 if value is agent and module != "__main__":
                     return cls(module, name)
-        msg = (
+        raise InvalidInput(
             f"{agent!r} cannot be replayed: no module has it as a global name, so "
             "another process cannot import it. Define it outside of functions, and not "
             "in the program that is run."
         )
-        raise InvalidInput(msg)
 
 
 def find_differences(
@@ -84,11 +83,10 @@ def find_differences(
         env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": paths},
     )
     if done.returncode:
-        msg = (
+        raise InvalidInput(
             f"{agent.module}.{agent.name} was not replayed: the other process "
             f"failed.\n{done.stderr}"
         )
-        raise InvalidInput(msg)
     lines = done.stdout.splitlines()
     answer = next(line for line in lines if line.startswith(_ANSWER))
     found: list[str] = json.loads(answer.removeprefix(_ANSWER))

@@ -247,11 +247,10 @@ class Agent(Generic[Output]):
     def __setattr__(self, name: str, value: object) -> None:
         # They were read when the agent was made: another value would have no effect.
         if name in _READ_ONCE and "_policy" in vars(self):
-            msg = (
+            raise InvalidInput(
                 f"{self!r}: {name} cannot be changed after the agent was made. Pass it "
                 f"when you make the agent: Agent({name}=...)."
             )
-            raise InvalidInput(msg)
         object.__setattr__(self, name, value)
 
     def __copy__(self) -> NoReturn:
@@ -319,11 +318,10 @@ class Agent(Generic[Output]):
         tools: dict[str, ToolProtocol] = {}
         for tool in made:
             if tool.name in tools:
-                msg = (
+                raise InvalidInput(
                     f"agent {self.name} has two tools named {tool.name}: give one of"
                     " them another name."
                 )
-                raise InvalidInput(msg)
             _check_state_of_tool(self.name, self.state, tool)
             tools[tool.name] = tool
         return tools
@@ -334,11 +332,10 @@ class Agent(Generic[Output]):
         items = (*self._method_tools(listed), *listed)
         made = [i if is_tool_source(i) else self._to_tool(i) for i in items]
         if self.is_workflow and any(map(is_tool_source, made)):
-            msg = (
+            raise InvalidInput(
                 f"workflow {self.name}: tools has a tool source, and flow.call needs "
                 "each tool itself. Give the source to an agent, and call the agent."
             )
-            raise InvalidInput(msg)
         return (*made, *self._handoffs())
 
     @property
@@ -407,8 +404,7 @@ class Agent(Generic[Output]):
                 made: Tool[..., Any] = Tool(tool_like)
                 return self._with_defaults(made)
         except InvalidInput as error:
-            msg = f"agent {self.name}: {error}"
-            raise InvalidInput(msg) from error
+            raise InvalidInput(f"agent {self.name}: {error}") from error
         wanted = "a list of functions, tools, agents, and methods of an object"
         raise option_error(self.name, "tools", wanted, tool_like)
 
@@ -668,12 +664,11 @@ class Handoff(AgentTool):
     ) -> None:
         self._reason_type = input_type
         if filter is not None and not callable(filter):
-            msg = (
+            raise InvalidInput(
                 f"the filter of a handoff must be a function, got "
                 f"{type(filter).__name__}. It takes a list of messages and returns "
                 "those that stay."
             )
-            raise InvalidInput(msg)
         self._filter = filter
         about = f" {agent.description}" if agent.description else ""
         super().__init__(
@@ -762,8 +757,7 @@ def handoff(
     """
     given: object = agent
     if not is_agent(given):
-        msg = f"handoff(...) takes an agent, {got_no_agent(given)}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"handoff(...) takes an agent, {got_no_agent(given)}")
     return Handoff(
         agent,
         name=name,
@@ -780,11 +774,10 @@ def _checked_handoffs(agent: Agent[Any], handoffs: Sequence[Any]) -> Iterator[Ha
     """Yield the handoffs of an agent; raises `InvalidInput`."""
     for each in handoffs:
         if not (isinstance(each, Handoff) or is_agent(each)):
-            msg = (
+            raise InvalidInput(
                 f"agent {agent.name}: handoffs has an item that is not an agent, "
                 f"{got_no_agent(each)} Pass agents, or handoff(agent, ...)."
             )
-            raise InvalidInput(msg)
         try:
             made = each if isinstance(each, Handoff) else Handoff(each)
         except InvalidInput as error:
@@ -793,18 +786,16 @@ def _checked_handoffs(agent: Agent[Any], handoffs: Sequence[Any]) -> Iterator[Ha
         target = made.sub_agent
         check_made(target)
         if target.is_workflow:
-            msg = (
+            raise InvalidInput(
                 f"agent {agent.name}: {target.name} is a workflow, which reads no "
                 "messages. Pass it in tools=[...]."
             )
-            raise InvalidInput(msg)
         if target.output_type != agent.output_type:
-            msg = (
+            raise InvalidInput(
                 f"agent {agent.name}: its handoff {target.name} has another "
                 "output_type, so the output of a run would have one of two types. Give "
                 "both the same output_type."
             )
-            raise InvalidInput(msg)
         yield made
 
 
@@ -818,8 +809,7 @@ def _checked_policy(agent_name: str, option: object) -> ApprovalPolicy | None:
     try:
         return ApprovalPolicy.from_option(option)
     except InvalidInput as error:
-        msg = f"agent {agent_name}: {error}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(f"agent {agent_name}: {error}") from None
 
 
 def _with_policy(tool: ToolProtocol, policy: ApprovalPolicy | None) -> ToolProtocol:
@@ -867,8 +857,7 @@ async def _called_text(function: Any, *arguments: Any) -> str:
     text: object = await callables.call(function, *arguments)
     if isinstance(text, str):
         return text
-    msg = f"returned {type(text).__name__}, not a string"
-    raise InstructionsInvalid(msg)
+    raise InstructionsInvalid(f"returned {type(text).__name__}, not a string")
 
 
 def _is_tools_function(tools: object) -> bool:
@@ -915,11 +904,10 @@ def _check_no_class(agent_name: str, option: str, item: Any) -> None:
 def _check_state_of_tool(agent_name: str, type_: object, tool: ToolProtocol) -> None:
     """Raise `InvalidInput` if a tool writes a state that its agent does not have."""
     if tool.writes_state and type_ is None:
-        msg = (
+        raise InvalidInput(
             f"agent {agent_name}: tool {tool.name} writes the state, and the agent has "
             "none. Declare Agent(..., state=...)."
         )
-        raise InvalidInput(msg)
 
 
 def every_agent(*roots: AgentProtocol) -> Iterator[AgentProtocol]:
@@ -941,12 +929,11 @@ def is_agent(value: object) -> TypeGuard[Agent[Any]]:
 def check_made(agent: object) -> None:
     """Raise `InvalidInput` for an agent whose class forgot `super().__init__()`."""
     if is_agent(agent) and "_policy" not in vars(agent):
-        msg = (
+        raise InvalidInput(
             f"class {type(agent).__name__}: the agent was not made, because __init__ "
             "did not call super().__init__(). Call it at the end of __init__; in a "
             "dataclass, at the end of __post_init__."
         )
-        raise InvalidInput(msg)
 
 
 def got_no_agent(value: Any) -> str:

@@ -111,36 +111,32 @@ class BodyChecks:
                 hint = f', and pass @tool(name="{name}")' if kind == "tool" else ""
                 raise InvalidInput(f"{msg}{hint}.")
             if isinstance(value, property | cached_property):
-                msg = (
+                raise InvalidInput(
                     f"{self._label}: the option {name} cannot be a property, because "
                     f"Agent sets it once. Pass it in __init__: "
                     f"super().__init__({name}=...)."
                 )
-                raise InvalidInput(msg)
             return
         if name in _RESERVED or self._is_of_agents(name):
-            msg = (
+            raise InvalidInput(
                 f"{self._label}: {name} is an attribute of every Agent and cannot "
                 "be replaced. Choose another name."
             )
-            raise InvalidInput(msg)
         is_nested = isinstance(value, type) and value.__name__ == name
         if name.startswith("_") or isinstance(value, OfClass) or is_nested:
             return
         similarity = _SIMILAR_FUNCTION if inspect.isroutine(value) else _SIMILAR_VALUE
         foreign = FOREIGN_OPTIONS.get(name)
         if foreign is not None and not inspect.isroutine(value):
-            msg = f"{self._label}: there is no option {name!r}. {foreign}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"{self._label}: there is no option {name!r}. {foreign}")
         close = difflib.get_close_matches(
             name, (*self.options, "name"), n=1, cutoff=similarity
         )
         if close and not any(name in vars(each) for each in self.cls.__mro__[1:]):
-            msg = (
+            raise InvalidInput(
                 f"{self._label}: {name} is not an option of Agent, so it has no "
                 f"effect. Write {close[0]}; or _{name} for an attribute of your own."
             )
-            raise InvalidInput(msg)
 
     def _is_of_agents(self, name: str) -> bool:
         """Return whether `Agent` has the name; `Generic` has names of its own."""
@@ -155,12 +151,11 @@ class BodyChecks:
                 continue
             for name, value in vars(each).items():
                 if isinstance(value, OfClass) or name in self.options:
-                    msg = (
+                    raise InvalidInput(
                         f"{self._label}: {name} of {each.__name__} has no effect, "
                         "because Agent comes first. Write "
                         f"{self._label}({each.__name__}, Agent)."
                     )
-                    raise InvalidInput(msg)
 
 
 def _check_override(cls: type[Any], name: str, value: object) -> None:
@@ -171,12 +166,11 @@ def _check_override(cls: type[Any], name: str, value: object) -> None:
     inherited = vars(parents[0])[name]
     if isinstance(inherited, OfClass) and type(value) is not type(inherited):
         kind = inherited.kind
-        msg = (
+        raise InvalidInput(
             f"class {cls.__name__}: {name} replaces the {kind} {name} of "
             f"{parents[0].__name__} without @{kind}, so the agent would not have it. "
             f"Put @{kind} above it, or write {name} = None to remove the {kind}."
         )
-        raise InvalidInput(msg)
 
 
 def _check_ambiguous(cls: type[Any]) -> None:
@@ -187,12 +181,11 @@ def _check_ambiguous(cls: type[Any]) -> None:
                 continue
             first = next(c for c in cls.__mro__ if name in vars(c))
             if not issubclass(first, each):
-                msg = (
+                raise InvalidInput(
                     f"class {cls.__name__}: {first.__name__} and {each.__name__} both "
                     f"have {name}. Choose one in the body: "
                     f"{name} = {first.__name__}.{name}."
                 )
-                raise InvalidInput(msg)
 
 
 def _function_of(value: object) -> object:
@@ -209,9 +202,8 @@ def check_lost_tools(
         if isinstance(lost, OfClass) or not is_tool(lost):
             continue
         if not any(each is lost for each in listed):
-            msg = (
+            raise InvalidInput(
                 f"class {cls.__name__}: the tool {name} does not take self, so the "
                 f"agent would not have it. Declare def {name}(self, ...), or add it to "
                 f"the list: tools = [{name}]."
             )
-            raise InvalidInput(msg)

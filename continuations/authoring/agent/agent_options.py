@@ -262,12 +262,11 @@ def is_of_state(instructions: object) -> bool:
 
 def _check_of_state(name: str, state: object) -> None:
     if state is None:
-        msg = (
+        raise InvalidInput(
             f"agent {name}: instructions is a function of (state), and the agent has "
             "no state. Declare Agent(..., state=...), or pass a function of "
             "(input, context)."
         )
-        raise InvalidInput(msg)
 
 
 def _is_integer(value: object, low: int, high: int) -> bool:
@@ -305,11 +304,10 @@ def copy_settings(
         raise InvalidInput(msg)
     reserved = sorted(_RESERVED_SETTINGS & copy.keys())
     if reserved:
-        msg = (
+        raise InvalidInput(
             f"agent {name}: settings must not have {', '.join(reserved)}, because the"
             " model's adapter sets them. Leave them out."
         )
-        raise InvalidInput(msg)
     if tool_choice is None:
         return copy
     if "tool_choice" in copy:
@@ -334,11 +332,10 @@ def check_chosen_tool(
     if choice in tool_names or (choice in _CHOICES and tool_names):
         return
     names = ", ".join(tool_names) or "none"
-    msg = (
+    raise InvalidInput(
         f"agent {name}: tool_choice is {choice!r}, and its tools are: {names}. Pass "
         '"auto", "required", "none" or the name of one of its tools.'
     )
-    raise InvalidInput(msg)
 
 
 def state_spec_of(agent_name: str, type_: type[Any] | None) -> StateSpec | None:

@@ -49,11 +49,10 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
 
     def __call__(self, *_args: object, **_options: object) -> NoReturn:
         """Raise `InvalidInput`: a task needs a run."""
-        msg = (
+        raise InvalidInput(
             f"task {self.name} cannot be called: its model needs a run. Use "
             "run(agent.task, agent.task.input(...)), or pass the task to tools=[...]."
         )
-        raise InvalidInput(msg)
 
     def input(self, *args: P.args, **kwargs: P.kwargs) -> str:
         """Return the input of a run of this agent: the arguments as JSON.
@@ -86,17 +85,15 @@ class TaskAgent(Agent[Output], Generic[P, Output]):
         except ArgumentsInvalid as error:
             lines = str(error).splitlines()
             why = "; ".join(line.removeprefix("- ") for line in lines[1:] or lines)
-            msg = (
+            raise InvalidInput(
                 f"task {self.name}: the arguments do not fit its parameters: "
                 f"{why.rstrip('.')}. Pass values of the declared types."
-            )
-            raise InvalidInput(msg) from None
+            ) from None
         except Exception as error:
-            msg = (
+            raise InvalidInput(
                 f"task {self.name}: the arguments cannot be used: "
                 f"{json_values.first_line(error)}. Pass values of the declared types."
-            )
-            raise InvalidInput(msg) from error
+            ) from error
 
 
 class TaskMethod(callables.OfClass, Generic[P, R]):
@@ -132,11 +129,10 @@ class TaskMethod(callables.OfClass, Generic[P, R]):
         if instance is None:
             return self
         if not is_agent(instance):
-            msg = (
+            raise InvalidInput(
                 f"{self._label}: only an agent can do a task, got an object of type "
                 f"{owner.__name__}. Derive the class from Agent."
             )
-            raise InvalidInput(msg)
         made_here = made_for(instance)
         if self not in made_here:
             made_here[self] = TaskAgent(self, instance)
@@ -145,11 +141,10 @@ class TaskMethod(callables.OfClass, Generic[P, R]):
 
     def _check_function(self) -> None:
         if not inspect.isfunction(self.function):
-            msg = (
+            raise InvalidInput(
                 f"@task must stand directly above def, got {self.function!r}. A method "
                 "is a task or a tool: leave out the other decorator."
             )
-            raise InvalidInput(msg)
 
     def _warn_of_body(self) -> None:
         """Warn about a body that would do something: it never runs."""
@@ -167,17 +162,15 @@ class TaskMethod(callables.OfClass, Generic[P, R]):
             msg = f"{self._label} is async, and no code of it runs. Write def instead."
             raise InvalidInput(msg)
         if callables.is_generator(function):
-            msg = (
+            raise InvalidInput(
                 f"{self._label} has a yield, and no code of it runs. Annotate a list "
                 "as its result, and write raise NotImplementedError."
             )
-            raise InvalidInput(msg)
         if not callables.is_method(function):
-            msg = (
+            raise InvalidInput(
                 f"{self._label} is not a method. Declare it in a subclass of Agent, "
                 "with self as its first parameter."
             )
-            raise InvalidInput(msg)
         callables.check_tool_function(function.__get__(self), function.__name__)
         signature = inspect.signature(function)
         if len(signature.parameters) == 1:
@@ -209,11 +202,10 @@ class TaskMethod(callables.OfClass, Generic[P, R]):
         try:
             return callables.parameter_type(parameter, self.function, self._scope)
         except Exception as error:
-            msg = (
+            raise InvalidInput(
                 f"{self._label}: the type of {parameter.name!r} cannot be read: "
                 f"{error}. Correct the annotation."
-            )
-            raise InvalidInput(msg) from error
+            ) from error
 
 
 def task(function: Callable[Concatenate[Any, P], R], /) -> TaskMethod[P, R]:

@@ -61,11 +61,10 @@ def _json_value(value: Any, answer_type: Any) -> Any:
         )
     except Exception as error:
         # pydantic has several errors, and validators run the application's code.
-        msg = (
+        raise InvalidInput(
             "on_deadline: the value of the Answer does not fit answer_type "
             f"({type(error).__name__}). Pass a value of this type."
-        )
-        raise InvalidInput(msg) from error
+        ) from error
 
 
 def typed_value(answer_json: str, answer_type: Any) -> Any:

@@ -113,11 +113,10 @@ class ArgumentsValidator:
         """Return effective arguments as canonical JSON; raises `ArgumentsInvalid`."""
         effective = self._to_canonical_json(self.validate(raw_arguments))
         if self._to_canonical_json(self.validate(effective)) != effective:
-            msg = (
+            raise ArgumentsInvalid(
                 "The arguments change each time they are validated, so the approved"
                 " arguments would not be the arguments that run."
             )
-            raise ArgumentsInvalid(msg)
         return effective
 
     def validate(self, raw_arguments: str) -> Any:
@@ -214,11 +213,10 @@ def schema_of(adapter: TypeAdapter[Any]) -> dict[str, Any]:
         schema = adapter.json_schema(by_alias=True, schema_generator=_SchemaGenerator)
         schema = jsontext.parse(jsontext.dump(schema))
     except (PydanticUserError, jsontext.NotJson) as error:
-        msg = (
+        raise InvalidInput(
             f"the type has no JSON Schema: {first_line(error)}. Use a type that JSON"
             " can hold."
-        )
-        raise InvalidInput(msg) from error
+        ) from error
     if "$ref" in schema:
         # A type that contains itself. Providers want an object at the top.
         definition = schema["$defs"][
@@ -605,11 +603,9 @@ def read_tool_signature(
         arguments = [each for each in parameters if each.name not in contexts]
         return _build_signature(arguments, types_, contexts, descriptions)
     except InvalidInput as error:
-        msg = f"tool {name}: {error}"
-        raise InvalidInput(msg) from error
+        raise InvalidInput(f"tool {name}: {error}") from error
     except PydanticSchemaGenerationError as error:
-        msg = f"tool {name}: {_unsupported_types_text(types_)}"
-        raise InvalidInput(msg) from error
+        raise InvalidInput(f"tool {name}: {_unsupported_types_text(types_)}") from error
     except Exception as error:
         # A missing name, a type that pydantic does not support, or any exception that
         # evaluating an annotation raises.
@@ -727,11 +723,10 @@ def _check_defaults(model: type[BaseModel], names: Mapping[str, str]) -> None:
         except (PydanticSerializationError, ValueError):
             is_invalid = True
         if is_invalid:
-            msg = (
+            raise InvalidInput(
                 f"the default of {names[field]} is not a value of its type. Change the"
                 " default or the annotation."
             )
-            raise InvalidInput(msg)
 
 
 def _is_rejected(model: type[BaseModel], text: str, key: str | None) -> bool:

@@ -64,8 +64,7 @@ def parse_arguments(raw_arguments: str, *, lossless: bool = False) -> dict[str, 
     try:
         data = parse_strict(raw_arguments.strip() or "{}", lossless=lossless)
     except jsontext.NotJson as error:
-        msg = f"The arguments are not valid JSON: {error}."
-        raise ArgumentsInvalid(msg) from None
+        raise ArgumentsInvalid(f"The arguments are not valid JSON: {error}.") from None
     if is_object(data):
         return data
     msg = "The arguments are not a JSON object: write {...} with a key for each one."
@@ -87,16 +86,14 @@ def _refuse_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    msg = f"{name} is not a JSON number"
-    raise jsontext.NotJson(msg)
+    raise jsontext.NotJson(f"{name} is not a JSON number")
 
 
 def _parse_float(digits: str) -> float:
     number = float(digits)
     if math.isfinite(number):
         return number
-    msg = f"the number {truncate(digits, 30)} is too large"
-    raise jsontext.NotJson(msg)
+    raise jsontext.NotJson(f"the number {truncate(digits, 30)} is too large")
 
 
 def _parse_int(digits: str) -> int:
@@ -150,8 +147,7 @@ def normalize_json(python_value: Any, json_value: Any, where: str) -> Any:
     if isinstance(python_value, float) and not math.isfinite(python_value):
         if isinstance(json_value, str):  # the type of the value defines its JSON
             return json_value
-        msg = f"{where} is {python_value}, which is not a JSON number"
-        raise jsontext.NotJson(msg)
+        raise jsontext.NotJson(f"{where} is {python_value}, which is not a JSON number")
     return json_value
 
 

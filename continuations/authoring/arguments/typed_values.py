@@ -106,8 +106,7 @@ class OutputSpec:
         try:
             data = json_values.parse_strict(text)
         except jsontext.NotJson as error:
-            msg = f"The output is not valid JSON: {error}."
-            raise OutputInvalid(msg) from None
+            raise OutputInvalid(f"The output is not valid JSON: {error}.") from None
         match data:
             case {"output": inner, **rest} if self.is_wrapped and not rest:
                 data = inner
@@ -168,11 +167,10 @@ class StateSpec:
         """
         unknown = sorted(changes.keys() - set(self.names))
         if unknown:
-            msg = (
+            raise InvalidInput(
                 f"{self.type_name} has no stored field {unknown[0]!r}. Its stored "
                 f"fields: {', '.join(self.names)}."
             )
-            raise InvalidInput(msg)
         old = self.value(state_json)
         values = {name: getattr(old, name) for name in self.names} | {**changes}
         new = _validated(self.adapter.validate_python, values, values)
@@ -199,11 +197,10 @@ class StateSpec:
         again = _validated(self.adapter.validate_json, text, fields)
         for name in fields:
             if not _is_same(getattr(value, name, None), getattr(again, name, None)):
-                msg = (
+                raise InvalidInput(
                     f"{self.type_name}.{name} is not equal to its value after it was "
                     "stored as JSON. Use types that pydantic restores from JSON."
                 )
-                raise InvalidInput(msg)
         return fields
 
     def _dump(self, value: Any) -> dict[str, Any]:
@@ -214,12 +211,11 @@ class StateSpec:
             jsontext.canonical(dumped)
         except Exception as error:
             # pydantic has several errors, and serializers run the application's code.
-            msg = (
+            raise InvalidInput(
                 f"A value of {self.type_name} has no JSON form "
                 f"({type(error).__name__}). Use types that pydantic writes as JSON, or "
                 "exclude the field: Field(exclude=True)."
-            )
-            raise InvalidInput(msg) from error
+            ) from error
         fields = jsontext.as_object(dumped)
         if fields is None:
             msg = f"{self.type_name} is not stored as an object. Use a plain class."
@@ -239,26 +235,23 @@ def make_state_spec(type_: Any, *, agent_name: str) -> StateSpec:
         default = type_()
     except Exception as error:
         why = type(error).__name__
-        msg = (
+        raise InvalidInput(
             f"{where} cannot be {name}: {name}() raised {why}. Give each field a "
             "default."
-        )
-        raise InvalidInput(msg) from error
+        ) from error
     try:
         adapter = make_type_adapter(type_)
         known = _properties(arguments.schema_of(adapter))
         spec = StateSpec(type_name=name, adapter=adapter, names=tuple(known))
         stored = spec.stored_fields(default)
     except (InvalidInput, StateInvalid) as error:
-        msg = f"{where} cannot be {name}: {error}"
-        raise InvalidInput(msg) from error
+        raise InvalidInput(f"{where} cannot be {name}: {error}") from error
     renamed = sorted(stored.keys() - known)
     if renamed:
-        msg = (
+        raise InvalidInput(
             f"{where} cannot be {name}: field {renamed[0]!r} cannot be read back under "
             "its own name. Remove its alias, or init=False."
         )
-        raise InvalidInput(msg)
     return StateSpec(type_name=name, adapter=adapter, names=tuple(stored))
 
 
@@ -325,11 +318,10 @@ class CallState:
         """Change fields; raises `InvalidInput` or `StateInvalid`."""
         what = f"ctx.update() of tool {self._tool_name} failed"
         if not self._may_write:
-            msg = (
+            raise InvalidInput(
                 f"{what}: the tool does not declare that it writes the state. Declare "
                 "it with @tool(writes_state=True)."
             )
-            raise InvalidInput(msg)
         with self._lock:
             if self._is_over:
                 msg = f"{what}: the call has ended. Update the state before you return."
@@ -338,8 +330,7 @@ class CallState:
             try:
                 patch = self._spec.patch(now, changes)
             except InvalidInput as error:
-                msg = f"{what}: {error}"
-                raise InvalidInput(msg) from error
+                raise InvalidInput(f"{what}: {error}") from error
             self._patch = frames.with_state_patch(self._patch or "", patch)
 
     def take_patch(self) -> str | None:

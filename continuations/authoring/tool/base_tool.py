@@ -91,11 +91,10 @@ class BaseTool(ABC):
                 )
         unknown = [n for n in policy.editable or () if names and n not in names]
         if unknown:
-            msg = (
+            raise InvalidInput(
                 f"tool {self.name}: editable has {unknown[0]!r}, which is no argument "
                 f"of the tool. Its arguments: {', '.join(names or ())}."
             )
-            raise InvalidInput(msg)
 
     @property
     def _argument_names(self) -> Sequence[str] | None:
@@ -139,8 +138,7 @@ class BaseTool(ABC):
         # A value may hold a secret; these types do not.
         shown = verdict is None or isinstance(verdict, int | float)
         got = repr(verdict) if shown else f"a value of type {type(verdict).__name__}"
-        msg = f"is_enabled returned {got}. Return True or False"
-        raise EnabledInvalid(msg)
+        raise EnabledInvalid(f"is_enabled returned {got}. Return True or False")
 
     @property
     def repeatable(self) -> bool:
@@ -286,8 +284,7 @@ class BaseTool(ABC):
     ) -> str | ResultWithFiles | ToolWait[Any]:
         """Raise `TypeError`: only `Tool` has an `on_answer` function."""
         del arguments_json, answer_json, ctx
-        msg = f"tool {self.name} has no on_answer function"
-        raise TypeError(msg)
+        raise TypeError(f"tool {self.name} has no on_answer function")
 
     async def cancel_call(self, arguments_json: str, ctx: ToolContext) -> None:
         """Do nothing: only `Tool` has an `on_cancel` function."""
@@ -304,11 +301,10 @@ class BaseTool(ABC):
 def check_tool_name(name: object) -> None:
     """Raise `InvalidInput` unless providers accept the name of a tool."""
     if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
-        msg = (
+        raise InvalidInput(
             "a tool's name must be 1 to 64 characters of [a-zA-Z0-9_-], got"
             f" {str(name)[:80]!r}. Pass another name with name=."
         )
-        raise InvalidInput(msg)
 
 
 def is_handoff(tool: ToolProtocol) -> bool:

@@ -72,12 +72,11 @@ class SchemaParameters:
             and isinstance(each, Money | Secret)
             for path, each in fields.items()
         ):
-            msg = (
+            raise InvalidInput(
                 f"tool {self._name}: readings must be a dict of Money and Secret by "
                 "the names of properties. Pass for example "
                 '{"cents": Money("EUR", 100), "pin": Secret()}.'
             )
-            raise InvalidInput(msg)
         return dict(fields)
 
     def check_callback(self, option: str, callback: Callable[..., Any]) -> None:
@@ -90,12 +89,11 @@ class SchemaParameters:
         try:
             signature.bind({}, **dict.fromkeys(contexts))
         except TypeError:
-            msg = (
+            raise InvalidInput(
                 f"tool {self._name}: {option} has the parameters {signature}, but must"
                 " take all arguments as one dict, and optionally a ToolContext. Declare"
                 f" {option}(arguments) or {option}(arguments, ctx: ToolContext)."
-            )
-            raise InvalidInput(msg) from None
+            ) from None
 
     @property
     def schema(self) -> Mapping[str, Any]:

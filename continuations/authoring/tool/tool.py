@@ -73,11 +73,10 @@ CONTEXT_PARAMETER = "ctx"
 def refuse_in_workflow(name: str) -> None:
     """Raise `InvalidInput` if the code of a workflow calls a tool like a function."""
     if loop_of_workflow() is not None:
-        msg = (
+        raise InvalidInput(
             f"tool {name} was called in a workflow, which would call it again in each "
             f"replay. Write: await flow.call({name}, ...)."
         )
-        raise InvalidInput(msg)
 
 
 class HandlerFunction:
@@ -153,11 +152,10 @@ def checked_receiver(
     handler = cast("Callable[..., Any]", function)
     names = callables.parameter_names(handler)
     if names is not None and ANSWER_PARAMETER not in names:
-        msg = (
+        raise InvalidInput(
             f"{label}: the on_answer function must take a parameter 'answer', got "
             f"({', '.join(names)}). Give the parameter for the answer this name."
         )
-        raise InvalidInput(msg)
     return AnswerFunction(handler, scope)
 
 

@@ -124,19 +124,17 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     try:
         approval = ApprovalPolicy.from_option(checked["approval"])
     except InvalidInput as error:
-        msg = f"tool {name}: {error}"
-        raise InvalidInput(msg) from None
+        raise InvalidInput(f"tool {name}: {error}") from None
     timeout = to_seconds(checked["timeout"], f"tool {name}: timeout")
     check_type(name, "version", checked["version"], str, None)
     check_type(name, "read_only", checked["read_only"], bool)
     check_type(name, "idempotent", checked["idempotent"], bool)
     on_timeout = checked["on_timeout"]
     if on_timeout not in ("unknown", "tell_model"):
-        msg = (
+        raise InvalidInput(
             f"tool {name}: on_timeout must be "
             f'"unknown" or "tell_model", got {on_timeout!r}.'
         )
-        raise InvalidInput(msg)
     repeatable = checked["read_only"] or checked["idempotent"]
     retries = _checked_retries(name, checked["retries"], repeatable=repeatable)
     _check_functions(name, checked)
@@ -155,25 +153,22 @@ def _checked_retries(name: str, option: object, *, repeatable: bool) -> Retries 
 def _check_functions(name: str, options: Mapping[str, Any]) -> None:
     on_error = options["on_error"]
     if on_error is not None and not takes_positional(on_error, 2):
-        msg = (
+        raise InvalidInput(
             f"tool {name}: on_error must be a function of (error, call), got "
             f"{on_error!r}. Declare def on_error(error, call)."
         )
-        raise InvalidInput(msg)
     verify = options["verify"]
     if verify is not None and not callable(verify):
-        msg = f"tool {name}: verify must be a function, got {verify!r}."
-        raise InvalidInput(msg)
+        raise InvalidInput(f"tool {name}: verify must be a function, got {verify!r}.")
     is_enabled = options["is_enabled"]
     if type(is_enabled) is not bool and not (
         takes_positional(is_enabled, 1) or takes_positional(is_enabled, 2)
     ):
-        msg = (
+        raise InvalidInput(
             f"tool {name}: is_enabled must be True, False or a function of the"
             " context, or of the context and an OfferInfo, got "
             f"{callables.shown(is_enabled)}."
         )
-        raise InvalidInput(msg)
 
 
 def check_type(name: str, option: str, value: object, *types: type | None) -> None:
@@ -181,8 +176,7 @@ def check_type(name: str, option: str, value: object, *types: type | None) -> No
     if not any(value is t if t is None else isinstance(value, t) for t in types):
         wanted = " or ".join("None" if t is None else t.__name__ for t in types)
         got = f"{value!r} ({type(value).__name__})"
-        msg = f"tool {name}: {option} must be {wanted}, got {got}."
-        raise InvalidInput(msg)
+        raise InvalidInput(f"tool {name}: {option} must be {wanted}, got {got}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,11 +277,10 @@ class Retries:
     def __post_init__(self) -> None:
         """Check the values."""
         if not is_count(self.times, 1):
-            msg = (
+            raise InvalidInput(
                 f"Retries: times must be an integer from 1 to {_MAX_TIMES}, got "
                 f"{self.times!r}."
             )
-            raise InvalidInput(msg)
         _delay_seconds("first_delay", self.first_delay)
         _delay_seconds("max_delay", self.max_delay)
         _check_retried_errors(self.on)
@@ -334,18 +327,16 @@ def checked_retries(
             return None
         retries = Retries(option)
     else:
-        msg = (
+        raise InvalidInput(
             f"tool {tool_name}: retries must be an integer from 0 to {_MAX_TIMES} or "
             f"Retries(...), got {option!r}."
         )
-        raise InvalidInput(msg)
     if not repeatable:
-        msg = (
+        raise InvalidInput(
             f"tool {tool_name}: retries needs a tool that may be repeated, because a "
             "call that raised may have had its effect. Declare idempotent=True or "
             "read_only=True, or leave out retries."
         )
-        raise InvalidInput(msg)
     return retries
 
 
@@ -358,11 +349,10 @@ def _delay_seconds(name: str, delay: object) -> float:
     seconds = to_seconds(delay, f"Retries: {name}")
     if seconds is not None and seconds <= _MAX_DELAY_SECONDS:
         return seconds
-    msg = (
+    raise InvalidInput(
         f"Retries: {name} must be at most {_MAX_DELAY_SECONDS:g} seconds, got"
         f" {delay!r}. Return sleep(...) from the tool to wait longer."
     )
-    raise InvalidInput(msg)
 
 
 def _check_retried_errors(classes: object) -> None:
@@ -372,8 +362,7 @@ def _check_retried_errors(classes: object) -> None:
             isinstance(each, type) and issubclass(each, Exception) for each in given
         ):
             return
-    msg = (
+    raise InvalidInput(
         f"Retries: on must be a list of classes of exceptions, got {classes!r}. Pass "
         "for example on=[ConnectionError, TimeoutError]."
     )
-    raise InvalidInput(msg)

@@ -487,9 +487,8 @@ def is_complete_tool(value: object) -> TypeGuard[ToolProtocol]:
             if name in _MEMBERS_WITHOUT_EFFECT
         ]
         hint = f" Values without effect: {', '.join(values)}." if values else ""
-        msg = (
+        raise InvalidInput(
             f"{type(value).__name__} is not a complete tool: it has no {names}. Add "
             f"these members of ToolProtocol, or make the tool with @tool.{hint}"
         )
-        raise InvalidInput(msg)
     return not missing

@@ -101,11 +101,10 @@ def _result_with_files(items: Sequence[object]) -> ResultWithFiles:
             parts += [attachments.text_part(text)] if text else []
             texts += [text] if text else []
         else:
-            msg = (
+            raise ResultNotSerializable(
                 f"result[{index}] is of type {type(item).__name__}: a list with an "
                 "attachment has only texts, Image, Audio and File"
             )
-            raise ResultNotSerializable(msg)
     return attachments.ResultWithFiles(
         text="\n".join(texts), parts_json=jsontext.dump(parts), contents=tuple(contents)
     )
@@ -292,8 +291,7 @@ def _raise_for_iterator(value: object, where: str) -> NoReturn:
 
 
 def _raise_not_serializable(where: str, problem: str) -> NoReturn:
-    msg = f"{where} {problem}"
-    raise ResultNotSerializable(msg)
+    raise ResultNotSerializable(f"{where} {problem}")
 
 
 def _type_text(value: object) -> str:

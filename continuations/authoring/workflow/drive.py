@@ -115,11 +115,10 @@ class FlowCall(Coroutine[Any, Any, Any]):
 
     def __await__(self) -> Generator[Any, Any, Any]:
         if self.future is not None:
-            msg = (
+            raise RuntimeError(
                 f"await failed: {self} was awaited before. Make a task of it first: "
                 "task = asyncio.create_task(flow.call(...)), and await the task."
             )
-            raise RuntimeError(msg)
         self.future = self._drive.begin(self)
         return self.future.__await__()
 
@@ -272,11 +271,10 @@ class FlowDrive:
         try:
             return self.workflow.coroutine(self._flow, arguments)
         except ArgumentsInvalid as error:
-            msg = (
+            raise HistoryDiffers(
                 f"its arguments do not fit: {in_one_line(error)}; a new "
                 "parameter needs a default"
-            )
-            raise HistoryDiffers(msg) from None
+            ) from None
 
     def _start(self, entry: StartEntry) -> None:
         self.seed = entry.seed
@@ -330,11 +328,9 @@ class FlowDrive:
         if not self._new_patches:
             self._check_no_other_call()
         if waits and self._has_ended and not self._new_patches:
-            msg = f"the code ends where the history waits{self._raised}"
-            raise HistoryDiffers(msg)
+            raise HistoryDiffers(f"the code ends where the history waits{self._raised}")
         if ends and not self._has_ended:
-            msg = "the code goes on where the history ends"
-            raise HistoryDiffers(msg)
+            raise HistoryDiffers("the code goes on where the history ends")
 
     @property
     def _raised(self) -> str:
@@ -492,8 +488,7 @@ class FlowDrive:
         if future.done():
             return
         if outcome.by == BY_WORKFLOW:
-            msg = f"the history cancels {call}, and the code does not"
-            raise HistoryDiffers(msg)
+            raise HistoryDiffers(f"the history cancels {call}, and the code does not")
         if outcome.end == "returned":
             try:
                 future.set_result(call.value_of(outcome))
@@ -615,26 +610,23 @@ class FlowDrive:
         if self.loop.takes_calls():
             return
         if self.loop.is_closed():
-            msg = (
+            raise RuntimeError(
                 f"{what} failed: the worker has stopped or the workflow has ended, so "
                 "it is not recorded. Await it before: after a stop, another process "
                 "runs the code again from its start."
             )
-            raise RuntimeError(msg)
-        msg = (
+        raise errors.InvalidInput(
             f"{what} failed: it ran outside the loop of the workflow. Await it in the "
             "function of the workflow or in a task, and not in a thread."
         )
-        raise errors.InvalidInput(msg)
 
     def is_patched(self, name: object) -> bool:
         """Return whether the code after a change runs."""
         if not isinstance(name, str) or not name:
-            msg = (
+            raise errors.InvalidInput(
                 f"flow.patched(name) failed: the name is not a text or is empty, got "
                 f'{name!r}. Write: flow.patched("charge-twice").'
             )
-            raise errors.InvalidInput(msg)
         self._check_running("flow.patched(...)")
         if name not in self._patches:
             is_recorded = name in self._recorded_patches
@@ -648,18 +640,16 @@ class FlowDrive:
         self._check_running("flow.restart(...)")
         arguments = self.workflow.arguments_json(args, kwargs)
         if not self._has_awaited:
-            msg = (
+            raise errors.InvalidInput(
                 "flow.restart(...) failed: no call, wait or timer has ended before it, "
                 "so it would begin anew without end. Await a call or sleep(...) first."
             )
-            raise errors.InvalidInput(msg)
         if asyncio.current_task() is not self._main:
-            msg = (
+            raise errors.InvalidInput(
                 "flow.restart(...) failed: it was called in a task, and only the "
                 "function itself begins anew. Return from the task, and call it in the "
                 "function."
             )
-            raise errors.InvalidInput(msg)
         self._restart = arguments
 
 

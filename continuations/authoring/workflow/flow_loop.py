@@ -364,11 +364,10 @@ def _close_generator(generator: AsyncGenerator[Any, Any]) -> None:
 def _refuse(name: str) -> Callable[..., NoReturn]:
     def refuse(*args: Any, **options: Any) -> NoReturn:
         del args, options
-        msg = (
+        raise RuntimeError(
             f"loop.{name}() was called in a workflow: it would not be the same in a "
             "replay. Do this work in a tool, and await flow.call(tool, ...)."
         )
-        raise RuntimeError(msg)
 
     return refuse
 
@@ -389,12 +388,11 @@ def _check_order(coro: Any) -> None:
         if code.co_filename == _TASKS_FILE and code.co_qualname in _UNORDERED:
             if hasattr(coro, "close"):
                 coro.close()
-            msg = (
+            raise RuntimeError(
                 "as_completed() got coroutines in a workflow: it starts them in the "
                 "order of their addresses. Make tasks first: "
                 "as_completed([asyncio.create_task(each) for each in ...])."
             )
-            raise RuntimeError(msg)
 
 
 # Since Python 3.14, a thread has one current task, not one for each loop.

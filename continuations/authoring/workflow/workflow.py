@@ -315,12 +315,11 @@ class Workflow(Agent[R], Generic[P, R]):
     def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         """Raise `InvalidInput`: a workflow needs a run."""
         del args, kwargs
-        msg = (
+        raise InvalidInput(
             f"workflow {self.name} was called like a function. Start a run: "
             f"runner.start({self.name}.bind(...)). In a workflow, await "
             f"flow.call({self.name}, ...)."
         )
-        raise InvalidInput(msg)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> BoundWorkflow[R]:
         """Return the workflow with its arguments, for `start` and `run`.
@@ -507,25 +506,22 @@ class Workflow(Agent[R], Generic[P, R]):
         if found is not None and found.is_of(target):
             return found
         if isinstance(target, str):
-            msg = (
+            raise InvalidInput(
                 f"flow.call({target!r}) failed: the target is a name. Pass the tool, "
                 f"agent or workflow itself, as in flow.call({target}, ...)."
             )
-            raise InvalidInput(msg)
         if isinstance(target, BoundWorkflow):
             name = target.name
-            msg = (
+            raise InvalidInput(
                 f"flow.call({name}.bind(...)) failed: a call takes its arguments "
                 f"itself. Write flow.call({name}, ...), without bind."
             )
-            raise InvalidInput(msg)
         known = ", ".join(self._declared) or "none"
         option = "agents" if hasattr(target, "output_type") else "tools"
-        msg = (
+        raise InvalidInput(
             f"flow.call({name or type(target).__name__}) failed: workflow {self.name} "
             f"does not list it (it lists: {known}). Add it: @workflow({option}=[...])."
         )
-        raise InvalidInput(msg)
 
     @staticmethod
     def answer_of(asked: ToolWait[Any], outcome: OutcomeEntry) -> Any:
@@ -644,12 +640,11 @@ class DeclaredCall:
     def _agent_values(self, args: Any, kwargs: Any) -> Any:
         agent: Any = self._tool.sub_agent
         if len(args) > 1 or (args and kwargs):
-            msg = (
+            raise InvalidInput(
                 f"flow.call({self.name}, ...) failed: it got {len(args)} inputs and "
                 f"{len(kwargs)} arguments by name. Pass one input, or the arguments by "
                 "name."
             )
-            raise InvalidInput(msg)
         if not args:
             return kwargs
         has_text = agent is None or agent.input_type in (None, str)
@@ -756,11 +751,10 @@ def check_function(function: Any, scope: Mapping[str, Any] | None) -> None:
     """Raise `InvalidInput` for a function that cannot be a workflow."""
     if not inspect.iscoroutinefunction(function):
         got = getattr(function, "__name__", repr(function)[:60])
-        msg = (
+        raise InvalidInput(
             f"@workflow: {got} is not a coroutine function. Write async def, with the "
             "Flow as the first parameter."
         )
-        raise InvalidInput(msg)
     name, hints = function.__name__, _hints(function, scope)
     first, *rest = [*inspect.signature(function).parameters.values(), None]
     is_first = first is not None and first.kind in (
@@ -773,18 +767,16 @@ def check_function(function: Any, scope: Mapping[str, Any] | None) -> None:
         or hints.get(first.name, Flow) not in (Flow, Any)
         or any(each and hints.get(each.name) is Flow for each in rest)
     ):
-        msg = (
+        raise InvalidInput(
             f"@workflow: the first parameter of {name} is not the Flow. Write async "
             f"def {name}(flow: Flow, ...), outside a class."
         )
-        raise InvalidInput(msg)
     for each in rest:
         if each and callables.is_context_type(hints.get(each.name)):
-            msg = (
+            raise InvalidInput(
                 f"@workflow: the parameter {each.name} of {name} is a ToolContext, "
                 "which only tools get. Use it in a tool, and call the tool."
             )
-            raise InvalidInput(msg)
 
 
 def _listed(name: str, tools: Any, agents: Any) -> Any:
@@ -792,26 +784,23 @@ def _listed(name: str, tools: Any, agents: Any) -> Any:
     if _makes_tools(tools):
         if not agents:
             return tools
-        msg = (
+        raise InvalidInput(
             f"workflow {name}: tools is a function, so agents is not read. Return the "
             "agents from the function too."
         )
-        raise InvalidInput(msg)
     for option, value in (("tools", tools), ("agents", agents)):
         if not isinstance(value, list | tuple):
-            msg = (
+            raise InvalidInput(
                 f"workflow {name}: {option} must be a list, got {value!r} "
                 f"({type(value).__name__}). Write {option}=[...]."
             )
-            raise InvalidInput(msg)
     given: Any
     for given in agents:
         if not isinstance(given, Agent):
-            msg = (
+            raise InvalidInput(
                 f"workflow {name}: agents has {given!r} ({type(given).__name__}), "
                 "which is not an agent. Write tools=[...] for a tool."
             )
-            raise InvalidInput(msg)
     return (*tools, *agents)
 
 

@@ -56,18 +56,16 @@ class _Content:
         if not (is_media_type(media_type) and self.media_type.startswith(prefix)):
             example = {"image": "image/png", "audio": "audio/wav"}
             wanted = example.get(self.kind, "application/pdf")
-            msg = (
+            raise InvalidInput(
                 f"{self._class_name}: media_type {str(media_type)[:60]!r} is not valid "
                 f"here. Pass a lower-case media type such as {wanted!r}."
             )
-            raise InvalidInput(msg)
         if not is_file_name(self.name) or (self.kind == "file" and self.name is None):
-            msg = (
+            raise InvalidInput(
                 f"{self._class_name}: name must be 1 to {MAX_NAME_CHARS} printable "
                 "characters without / and \\, and not only dots and spaces. Pass the "
                 "name of the file."
             )
-            raise InvalidInput(msg)
         object.__setattr__(self, "digest", digest_of(self.data))
 
     @property
@@ -237,9 +235,8 @@ def check_total(contents: Sequence[Content], known: Mapping[str, int]) -> None:
     if total <= MAX_RUN_BYTES:
         return
     biggest = max(contents, key=lambda each: len(each.data))
-    msg = (
+    raise AttachmentsTooLarge(
         f"The attachments of the run would have {total} bytes, and at most "
         f"{MAX_RUN_BYTES} are allowed. The biggest new one is "
         f"{biggest.attachment.label}. Make it smaller, or leave it out."
     )
-    raise AttachmentsTooLarge(msg)

@@ -106,13 +106,11 @@ def apply_delta(base: RunState | None, delta: Delta) -> RunState:
     manifest = delta.manifest
     if manifest is None:
         if base is None:
-            msg = "a full copy has no manifest"
-            raise DeltaMismatch(msg)
+            raise DeltaMismatch("a full copy has no manifest")
         manifest = base.manifest
     for rows in (delta.frames, delta.calls, delta.waits):
         if len({row.id for row in rows}) != len(rows):
-            msg = "a row occurs twice in the delta"
-            raise DeltaMismatch(msg)
+            raise DeltaMismatch("a row occurs twice in the delta")
     removed_ids = set(delta.removed_ids)
     old_logs: Mapping[str, MessageLog] = base.logs if base else {}
     logs = {key: log for key, log in old_logs.items() if key not in removed_ids}
@@ -164,8 +162,7 @@ def _with_states(base: RunState | None, delta: Delta) -> Iterable[FrameRow]:
         state = states.pop(row.id, before)
         frames.append(replace(row, state_json=state) if state else row)
     if states:
-        msg = "a state belongs to no changed frame"
-        raise DeltaMismatch(msg)
+        raise DeltaMismatch("a state belongs to no changed frame")
     return frames
 
 

@@ -210,11 +210,10 @@ class Draft:
 def _require_row(rows: Mapping[str, Row], row_id: str) -> Row:
     row = rows.get(row_id)
     if row is None:
-        msg = (
+        raise IllegalTransition(
             f"an event came too late: {row_id} is not in the state of the run. "
             "This is a bug in continuations: report it with this message."
         )
-        raise IllegalTransition(msg)
     return row
 
 

@@ -46,8 +46,7 @@ class Grant:
         """Raise now what `decide` would otherwise find."""
         tool: object = self.tool
         if type(tool) is not str or not tool:
-            msg = f"Grant: tool must be the name of a tool, got {tool!r}."
-            raise InvalidInput(msg)
+            raise InvalidInput(f"Grant: tool must be the name of a tool, got {tool!r}.")
         arguments: object = self.arguments
         if arguments is not None and jsontext.as_object(arguments) is None:
             got = type(arguments).__name__
@@ -57,12 +56,11 @@ class Grant:
         if until is not None and (
             not isinstance(until, datetime) or until.tzinfo is None
         ):
-            msg = (
+            raise InvalidInput(
                 "Grant: until must be a datetime with a time zone, got "
                 f"{type(until).__name__} {until!s:.40}. Pass datetime.now(UTC) + "
                 "timedelta(...)."
             )
-            raise InvalidInput(msg)
 
 
 _NOT_A_GRANT = "it is not a grant"

@@ -190,14 +190,12 @@ def _command(call: dict[str, Any]) -> ToolCallRequest:
 def _outcome(data: dict[str, Any], facts: dict[str, Any]) -> OutcomeEntry:
     end = _text(facts, "end")
     if end not in OUTCOME_ENDS:
-        msg = "an outcome has an unknown end"
-        raise InvalidEntry(msg)
+        raise InvalidEntry("an outcome has an unknown end")
     edited, is_json = facts.get("edited", False), facts.get("json", False)
     content, code, by = data["content"], facts.get("code", ""), facts.get("by", "")
     has_flags = type(edited) is type(is_json) is bool
     if not has_flags or not type(content) is type(code) is type(by) is str:
-        msg = "an outcome has a value of another type"
-        raise InvalidEntry(msg)
+        raise InvalidEntry("an outcome has a value of another type")
     return OutcomeEntry(
         _text(data, "tool_call_id"),
         content,
@@ -213,16 +211,14 @@ def _outcome(data: dict[str, Any], facts: dict[str, Any]) -> OutcomeEntry:
 def _at(facts: dict[str, Any]) -> int:
     at = facts["at"]
     if type(at) is not int or at < 0:
-        msg = "the time of an entry is not a number of milliseconds"
-        raise InvalidEntry(msg)
+        raise InvalidEntry("the time of an entry is not a number of milliseconds")
     return at
 
 
 def _text(facts: dict[str, Any], name: str) -> str:
     text = facts[name]
     if type(text) is not str or not text:
-        msg = f"the {name} of an entry is not a text"
-        raise InvalidEntry(msg)
+        raise InvalidEntry(f"the {name} of an entry is not a text")
     return text
 
 

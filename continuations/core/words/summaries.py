@@ -226,11 +226,9 @@ class Field(NamedTuple):
 def parse_template(template: str) -> list[Field]:
     """Return the pieces of a template; raises `TemplateInvalid`."""
     if not template.strip() or len(template) > _MAX_TEMPLATE_CHARS:
-        msg = f"it must have 1 to {_MAX_TEMPLATE_CHARS} characters"
-        raise TemplateInvalid(msg)
+        raise TemplateInvalid(f"it must have 1 to {_MAX_TEMPLATE_CHARS} characters")
     if escape_invisible(template) != template:
-        msg = "it must be one line of visible characters"
-        raise TemplateInvalid(msg)
+        raise TemplateInvalid("it must be one line of visible characters")
     try:
         pieces = list(Formatter().parse(template))
     except ValueError as error:
@@ -278,8 +276,7 @@ def _field(
         return Field(literal)
     path = tuple(name.split("."))
     if conversion or not all(step.isidentifier() for step in path):
-        msg = f"{{{name}}} is not the name of an argument"
-        raise TemplateInvalid(msg)
+        raise TemplateInvalid(f"{{{name}}} is not the name of an argument")
     match spec or "":
         case "" | "date" | "count" as known:
             return Field(literal, path, known)

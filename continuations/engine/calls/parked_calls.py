@@ -73,8 +73,7 @@ def _memo_text(asked: ToolWait[Any]) -> str | None:
     try:
         return None if asked.memo is None else jsontext.canonical(asked.memo)
     except jsontext.NotJson as error:
-        msg = f"memo must be a JSON value: {error}."
-        raise InvalidInput(msg) from None
+        raise InvalidInput(f"memo must be a JSON value: {error}.") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -404,11 +404,10 @@ def added_messages(
             msg = "returned a message that is no chat message"
             raise hook_calls.HookProblem(msg) from error
         if made.role not in _ADDED_ROLES:
-            msg = (
+            raise hook_calls.HookProblem(
                 f"returned a message with the role {made.role}, and only user, system "
                 "and developer messages can be added"
             )
-            raise hook_calls.HookProblem(msg)
         added.append(made.with_metadata(OF_HOOK))
     return tuple(added)
 
@@ -426,11 +425,9 @@ def check_reply_change(change: ReplyChange | None, info: ReplyInfo) -> None:
     """Raise `HookProblem` if a reply cannot be changed in this way."""
     text: object = getattr(change, "text", getattr(change, "reason", ""))
     if not isinstance(text, str):
-        msg = f"returned {type(change).__name__} without a text"
-        raise hook_calls.HookProblem(msg)
+        raise hook_calls.HookProblem(f"returned {type(change).__name__} without a text")
     if isinstance(change, Continue) and not info.is_final:
-        msg = "returned Continue for a reply with calls"
-        raise hook_calls.HookProblem(msg)
+        raise hook_calls.HookProblem("returned Continue for a reply with calls")
 
 
 def with_text(message: Message, text: str) -> Message:

@@ -72,11 +72,10 @@ class MemoryFiles:
         wanted = {each.digest for each in attachments}
         missing = sorted(wanted - self.data.keys())
         if missing:
-            msg = (
+            raise Corrupt(
                 f"The continuation lacks an attachment: {missing[0]}. No request was "
                 "sent. Resume the run in the store that has it."
             )
-            raise Corrupt(msg)
         return {digest: self.data[digest] for digest in wanted}
 
 

@@ -65,11 +65,10 @@ def read_source(continuation: object) -> Continuation:
         return continuation
     if isinstance(continuation, bytes):
         return Continuation.from_bytes(continuation)
-    msg = (
+    raise errors.InvalidInput(
         "continuation must be a Continuation or its bytes, got "
         f"{type(continuation).__name__}. Pass outcome.continuation."
     )
-    raise errors.InvalidInput(msg)
 
 
 def adopted_state(

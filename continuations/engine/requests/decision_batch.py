@@ -33,18 +33,16 @@ async def decide_each(
     are not a mapping of at most `MAX_DECISIONS`.
     """
     if not isinstance(cast("object", verdicts), Mapping):
-        msg = (
+        raise InvalidInput(
             "verdicts must be a mapping of wait ids to verdicts, got "
             f"{type(verdicts).__name__}. Pass {{wait.id: Approve()}}."
         )
-        raise InvalidInput(msg)
     given: dict[str, Any] = dict(verdicts)
     if len(given) > MAX_DECISIONS:
-        msg = (
+        raise InvalidInput(
             f"verdicts has {len(given)} waits, and the maximum is {MAX_DECISIONS}. "
             "Nothing was recorded. Pass fewer waits in one call."
         )
-        raise InvalidInput(msg)
     digests = shown or {}
     turn = asyncio.Semaphore(_AT_A_TIME)
 

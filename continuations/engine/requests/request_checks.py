@@ -12,22 +12,20 @@ def event_name(name: object) -> str:
     """Return the name of a signal or event; raises `InvalidInput`."""
     if isinstance(name, str) and name.strip() and len(name) <= _MAX_NAME_CHARS:
         return name
-    msg = (
+    raise InvalidInput(
         f"name must be a text of 1 to {_MAX_NAME_CHARS} characters, got "
         f"{str(name)[:60]!r}. Pass the name that wait_for() has."
     )
-    raise InvalidInput(msg)
 
 
 def event_key(key: object) -> str | None:
     """Return the key of an event, or `None`; raises `InvalidInput`."""
     if key is None or (isinstance(key, str) and key.strip()):
         return key
-    msg = (
+    raise InvalidInput(
         f"key must be a text that is not empty, or None, got {str(key)[:60]!r}. Pass "
         "the key that wait_for() has."
     )
-    raise InvalidInput(msg)
 
 
 def json_text(data: object) -> str:
@@ -47,11 +45,10 @@ def own_id(value: object) -> str | None:
     if value is None or (isinstance(value, str) and value):
         return value
     got = repr(value)[:60] if isinstance(value, str) else type(value).__name__
-    msg = (
+    raise InvalidInput(
         f"id must be a text that is not empty, or None, got {got}. Pass your id of "
         "what you send."
     )
-    raise InvalidInput(msg)
 
 
 def checked_person(label: str, name: object) -> str | None:
@@ -67,8 +64,7 @@ def optional_text(name: str, value: object) -> str | None:
     """Return a text or `None`; raises `InvalidInput` for other types."""
     if value is None or isinstance(value, str):
         return value
-    msg = f"{name} must be a text or None, got {type(value).__name__}."
-    raise InvalidInput(msg)
+    raise InvalidInput(f"{name} must be a text or None, got {type(value).__name__}.")
 
 
 def agent_is_missing(what: str, remedy: str) -> InvalidInput:

@@ -595,11 +595,10 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             msg = f"observer must have the method session(), got {got}."
             raise InvalidInput(f"{msg} Pass a WorkObserver.")
         if self._work_observer is not None:
-            msg = (
+            raise InvalidInput(
                 "observe was called twice: the runner has an observer. Call "
                 "observe or otel.instrument once for each runner."
             )
-            raise InvalidInput(msg)
         self._work_observer = observer
 
     def root_agent(self, name: str | None = None) -> Agent[Any]:

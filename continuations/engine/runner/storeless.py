@@ -135,11 +135,10 @@ def _root_and_input(agent: Any, given: Input) -> tuple[Agent[Any], Any]:
     if isinstance(agent, Agent) or not hasattr(agent, "workflow"):
         return cast("Agent[Any]", agent), given
     if given:
-        msg = (
+        raise InvalidInput(
             f"run did not start {agent.name}: {agent.name}.bind(...) has its arguments "
             "already, and an input was given too. Leave the input out."
         )
-        raise InvalidInput(msg)
     return agent.workflow, agent
 
 
@@ -334,26 +333,23 @@ async def _make_work(
 
 def _read_continuation(data: Any) -> Continuation:
     if isinstance(data, Agent):
-        msg = (
+        raise InvalidInput(
             "data must be a Continuation or its bytes, got an Agent. Call "
             "resume(data, agent): data comes first."
         )
-        raise InvalidInput(msg)
     if inspect.iscoroutine(data):
         data.close()
-        msg = (
+        raise InvalidInput(
             "data must be a Continuation or its bytes, got a coroutine. Write await "
             "before the call that returned it, and pass outcome.continuation."
         )
-        raise InvalidInput(msg)
     return data if isinstance(data, Continuation) else Continuation.from_bytes(data)
 
 
 def _check_agent(agent: object) -> None:
     check_made(agent)
     if not isinstance(agent, Agent):
-        msg = f"agent must be an Agent, {got_no_agent(agent)}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"agent must be an Agent, {got_no_agent(agent)}")
 
 
 def _description(
@@ -379,11 +375,10 @@ def _check_code(
 
 def _check_answers(answers: object) -> None:
     if not isinstance(answers, Mapping | None):
-        msg = (
+        raise InvalidInput(
             "answers must be a mapping of wait ids to verdicts, got "
             f"{type(answers).__name__}. Pass {{wait.id: Approve()}}."
         )
-        raise InvalidInput(msg)
 
 
 Answers: TypeAlias = "Mapping[str, Verdict | list[Verdict] | tuple[Verdict, ...]]"

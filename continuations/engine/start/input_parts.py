@@ -42,12 +42,11 @@ def is_part_list(value: object) -> bool:
     parts = [isinstance(item, str) or is_content(item) for item in items]
     if any(parts) and not all(parts):
         index = parts.index(False)
-        msg = (
+        raise InvalidInput(
             f"input mixes messages with texts and attachments: input[{index}] is of "
             f"type {type(items[index]).__name__}. Pass a list of str, Image, Audio and "
             "File, or a list of chat messages."
         )
-        raise InvalidInput(msg)
     return any(parts)
 
 
@@ -87,11 +86,10 @@ def with_part_content(
     not a user's has an attachment.
     """
     if any(map(is_reference, parts)):
-        msg = (
+        raise InvalidInput(
             f"{name} has a part of the type continuations.attachment. Pass the "
             "attachment itself: Image(data, media_type), Audio or File."
         )
-        raise InvalidInput(msg)
     _check_part_types(parts, name)
     if not any(map(is_content, parts)):
         return message
@@ -107,11 +105,10 @@ def _check_part_types(parts: Sequence[object], name: str) -> None:
         type_ = (jsontext.as_object(part) or {}).get("type")
         advice = _PARTS_OF_OTHER_APIS.get(type_) if isinstance(type_, str) else None
         if advice is not None:
-            msg = (
+            raise InvalidInput(
                 f"{name}.content[{index}] has the type {type_}, which chat messages "
                 f"do not have. {advice}"
             )
-            raise InvalidInput(msg)
 
 
 def _part(item: object, name: str) -> dict[str, Any]:

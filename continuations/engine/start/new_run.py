@@ -90,8 +90,7 @@ def first_messages(
                 f"input is bound to the workflow {bound.name}, and the run begins with "
                 f"{agent!r}. Bind the object that the runner was given."
             )
-        msg = f"the run was not started: {why}"
-        raise InvalidInput(msg)
+        raise InvalidInput(f"the run was not started: {why}")
     return (start_entry(cast("BoundWorkflow[Any]", agent_input).arguments_json, ports),)
 
 
@@ -103,11 +102,10 @@ def parse_input(agent_input: Input) -> tuple[Message, ...]:
         messages = _parse_list(agent_input)
     else:
         got = type(agent_input).__name__ if agent_input else "nothing"
-        msg = (
+        raise InvalidInput(
             "input must be a non-empty text, or a non-empty list of chat messages or "
             f"of texts and attachments, got {got}."
         )
-        raise InvalidInput(msg)
     violation = find_violation(messages)
     if violation is not None:
         msg = f"input is not a conversation that a model accepts: {violation}."
@@ -166,20 +164,18 @@ async def root_instructions(
     except BaseException as error:
         if callables.is_task_cancellation(error):
             raise
-        msg = (
+        raise InvalidInput(
             f"agent {agent.name}: the instructions function {problem_of(error)}. "
             "Nothing was started. Correct the function, then start again."
-        )
-        raise InvalidInput(msg) from error
+        ) from error
 
 
 def _parse_message(index: int, value: object) -> Message:
     if not _is_mapping(value):
-        msg = (
+        raise InvalidInput(
             f"input[{index}] must be a chat message as a dict, got "
             f"{type(value).__name__}. Pass {{'role': 'user', 'content': ...}}."
         )
-        raise InvalidInput(msg)
     fields = jsontext.as_object(value) or {}
     parts = jsontext.as_array(fields.get("content"))
     try:
@@ -215,8 +211,7 @@ def parse_user_message(text: object) -> Message:
         return Message.from_mapping({"role": "user", "content": parts})
     if not isinstance(text, str) or not text:
         got = "an empty string" if text == "" else type(text).__name__
-        msg = f"text must be a non-empty string, got {got}."
-        raise InvalidInput(msg)
+        raise InvalidInput(f"text must be a non-empty string, got {got}.")
     return user_message(text)
 
 
@@ -237,11 +232,10 @@ def check_budget(
             from continuations.engine.start.money_budgets import checked_money  # noqa: PLC0415 - few runs have one
 
             return checked_money(budget, prices, root)
-    msg = (
+    raise InvalidInput(
         "budget must be Budget(requests=..., tokens=..., cost=...) with integers above "
         f"0, got {budget!r}."
     )
-    raise InvalidInput(msg)
 
 
 async def first_state(

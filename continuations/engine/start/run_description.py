@@ -73,11 +73,10 @@ class RunDescription:
 def _check_instructions(instructions: object) -> str:
     if instructions in ("present", "frozen"):
         return str(instructions)
-    msg = (
+    raise InvalidInput(
         f'instructions must be "present" or "frozen", got {instructions!r:.60}. Pass '
         "the text of the instructions to Agent(instructions=...)."
     )
-    raise InvalidInput(msg)
 
 
 def check_requester(by: object) -> str | None:
@@ -90,10 +89,9 @@ def _check_labels(labels: object) -> tuple[tuple[str, str], ...]:
     if labels is None:
         return ()
     if not isinstance(labels, dict):
-        msg = (
+        raise InvalidInput(
             f"labels must be a dict such as {{'team': 'finance'}}, got {labels!r:.60}."
         )
-        raise InvalidInput(msg)
     pairs = cast("Mapping[object, object]", labels).items()
     for name, value in pairs:
         _check_label(name, value)
@@ -106,12 +104,11 @@ def _check_labels(labels: object) -> tuple[tuple[str, str], ...]:
 def _check_label(name: object, value: object) -> None:
     if is_label(name, value):
         return
-    msg = (
+    raise InvalidInput(
         f"label {str(name)[:70]!r} with value {str(value)[:70]!r} is not valid: a name "
         "and a value have 1 to 63 characters of A-Z a-z 0-9 . _ -, begin with a letter "
         "or digit, and a value may contain @. Pass such texts, or use title=."
     )
-    raise InvalidInput(msg)
 
 
 def _check_line(name: str, value: object, limit: int) -> str | None:
@@ -120,8 +117,7 @@ def _check_line(name: str, value: object, limit: int) -> str | None:
     if isinstance(value, str) and value.isprintable() and 0 < len(value) <= limit:
         return value
     got = f"{len(value)} characters" if isinstance(value, str) else f"{value!r:.60}"
-    msg = (
+    raise InvalidInput(
         f"{name} must be one line of 1 to {limit} printable characters or "
         f"None, got {got}."
     )
-    raise InvalidInput(msg)

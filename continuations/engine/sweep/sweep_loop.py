@@ -71,8 +71,7 @@ def check_loop_options(
         raise option_error("interval", "a number of seconds above 0", interval)
     check_concurrency(max_concurrent_runs)
     if not isinstance(stop, asyncio.Event):
-        msg = f"stop must be an asyncio.Event, got {type(stop).__name__}."
-        raise InvalidInput(msg)
+        raise InvalidInput(f"stop must be an asyncio.Event, got {type(stop).__name__}.")
 
 
 @dataclass(frozen=True, slots=True)

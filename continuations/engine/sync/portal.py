@@ -120,12 +120,11 @@ def check_no_loop_runs(coroutine: Coroutine[Any, Any, Any]) -> None:
     if not _is_called_by_a_loop():
         return
     coroutine.close()
-    msg = (
+    raise ContinuationsError(
         "A synchronous call was made inside a running event loop: it would block the "
         "loop. Use AsyncRunner, or the functions of continuations.aio, and await "
         "the call."
     )
-    raise ContinuationsError(msg)
 
 
 def _is_called_by_a_loop() -> bool:

@@ -119,8 +119,7 @@ class AsyncRunStream(Generic[Result]):
             why = self._progress
             if self._result is not None:
                 why = "it was read to its end. Keep the events: events = list(stream)."
-            msg = f"the stream has no more events: {why}"
-            raise ContinuationsError(msg)
+            raise ContinuationsError(f"the stream has no more events: {why}")
 
     async def __aenter__(self) -> Self:
         """Return the stream."""

@@ -27,23 +27,21 @@ def check_agent_name(name: object) -> str:
     """Return the name of an agent that this process does not have."""
     if isinstance(name, str) and 0 < len(name) <= _MAX_NAME_CHARS:
         return name
-    msg = (
+    raise InvalidInput(
         "agent must be the name of an agent, because this runner has no agents, got "
         f'{name!r:.60}. Pass runner.thread("support", key=...), or make the runner '
         "with the agent."
     )
-    raise InvalidInput(msg)
 
 
 def check_not_frozen(description: RunDescription) -> None:
     """Raise `InvalidInput` for instructions that only the agent has."""
     if description.is_frozen:
-        msg = (
+        raise InvalidInput(
             'instructions="frozen" needs the agent, because its instructions are '
             "stored with the first message, and this runner has no agents. Leave "
             "instructions= out, or make the runner with the agent."
         )
-        raise InvalidInput(msg)
 
 
 def check_budget_of(

@@ -268,11 +268,10 @@ class AsyncThread(Generic[Output]):
                 return None
             run_id = newest.run_id
         elif not layout.is_generation(run_id, self.agent, self.key):
-            msg = (
+            raise InvalidInput(
                 f"run_id must be the id of a run of this thread, got {run_id!r:.60}. "
                 "Pass the run_id of the result that has the number."
             )
-            raise InvalidInput(msg)
         return AsyncTicket(self._parts, self._agent, run_id, number)
 
     async def _newest(self) -> Generation:
@@ -292,11 +291,10 @@ class AsyncThread(Generic[Output]):
     ) -> AsyncTicket[Output]:
         if when_busy not in WHEN_BUSY:
             wanted = ", ".join(sorted(WHEN_BUSY))
-            msg = (
+            raise InvalidInput(
                 f"when_busy must be one of {wanted}, got {when_busy!r:.60}. Pass one "
                 "of these texts."
             )
-            raise InvalidInput(msg)
         message = self._posts.new_message(text, by, own_id)
         if when_busy != "queue":
             message = replace(message, when_busy=when_busy)
@@ -394,12 +392,11 @@ class AsyncThread(Generic[Output]):
         if root.began_as and self._parts.factory is not None:
             agent = self._parts.factory.find_holder(self._agent, root.agent)
         if agent is None:
-            msg = (
+            raise InvalidInput(
                 f"the state of thread {self.key!r:.60} was not read: this process has "
                 f"no handoff to agent {root.agent}, which has the conversation. Read "
                 "look().root.state, or make the runner with the handoff."
             )
-            raise InvalidInput(msg)
         return typed_state(agent, root.state_json, newest.run_id)
 
     async def look(self) -> Continuation | None:
@@ -617,8 +614,7 @@ def check_key(key: object) -> str:
     """Return the key of a thread; raises `InvalidInput`."""
     if isinstance(key, str) and 0 < len(key) <= _MAX_KEY_CHARS:
         return key
-    msg = (
+    raise InvalidInput(
         f"key must be a text of 1 to {_MAX_KEY_CHARS} characters, got {key!r:.60}. "
         "Pass what names the conversation, for example the id of a customer."
     )
-    raise InvalidInput(msg)

@@ -49,11 +49,10 @@ class ThreadPlace(NamedTuple):
             return cls("", Cursor.parse(text))
         run_id, _, cursor = text.rpartition("/")
         if not layout.is_generation(run_id, agent, key):
-            msg = (
+            raise InvalidInput(
                 f"after names no run of this thread, got {text!r:.60}. Pass "
                 'f"{event.run_id}/{event.cursor}", or leave it out.'
             )
-            raise InvalidInput(msg)
         return cls(run_id, Cursor.parse(cursor))
 
 

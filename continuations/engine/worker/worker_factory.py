@@ -216,11 +216,10 @@ class WorkerFactory:
         from continuations.engine.past.drift import DriftCheck  # noqa: PLC0415 - rarely needed
 
         if not self._root_agents:
-            msg = (
+            raise InvalidInput(
                 "drift compares stored runs with agents, and this runner has none. "
                 "Pass Runner([agent], ...) with the new code."
             )
-            raise InvalidInput(msg)
         return DriftCheck(
             objects=self._objects,
             agent_registry=self._agent_registry,
@@ -240,11 +239,10 @@ class WorkerFactory:
         """Return the root agent of a thread; raises `InvalidInput` for a workflow."""
         root = self.root_agent(name)
         if root.is_workflow:
-            msg = (
+            raise InvalidInput(
                 f"{root.name} is a workflow, and its code reads no messages. Start it "
                 f"with start({root.name}.bind(...)), and send it a signal."
             )
-            raise InvalidInput(msg)
         return root
 
     @property
@@ -282,8 +280,7 @@ def _agent_list(agents: Any) -> list[Agent]:
     for item in items:
         if not isinstance(item, Agent):
             got = got_no_agent(item)
-            msg = f"agents must be an Agent or a list of Agents, {got}"
-            raise InvalidInput(msg)
+            raise InvalidInput(f"agents must be an Agent or a list of Agents, {got}")
     for item in items:
         check_made(item)
     return items

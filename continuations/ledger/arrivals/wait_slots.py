@@ -293,8 +293,7 @@ def checked_groups(found: object) -> tuple[str, ...]:
         names = [*cast("Collection[object]", found)]
         if all(type(name) is str and name for name in names):
             return tuple(cast("list[str]", names))
-    msg = (
+    raise InvalidInput(
         "the groups function must return a list of names of groups, got "
         f"{got}. Return [] for a person without groups."
     )
-    raise InvalidInput(msg)

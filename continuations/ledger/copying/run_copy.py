@@ -97,11 +97,10 @@ class CopyStores:
             return is_new
         if not is_new:
             raise different_body_error(key)
-        msg = (
+        raise errors.Corrupt(
             f"{key} was not copied: the target returns other bytes than it got. Check "
             "the target store, and copy into a new one."
         )
-        raise errors.Corrupt(msg)
 
     async def read(self, key: str, rule: KeyRule) -> bytes | None:
         """Return an object that no version needs; `None` if it was deleted meanwhile.

@@ -209,11 +209,10 @@ class Approver:
                 return cls(Identity(approver), groups_of)
             except InvalidInput:
                 pass
-        msg = (
+        raise InvalidInput(
             "approver must be the name of a person, of 1 to 255 bytes, or an Identity, "
             f"got {approver!r:.60}. Pass the name that decisions are recorded under."
         )
-        raise InvalidInput(msg)
 
     async def may_decide(self, wait: Wait | Decision) -> bool:
         """Return whether the person may decide a wait, as its slots left it."""

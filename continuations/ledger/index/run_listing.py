@@ -125,12 +125,11 @@ class RunFilter:
             and any(after.startswith(section) for section in sections)
         ):
             return cls(agents=agents, status=status, label=label, after=after)
-        msg = (
+        raise errors.InvalidInput(
             f"after must be the cursor of a run of the same listing, got "
             f"{after!r:.60}. "
             "Pass RunSummary.cursor."
         )
-        raise errors.InvalidInput(msg)
 
     def sections(self) -> tuple[str, ...]:
         """Return the parts of the index to list, without `index/`, in their order."""

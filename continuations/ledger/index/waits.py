@@ -51,11 +51,10 @@ def wait_kinds(kinds: object) -> frozenset[str]:
         chosen = frozenset(cast("Collection[object]", kinds))
         if chosen <= WAIT_KINDS:
             return cast("frozenset[str]", chosen)
-    msg = (
+    raise InvalidInput(
         f"kinds must be a list of kinds of waits ({', '.join(sorted(WAIT_KINDS))}), "
         f"got {kinds!r}."
     )
-    raise InvalidInput(msg)
 
 
 def bodies(waits: Iterable[Wait]) -> dict[str, bytes]:

@@ -57,11 +57,10 @@ class Retention:
                 raise InvalidInput(f"{msg}{self.audit}. Pass at least {longest}.")
         number: object = self.runs_per_sweep
         if type(number) is not int or not 1 <= number <= MAX_RUNS_PER_SWEEP:
-            msg = (
+            raise InvalidInput(
                 "Retention: runs_per_sweep must be an integer from 1 to "
                 f"{MAX_RUNS_PER_SWEEP}, got {number!r:.60}."
             )
-            raise InvalidInput(msg)
 
 
 def age_of(retention: Retention, status: str) -> timedelta | None:

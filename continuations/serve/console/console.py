@@ -734,11 +734,10 @@ def _check_origin(origin: object) -> None:
         origin
     ):
         return
-    msg = (
+    raise InvalidInput(
         f"origin must be a scheme and a host, got {origin!r:.80}. Pass for example "
         'origin="https://agents.example".'
     )
-    raise InvalidInput(msg)
 
 
 def _check_secret(secret: object) -> None:
@@ -746,11 +745,10 @@ def _check_secret(secret: object) -> None:
         return
     check_type("secret", secret, str, "a text or None")
     if len(str(secret).encode()) < _MIN_SECRET_BYTES:
-        msg = (
+        raise InvalidInput(
             f"secret must have at least {_MIN_SECRET_BYTES} bytes. Make one with "
             "`python -c 'import secrets; print(secrets.token_urlsafe(32))'`."
         )
-        raise InvalidInput(msg)
 
 
 def _check_live(live: object) -> None:

@@ -128,12 +128,11 @@ def proxy_header(
         check_type(option, value, str, "the name of a header")
     networks = None if trusted == "unix" else _networks(trusted)
     if networks is not None and len((secret or "").encode()) < _MIN_SECRET_BYTES:
-        msg = (
+        raise InvalidInput(
             "secret is missing or too short: an address alone does not prove that a "
             "request comes from the proxy. Pass a secret of at least "
             f"{_MIN_SECRET_BYTES} bytes, and let the proxy send it as {secret_header}."
         )
-        raise InvalidInput(msg)
     return ProxyHeader(
         name.lower(),
         networks,
@@ -237,12 +236,10 @@ class ProxyJwt:
 
         unchecked = jwt.get_unverified_header(token)
         if unchecked.get("alg") not in _ALGORITHMS:
-            msg = "the algorithm is not allowed"
-            raise jwt.InvalidAlgorithmError(msg)
+            raise jwt.InvalidAlgorithmError("the algorithm is not allowed")
         is_alb = self._key_url is not None
         if is_alb and unchecked.get("signer") != self._audience:
-            msg = "the signer is another load balancer"
-            raise jwt.InvalidAudienceError(msg)
+            raise jwt.InvalidAudienceError("the signer is another load balancer")
         return jwt.decode(
             token,
             self._key_of(unchecked),
@@ -258,8 +255,7 @@ class ProxyJwt:
 
         key_id = unchecked.get("kid")
         if not isinstance(key_id, str):
-            msg = "the token names no key"
-            raise jwt.InvalidKeyError(msg)
+            raise jwt.InvalidKeyError("the token names no key")
         if self._client is not None:
             return self._client.get_signing_key(key_id)
         if self._key_set is not None:
@@ -273,8 +269,7 @@ class ProxyJwt:
         import jwt  # noqa: PLC0415 - see above
 
         if not _KEY_ID.match(key_id):
-            msg = "the id of the key is not valid"
-            raise jwt.InvalidKeyError(msg)
+            raise jwt.InvalidKeyError("the id of the key is not valid")
         if key_id not in self._single_keys:
             assert self._key_url is not None  # noqa: S101 - asked before
             url = self._key_url.replace(_PLACE, key_id)
@@ -333,27 +328,24 @@ def proxy_jwt(
             msg = f"{name} must not be empty. Pass what the proxy's tokens have."
             raise InvalidInput(msg)
     if isinstance(jwks, str) and not _is_safe(jwks):
-        msg = (
+        raise InvalidInput(
             f"jwks must be an https address or a key set, got {jwks!r:.80}. Pass the "
             "address under which the proxy publishes its keys."
         )
-        raise InvalidInput(msg)
     try:
         import jwt  # noqa: PLC0415 - only these identities need it
     except ModuleNotFoundError as error:
-        msg = (
+        raise InvalidInput(
             "proxy_jwt needs the package PyJWT, which is not installed. Run: pip "
             "install 'pyjwt[crypto]'."
-        )
-        raise InvalidInput(msg) from error
+        ) from error
     try:
         return ProxyJwt(jwks, issuer, audience, header.lower(), (claim, groups_claim))
     except (jwt.PyJWTError, AttributeError, TypeError):
-        msg = (
+        raise InvalidInput(
             "jwks is not a JSON Web Key Set with usable keys. Pass the address under "
             "which the proxy publishes its keys."
-        )
-        raise InvalidInput(msg) from None
+        ) from None
 
 
 def _is_safe(address: str) -> bool:

@@ -84,8 +84,7 @@ async def show(page: Page) -> Response:
     """Show a page of runs."""
     query = page.query
     if not query.keys() <= {*_FILTERS, "after"}:
-        msg = f"The query may have {', '.join(_FILTERS)}, after."
-        raise problems.malformed(msg)
+        raise problems.malformed(f"The query may have {', '.join(_FILTERS)}, after.")
     chosen = {name: query[name] for name in _FILTERS if query.get(name)}
     wanted = run_query(chosen, page.clock.now())
     found = await list_page(page, wanted, query.get("after", ""))

@@ -56,8 +56,7 @@ def read_asset(name: str) -> bytes:
     """Return the bytes of an asset; raise `OSError` if there is no such file."""
     extension = name.rpartition(".")[2]
     if "/" in name or "\\" in name or extension not in _MEDIA_TYPES:
-        msg = f"{name!r} is not an asset"
-        raise FileNotFoundError(msg)
+        raise FileNotFoundError(f"{name!r} is not an asset")
     data: bytes = _LOADER.get_data(os.path.join(_FOLDER, name))  # noqa: PTH118 - as above
     return data
 
@@ -216,8 +215,7 @@ def environment() -> Environment:
         if isinstance(value, tuple):
             parts = cast("tuple[object, ...]", value)
             return Markup().join(escape(printable(part)) for part in parts)
-        msg = f"a template printed a {type(value).__name__}; print a text"
-        raise TypeError(msg)
+        raise TypeError(f"a template printed a {type(value).__name__}; print a text")
 
     def svg(text: tuple[object, ...]) -> Markup:
         """Return a text with times, for an element of SVG."""
