@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Answer, Deny, Fail
 from continuations.core.rows.quorum import GROUP_PREFIX
+from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.state import RunState
+    from continuations.core.rows.wait_rules import WaitKind
     from continuations.core.rows.waits import Wait
     from continuations.core.words.call_display import Finding
     from continuations.ledger.index.waits_without_object import RunsAwaitingModels
@@ -32,9 +34,23 @@ DECISION_WORDS: Mapping[str, str] = {
     "expire": "Expired",
     "cancel": "Cancelled",
 }
+
 REPEATS = "If the first call did take effect, its effect then happens twice."
 MASK_NOTE = "secret, not shown"
 EVERYBODY = "all who can open this page"
+
+
+def decision_word(wait_id: str, kind: str) -> str:
+    """Return a decision in one word, or in the words of its button.
+
+    "Denied" does not say what happened to a call whose outcome was unknown.
+    """
+    rules = WAIT_RULES.get(cast("WaitKind", wait_id.partition("-")[0]))
+    if rules is not None and rules.may_have_run:
+        for verdict, words in rules.verdicts.items():
+            if verdict == kind:
+                return words.label
+    return DECISION_WORDS[kind]
 
 
 # What is asked --------------------------------------------------------------------

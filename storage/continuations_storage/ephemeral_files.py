@@ -2,8 +2,8 @@
 
 The files lie in a folder beside the bodies. The modification time of a file is the end
 of its value. A value is written under a temporary name and then renamed, so a reader
-gets a whole one. Nothing is flushed. The folder and the files may be read and written
-by whom the store may be.
+gets a whole one. Nothing is flushed. Beside a database, the folder and the files have
+its group and its rights. In a folder, they have those that a new body would have.
 
 A reader takes regular files of limited size only, and follows no link.
 """
@@ -43,6 +43,8 @@ _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 # It stands for the slash of a name. No key has it, and no key begins with a slash.
 _SEPARATOR = _TEMPORARY = "+"
+# A process writes a temporary file for a shorter time.
+_WRITING_SECONDS = 5.0
 _threads = DaemonThreadPool(4, "continuations-ephemeral")
 
 
@@ -102,7 +104,7 @@ class EphemeralFiles:
         home = self._status_of_home()
         descriptor = os.open(self._folder, _OPEN_FOLDER)
         try:
-            _check_owner(os.fstat(descriptor), home)
+            self._check_owner(os.fstat(descriptor), home)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -120,14 +122,16 @@ class EphemeralFiles:
 
     def _put(self, values: Mapping[str, bytes], end: float) -> None:
         # A reader of a wrong path must not begin a store there.
-        mode = self._status_of_home().st_mode & 0o666
+        home = self._status_of_home()
+        mode = home.st_mode & 0o666
         with suppress(FileExistsError):
-            os.mkdir(self._folder, 0o700)  # noqa: PTH102 -- see above
-            os.chmod(self._folder, 0o700 | mode | (mode & 0o444) >> 2)  # noqa: PTH101 -- see above
+            rights = 0o700 | mode | (mode & 0o444) >> 2
+            os.mkdir(self._folder, rights if _is_folder(home) else 0o700)  # noqa: PTH102 -- see above
+            _give_rights(self._folder, home, rights)
         with self._opened() as folder:
             for name, value in values.items():
                 temporary = f"{_TEMPORARY}{os.urandom(8).hex()}"
-                _write(folder, temporary, value, mode, end)
+                _write(folder, temporary, value, home, end)
                 os.rename(
                     *(temporary, _file_name(name)),
                     src_dir_fd=folder,
@@ -152,23 +156,61 @@ class EphemeralFiles:
 
     def _remove(self, names: Sequence[str]) -> None:
         with suppress(FileNotFoundError), self._opened() as folder:
-            for name in names:
+            for name in (*map(_file_name, names), *_left_behind(folder)):
                 with suppress(FileNotFoundError):
-                    os.unlink(_file_name(name), dir_fd=folder)
+                    os.unlink(name, dir_fd=folder)
+
+    def _check_owner(self, folder: os.stat_result, home: os.stat_result) -> None:
+        """Raise OSError if others could have put values there, as in /tmp."""
+        is_own = folder.st_uid in {os.geteuid(), home.st_uid}
+        others_may_write = folder.st_mode & 0o022 & ~home.st_mode
+        if others_may_write or not (is_own or self._is_shared(home)):
+            raise PermissionError(
+                errno.EPERM, "others may write to the folder of ephemeral values"
+            )
+
+    def _is_shared(self, home: os.stat_result) -> bool:
+        """Return whether each user who can make the folder may write to the store."""
+        if not home.st_mode & 0o022:
+            return False
+        if _is_folder(home):
+            return True
+        beside = os.stat(os.path.dirname(self._folder) or ".")  # noqa: PTH116, PTH120 -- see above
+        is_same_group = beside.st_gid == home.st_gid or not beside.st_mode & 0o020
+        return is_same_group and not beside.st_mode & 0o002
 
 
 def _file_name(name: str) -> str:
     return name.replace("/", _SEPARATOR)
 
 
-def _check_owner(folder: os.stat_result, home: os.stat_result) -> None:
-    """Raise OSError if others could have put values there, as in /tmp."""
-    shared = home.st_mode & 0o022
-    is_own = folder.st_uid in {os.geteuid(), home.st_uid}
-    if folder.st_mode & 0o022 & ~shared or not (is_own or shared):
-        raise PermissionError(
-            errno.EPERM, "others may write to the folder of ephemeral values"
-        )
+def _is_folder(home: os.stat_result) -> bool:
+    return stat.S_ISDIR(home.st_mode)
+
+
+def _give_rights(made: str | int, home: os.stat_result, mode: int) -> None:
+    """Give a file or folder the group and rights of a database, as SQLite does."""
+    if _is_folder(home):
+        return  # the mask of the process and the folder decide, as for each body
+    if os.stat(made).st_gid != home.st_gid:  # noqa: PTH116 -- see above
+        try:
+            os.chown(made, -1, home.st_gid)
+        except PermissionError:
+            mode &= ~0o070
+    os.chmod(made, mode)  # noqa: PTH101 -- see above
+
+
+def _left_behind(folder: int) -> list[str]:
+    """Return the temporary files of processes that died while they wrote."""
+    left: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in islice(entries, MAX_EPHEMERAL_NAMES):
+            if entry.name.startswith(_TEMPORARY):
+                with suppress(OSError):
+                    changed = entry.stat(follow_symlinks=False).st_ctime
+                    if abs(time.time() - changed) > _WRITING_SECONDS:
+                        left.append(entry.name)
+    return left
 
 
 def _is_valid(end: float, now: float) -> bool:
@@ -176,12 +218,16 @@ def _is_valid(end: float, now: float) -> bool:
     return now < end <= now + MAX_EPHEMERAL_SECONDS + 1
 
 
-def _write(folder: int, name: str, value: bytes, mode: int, end: float) -> None:
-    descriptor = os.open(name, _WRITE_NEW, 0o600, dir_fd=folder)
+def _write(
+    folder: int, name: str, value: bytes, home: os.stat_result, end: float
+) -> None:
+    mode = home.st_mode & 0o666
+    first_mode = mode if _is_folder(home) else 0o600
+    descriptor = os.open(name, _WRITE_NEW, first_mode, dir_fd=folder)
     try:
         with open(descriptor, "wb", closefd=False) as file:
             file.write(value)
-        os.fchmod(descriptor, mode)
+        _give_rights(descriptor, home, mode)
         os.utime(descriptor, (end, end))
     except BaseException:
         os.unlink(name, dir_fd=folder)

@@ -70,6 +70,21 @@ if chromium.is_installed():
         context.close()
 
     @pytest.mark.parametrize("size", SIZES)
+    def test_link_leads_to_the_newest_message(
+        chat: ChatScenes, tab: Any, size: dict[str, int]
+    ) -> None:
+        """From the beginning of a long chat, whose box is in sight all the time."""
+        for number in range(20):
+            chat.say(f"question {number}")
+        tab.set_viewport_size(size)
+        tab.goto(chat.url)
+        tab.evaluate("scrollTo(0, 0)")
+        tab.get_by_role("link", name="Newest message").click()
+        tab.wait_for_function(
+            "scrollY + innerHeight >= document.documentElement.scrollHeight - 2"
+        )
+
+    @pytest.mark.parametrize("size", SIZES)
     def test_box_is_at_the_bottom_wherever_the_reader_is(
         chat: ChatScenes, tab: Any, size: dict[str, int]
     ) -> None:

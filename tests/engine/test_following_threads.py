@@ -11,13 +11,19 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Runner, ToolContext, tool
+from continuations import Agent, AsyncRunner, Runner, Suspended, ToolContext, tool
 from continuations.core.reading.live_events import RunEvent
-from continuations.core.reading.run_stream import BaseEvent, MessageAdded, ReplyGiven
+from continuations.core.reading.run_stream import (
+    BaseEvent,
+    MessageAdded,
+    ReplyGiven,
+    WaitOpened,
+)
 from continuations.engine.events import word_hub
 from continuations.engine.events.word_hub import WordHub
 from continuations.errors import InvalidInput
 from continuations.events import CallProgress, LiveTranscript, TextDelta
+from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 
@@ -162,6 +168,25 @@ async def test_late_follower_gets_the_words_from_their_beginning() -> None:
 
     assert REPLY.startswith(words_of(first))
     assert REPLY == words_of(seen)
+
+
+async def test_late_follower_gets_no_reply_that_a_person_judges() -> None:
+    """Words are shown while they are written, and not again while they are held."""
+    ask = Guardrail(check=lambda _: Tripped("look"), on_trip="ask", name="look")
+    agent = Agent(
+        "support", model=ScriptedModel([REPLY]), guardrails=Guardrails(output=[ask])
+    )
+    runner = AsyncRunner(agent, store=MemoryStore())
+    early = runner.thread(key=KEY).follow(words=True).__aiter__()
+    sending = asyncio.create_task(runner.thread(key=KEY).send("Hello"))
+    written = await until(early, lambda each: isinstance(each, WaitOpened))
+    assert REPLY == words_of(written)
+    assert isinstance(await sending, Suspended)
+
+    late = runner.thread(key=KEY).follow(words=True).__aiter__()
+    seen = await until(late, lambda each: isinstance(each, WaitOpened))
+
+    assert [] == [each for each in seen if isinstance(each, TextDelta)]
 
 
 async def test_progress_of_tools_is_followed() -> None:

@@ -198,6 +198,33 @@ async def test_model_of_a_thread_that_none_follows_does_not_stream(
     assert not (tmp_path / "runs" / ".ephemeral+").exists()
 
 
+async def test_follower_that_may_only_read_gets_the_words_for_which_another_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"file:{tmp_path}/runs"
+    steps, store = Steps(tmp_path), open_store(url)
+    await store.probe()
+    steps.hold()
+    reader = AsyncRunner([], store=url)
+    assert reader.word_carrier is not None
+
+    async def refuse(_: object, __: float) -> None:
+        raise Unavailable(None, "may not")
+
+    monkeypatch.setattr(reader.word_carrier.values, "put", refuse)
+    with run_worker(steps, url):
+        followers = [Follower(AsyncRunner([], store=url)), Follower(reader)]
+        await until_followed(store)
+        await followers[0].thread.post("say one |two")
+        steps.allow()
+        for each in followers:
+            await each.until_texts("say one |two", "one ")
+        steps.release()
+        for each in followers:
+            await each.until_reply()
+            await each.leave()
+
+
 async def test_progress_of_a_tool_reaches_another_process(tmp_path: Path) -> None:
     url = f"file:{tmp_path}/runs"
     steps, store = Steps(tmp_path), open_store(url)

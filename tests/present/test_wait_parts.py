@@ -28,7 +28,12 @@ from continuations.core.words.call_display import CallDisplay, Finding
 from continuations.core.words.summaries import MoneyReading
 from continuations.present.json_forms import wait_json, wait_notice_json
 from continuations.present.wait_view import argument_views
-from continuations.present.wait_words import effect_text, title, wait_facts
+from continuations.present.wait_words import (
+    decision_word,
+    effect_text,
+    title,
+    wait_facts,
+)
 from continuations.serve.notify import mail
 from tests.ledger.fake_clock import MOMENT
 from tests.ledger.runs import make_wait
@@ -404,3 +409,19 @@ def test_day_is_past_only_where_it_has_ended_everywhere() -> None:
     }.items():
         [view] = argument_views(wait, now=datetime.fromisoformat(now))
         assert is_past == view.is_past
+
+
+@pytest.mark.parametrize(
+    ("wait", "kind", "words"),
+    [
+        ("approval", "deny", "Denied"),
+        ("question", "answer", "Answered"),
+        ("unknown", "answer", "It happened"),
+        ("unknown", "deny", "It did not happen: do not run it"),
+        ("unknown", "expire", "Expired"),
+    ],
+)
+def test_decision_of_an_unknown_outcome_says_what_happened(
+    wait: str, kind: str, words: str
+) -> None:
+    assert words == decision_word(f"{wait}-01m8m8q7mkc3nqr89ta20asm3x@r1", kind)

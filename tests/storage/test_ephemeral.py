@@ -10,8 +10,9 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,20 +98,74 @@ async def test_value_in_a_store_that_does_not_exist_is_refused(tmp_path: Path) -
     assert [] == os.listdir(tmp_path)  # noqa: PTH208 - not in a coroutine of Path
 
 
+@pytest.fixture
+def mask(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Let the process make files with a mask."""
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+@pytest.mark.parametrize("mask", [0, 0o022, 0o077], indirect=True)
 @pytest.mark.parametrize("mode", [0o600, 0o660, 0o644])
 async def test_rights_of_the_files_are_those_of_the_store(
-    mode: int, tmp_path: Path
+    mode: int, mask: int, tmp_path: Path
 ) -> None:
+    """A database decides alone; in a folder, the mask of the process counts too."""
     for kind in OPENERS:
         place = Place(kind, tmp_path / kind)
         await place.store.create("a", b"")
         can_enter = (mode & 0o444) >> 2
-        place.home.chmod(mode | (can_enter if place.home.is_dir() else 0))
+        is_folder = place.home.is_dir()
+        place.home.chmod(mode | (can_enter if is_folder else 0))
         await place.values.put({"w/a": b"one"}, 30)
         [file] = place.folder.iterdir()
-        assert mode == stat.S_IMODE(file.stat().st_mode)
-        assert 0o700 | mode | can_enter == stat.S_IMODE(place.folder.stat().st_mode)
+        masked = ~mask if is_folder else ~0
+        assert mode & masked == stat.S_IMODE(file.stat().st_mode)
+        rights = (0o700 | mode | can_enter) & masked
+        assert rights == stat.S_IMODE(place.folder.stat().st_mode)
         assert b"one" == file.read_bytes()
+
+
+async def test_files_beside_a_database_have_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or none, if this process may not give it to them."""
+    place = Place("SQLite", tmp_path)
+    await place.store.create("a", b"")
+    place.home.chmod(0o640)
+    groups: list[int] = []
+    stat_of = os.stat
+
+    def of_group(path: Any, **options: Any) -> os.stat_result:
+        status = stat_of(path, **options)
+        group = 4711 if path == str(place.home) else status.st_gid
+        return os.stat_result((*status[:5], group, *status[6:]))
+
+    def refuse(_: object, __: int, group: int) -> None:
+        groups.append(group)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "stat", of_group)
+    monkeypatch.setattr(os, "chown", refuse)
+    await place.values.put({"w/a": b"one"}, 30)
+    monkeypatch.undo()
+    assert [4711, 4711] == groups
+    [file] = place.folder.iterdir()
+    assert 0o600 == stat.S_IMODE(file.stat().st_mode)
+    assert 0o700 == stat.S_IMODE(place.folder.stat().st_mode)
+
+
+async def test_file_of_a_killed_writer_is_removed_with_the_values(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.file("+0123456789abcdef").write_bytes(b"personal")
+    await place.values.remove(["w/other"])
+    assert place.file("+0123456789abcdef").exists()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 6)
+    await place.values.remove(["w/other"])
+    assert not place.file("+0123456789abcdef").exists()
 
 
 async def test_hostile_files_are_no_values(place: Place, tmp_path: Path) -> None:

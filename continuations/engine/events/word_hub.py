@@ -151,8 +151,14 @@ class _PresentTurns:
                 self._add_live(event.frame, event)
             case run_stream.CallStarted() | run_stream.CallEnded():
                 self._attempts.pop(event.call or "", None)
-            case run_stream.MessageAdded() | run_stream.FrameEnded():
+            case (
+                run_stream.MessageAdded()
+                | run_stream.FrameEnded()
+                | run_stream.WaitOpened()  # such as one about the reply itself
+            ):
                 self._attempts.pop(event.frame or "", None)
+            case run_stream.Attempt():
+                self._attempts.clear()
             case _:
                 pass
 

@@ -85,8 +85,7 @@ class WordReader:
             try:
                 if self._joined.is_set() or loop.time() >= renew_at:
                     self._joined.clear()
-                    renew_at = loop.time() + _RENEWAL_SECONDS
-                    await self._say_who_follows()
+                    renew_at = loop.time() + await self._say_who_follows()
                 await self._read()
             except Exception as error:  # noqa: BLE001 - the followers read the stored events
                 self._carrier.log(error)
@@ -95,10 +94,19 @@ class WordReader:
                 async with asyncio.timeout(pause):
                     await self._joined.wait()
 
-    async def _say_who_follows(self) -> None:
+    async def _say_who_follows(self) -> float:
+        """Put the names of the followers; return after how many seconds to repeat it.
+
+        A process that may only read gets the words for which another one asks.
+        """
         process, values = self._carrier.process, self._carrier.values
         names = (layout.follower_name(each, process) for each in self._followers)
-        await values.put(dict.fromkeys(names, b""), _FOLLOWER_SECONDS)
+        try:
+            await values.put(dict.fromkeys(names, b""), _FOLLOWER_SECONDS)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._carrier.log(error)
+            return _REST_SECONDS
+        return _RENEWAL_SECONDS
 
     async def _read(self) -> None:
         names = {layout.words_name(thread): thread for thread in self._followers}

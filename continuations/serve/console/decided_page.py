@@ -19,7 +19,7 @@ from continuations.errors import ContinuationsError
 from continuations.ledger.objects import Objects
 from continuations.present.times import time_view
 from continuations.present.wait_view import row_texts
-from continuations.present.wait_words import DECISION_WORDS
+from continuations.present.wait_words import DECISION_WORDS, decision_word
 from continuations.serve.console.inbox_page import NOT_COMPLETE, tabs
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.runs_page import list_note
@@ -312,7 +312,8 @@ def _view(
         "at": time_view(line.at, now),
         "icon": icon,
         "tone": tone,
-        "verdict": DECISION_WORDS.get(line.verdict) or _OTHER_WORDS[line.verdict],
+        "verdict": _OTHER_WORDS.get(line.verdict)
+        or decision_word(line.wait or "", line.verdict),
         "effect": titles.get(line.wait or "") or f"{word} of {run_title}",
         "path": f"/runs/{line.run}" if line.wait is None else f"/waits/{line.wait}",
         "run": line.run,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from continuations import errors
 from continuations.present.times import PageText, time_view
-from continuations.present.wait_words import DECISION_WORDS
+from continuations.present.wait_words import decision_word
 from continuations.serve.console.page import RunAddresses, html_page
 from continuations.serve.http import problems
 from continuations.serve.pages.environment import Shell
@@ -327,7 +327,7 @@ def signed_out_page(
 def decision_facts(decision: Decision) -> dict[str, PageText]:
     """Return who decided what, when, and by which way."""
     facts = {
-        "Decision": DECISION_WORDS[decision.kind],
+        "Decision": decision_word(decision.wait_id, decision.kind),
         "By": decision.rule or ", ".join(decision.voters) or decision.by,
         "At": time_view(decision.at),
         "Reason": decision.reason,

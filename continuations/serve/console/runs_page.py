@@ -119,7 +119,8 @@ def _agents(page: Page, chosen: Mapping[str, str]) -> dict[str, str]:
 def run_query(chosen: Mapping[str, str], now: datetime) -> RunQuery:
     """Return which runs a query asks for; an unknown value is refused."""
     status, time = chosen.get("status", ""), chosen.get("time", "")
-    order, label = chosen.get("order", ""), chosen.get("label", "")
+    order = chosen.get("order", "")
+    label = "=".join(map(str.strip, chosen.get("label", "").split("=")))
     known = {
         "status": {**_STATUSES, **_HIDDEN_STATUSES},
         "time": _TIMES,

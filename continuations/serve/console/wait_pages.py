@@ -29,7 +29,7 @@ from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.objects import Objects
 from continuations.present.times import PageText, time_view
 from continuations.present.wait_view import wait_view
-from continuations.present.wait_words import DECISION_WORDS, agent_state
+from continuations.present.wait_words import agent_state, decision_word
 from continuations.serve.console.page import Page, PageRoute, run_of_wait
 from continuations.serve.console.run_page import snapshot_of
 from continuations.serve.console.wait_list import WaitList
@@ -262,7 +262,7 @@ async def state(page: Page) -> Response:
     except AlreadyDecided as error:
         decision = error.decision
         by = ", ".join(decision.voters) or decision.rule or decision.by or "A program"
-        title = f"{by} decided first: {DECISION_WORDS[decision.kind]}."
+        title = f"{by} decided first: {decision_word(wait_id, decision.kind)}."
         if decision.reason:
             sentences.append(f"Reason: {decision.reason}")
     except (WaitExpired, Cancelled) as error:

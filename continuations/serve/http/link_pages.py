@@ -27,7 +27,7 @@ from continuations.errors import (
 from continuations.ledger import layout
 from continuations.present.json_forms import indented_json
 from continuations.present.times import TimeView, time_view
-from continuations.present.wait_words import DECISION_WORDS, votes_text
+from continuations.present.wait_words import decision_word, votes_text
 from continuations.serve.http import decision_bodies, problems, request_fields
 from continuations.serve.http.html_pages import html_response, page_query, text_response
 from continuations.serve.http.links import LinkInvalid, LinkPayload
@@ -317,7 +317,7 @@ def page_headers() -> Mapping[str, str]:
 def decision_facts(decision: decisions.Decision | Vote) -> dict[str, str | TimeView]:
     """Return a recorded decision as labels and texts."""
     facts = {
-        "Decision": DECISION_WORDS[decision.kind],
+        "Decision": decision_word(decision.wait_id, decision.kind),
         "By": ", ".join(getattr(decision, "voters", ())) or decision.by,
         "At": time_view(decision.at),
         "Reason": decision.reason,

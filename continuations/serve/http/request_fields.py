@@ -280,7 +280,7 @@ QUERY_PARAMETERS: Mapping[str, Json] = {
     ),
     "words": _query(
         "words",
-        "Also send the words of this process while they are written, as events without "
+        "Also send the words while they are written, as events without "
         "an id. The response then goes on for a while, also before the first message.",
         {"type": "boolean", "default": False},
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from continuations.core.rows.waits import TEXT_SCHEMA, Wait, withheld
 from continuations.present import wait_words
 from continuations.present.json_forms import MAX_TEXT_CHARS
 from continuations.present.times import PageText, left_view, time_view
-from continuations.present.wait_words import DECISION_WORDS, votes_text
+from continuations.present.wait_words import decision_word, votes_text
 from continuations.serve.pages.form_view import (
     FieldView,
     FormFields,
@@ -179,7 +180,7 @@ def recorded_view(result: Decision | Vote, wait: Wait | None) -> dict[str, str]:
         result: The recorded decision or vote.
         wait: The wait before it, or `None` if the person may not read it.
     """
-    word = DECISION_WORDS[result.kind]
+    word = decision_word(result.wait_id, result.kind)
     run_id = result.wait_id.partition("@")[2]
     by = f"by {result.by or 'a program'}, in the run {run_id}"
     if isinstance(result, Decision):
@@ -197,7 +198,9 @@ def recorded_view(result: Decision | Vote, wait: Wait | None) -> dict[str, str]:
 def _outcome(wait: Wait, verdict: DecisionKind) -> str:
     if verdict == "deny":
         return wait_words.at_denial(wait)
-    return next(w.meaning for kind, w in wait.rules.verdicts.items() if kind == verdict)
+    meanings = {str(kind): w.meaning for kind, w in wait.rules.verdicts.items()}
+    # Above its field, it ends in a colon.
+    return re.sub(":$", ".", meanings[verdict])
 
 
 def _effect(wait: Wait, edited: str | None) -> str:

@@ -179,7 +179,7 @@ def test_an_unknown_outcome_is_settled_in_slack(api: SlackApi) -> None:
     errors = kim.submit(view, "answer")["errors"]
     assert list(errors) == ["field-0"]
     kim.submit(view, "answer", Result="paid Jane")
-    api.view_with("Recorded: Answered")
+    api.view_with("Recorded: It happened")
     [line] = asyncio.run(runner.audit("r-1"))
     assert line.verdict == "answer"
 

@@ -127,6 +127,7 @@ def test_run_that_nobody_takes_or_whose_worker_died_is_found_among_many() -> Non
         ("q=2", ["ship-2"]),  # a whole word, and not a part of inv-12
         ("q=team%3Dfinance", ["inv-12"]),
         ("label=team%3Dfinance", ["inv-12"]),
+        ("label=+team+%3D+finance", ["inv-12"]),
         ("label=team%3Dit", []),
         ("q=ines", ["inv-1", "inv-12"]),
         ("agent=shipping&q=box", [f"ship-{n}" for n in (4, 3, 2, 1, 0)]),

@@ -25,7 +25,8 @@
   document.addEventListener("click", event => {
     const isKey = !event.detail;
     place = isKey ? {} : {x: event.clientX, y: event.clientY};
-    if (!held || !event.target.closest("a, button, summary") || !isEarly() && (isKey || !one("[name=decision]"))) return;
+    const pressed = event.target.closest("a, button, summary");
+    if (!held || !pressed || !isEarly() && (isKey || !pressed.form?.elements.decision)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     say(isEarly()
