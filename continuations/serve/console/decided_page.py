@@ -21,7 +21,7 @@ from continuations.present.times import time_view
 from continuations.present.wait_view import row_texts
 from continuations.present.wait_words import DECISION_WORDS, decision_word
 from continuations.serve.console.inbox_page import NOT_COMPLETE, tabs
-from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.page import Page, PageRoute, run_of_wait
 from continuations.serve.console.runs_page import list_note
 from continuations.serve.console.wait_list import count_waits, counted_shell, read_lists
 from continuations.serve.http import problems
@@ -150,7 +150,8 @@ async def show(page: Page) -> Response:
     known = page.live.known_runs
     age = await read_lists(page, with_ended=True)
     lines, following, since = await _find(page, chosen, start)
-    titles, now = await _titles(page, lines), page.clock.now()
+    titles = await titles_of(page, (each.wait for each in lines if each.wait))
+    now = page.clock.now()
     return page.render(
         "decided.html",
         shell=await counted_shell(page),
@@ -274,15 +275,18 @@ async def _lines_of(page: Page, run: KnownRun) -> Sequence[AuditLine]:
 # Words -----------------------------------------------------------------------------
 
 
-async def _titles(page: Page, lines: Iterable[AuditLine]) -> Mapping[str, str]:
-    """Return the effects of decided waits, by wait id."""
+async def titles_of(page: Page, wait_ids: Iterable[str]) -> Mapping[str, str]:
+    """Return the effects of decided waits, by wait id.
+
+    The run of a wait that is not in memory is read.
+    """
     titles, opened = page.live.titles, page.live.waits.known.titles
     missing: dict[str, None] = {}
-    for line in lines:
-        if line.wait is not None and line.wait in opened:
-            titles.put(line.wait, opened[line.wait])
-        elif line.wait is not None and line.wait not in titles:
-            missing[line.run] = None
+    for wait_id in wait_ids:
+        if wait_id in opened:
+            titles.put(wait_id, opened[wait_id])
+        elif wait_id not in titles:
+            missing[run_of_wait(wait_id)] = None
     for first in range(0, len(missing), _PARALLEL_READS):
         group = list(missing)[first : first + _PARALLEL_READS]
         await gather(*(_read_titles(page, run_id) for run_id in group))

@@ -30,6 +30,7 @@ from continuations.ledger.objects import Objects
 from continuations.present.times import PageText, time_view
 from continuations.present.wait_view import wait_view
 from continuations.present.wait_words import agent_state, decision_word
+from continuations.serve.console.decided_page import titles_of
 from continuations.serve.console.page import Page, PageRoute, run_of_wait
 from continuations.serve.console.run_page import snapshot_of
 from continuations.serve.console.wait_list import WaitList
@@ -330,7 +331,9 @@ def _others(
 
 async def _decided_page(page: Page, decision: Decision) -> Response:
     """Return the page of a decided wait: who decided what, when, and how."""
-    facts = decision_facts(decision)
+    titles = await titles_of(page, [decision.wait_id])
+    asked = titles.get(decision.wait_id)
+    facts = {**({"Asked": asked} if asked else {}), **decision_facts(decision)}
     if decision.rule is not None:
         facts["By"] = f"the rule {decision.rule}"
     if decision.door is not None:

@@ -153,7 +153,9 @@ def test_decision_that_is_posted_twice_is_recorded_once() -> None:
     pages = [desk.recorded(desk.post(path_of(wait), form)) for _ in range(2)]
 
     assert ["Recorded: Approved" in page for page in pages] == [True, True]
-    assert "Already decided" in desk.get(path_of(wait))
+    decided = desk.get(path_of(wait))
+    assert "Already decided" in decided
+    assert "Run delete_account: bob, and 1 more argument" in decided
 
 
 def test_denial_says_its_consequence() -> None:
