@@ -29,6 +29,7 @@ _FILE_TIMES = {
 # Reason -> file and function of each use.
 _REASONS: dict[str, str] = {
     """Words are shown for too long, or not at all. Nothing follows from them.""": """
+        ephemeral_files.py _left_behind
         ephemeral_files.py EphemeralFiles._names
         ephemeral_files.py EphemeralFiles.put
         ephemeral_files.py _read
