@@ -130,7 +130,9 @@ def test_http_adds_little_to_a_decision_and_imports_nothing() -> None:
     """A request makes few Python calls beside those of `runner.decide`."""
     store = MemoryStore()
     with asyncio.Runner() as loop:
-        *earlier, first, second, third = loop.run(waiting_runs(store, 43))
+        *earlier, first, second, third, fourth, fifth = loop.run(
+            waiting_runs(store, 45)
+        )
         app, runner = make_app(store), AsyncRunner([], store=store)
         # Then the methods of the values of a decision are compiled (`value_class`).
         for wait_id in earlier:
@@ -141,8 +143,13 @@ def test_http_adds_little_to_a_decision_and_imports_nothing() -> None:
 
         loop.run(decide_directly(first))
         modules = set(sys.modules)
-        over_http = count_calls(decide(app, second), loop)
-        directly = count_calls(decide_directly(third), loop)
+        # A value that is seldom made may be compiled in one of them.
+        over_http = min(
+            count_calls(decide(app, each), loop) for each in (second, third)
+        )
+        directly = min(
+            count_calls(decide_directly(each), loop) for each in (fourth, fifth)
+        )
 
     assert modules == set(sys.modules)
     assert 50 < directly < 240
