@@ -10,7 +10,7 @@ import os
 import time
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from continuations.core import ulid
 from continuations.errors import InvalidInput
@@ -78,6 +78,15 @@ class EventSink(Protocol):
 
     def listens(self, run_id: str) -> bool:
         """Return whether it takes the events of a run that is worked on from now."""
+        ...
+
+
+@runtime_checkable
+class KeepsWords(Protocol):
+    """A sink that keeps the words of present turns for late followers."""
+
+    def released(self, run_id: str) -> None:
+        """Drop the words of a run: a reply that was not stored is not shown again."""
         ...
 
 
@@ -213,6 +222,12 @@ class EventSinks:
     def listens(self, run_id: str) -> bool:
         """Return whether one of the sinks takes the events of a run."""
         return any(each.listens(run_id) for each in (*self._sinks, *self._observers))
+
+    def released(self, run_id: str) -> None:
+        """Tell those that keep words that no worker works on a run now."""
+        for sink in (*self._sinks, *self._observers):
+            if isinstance(sink, KeepsWords):
+                sink.released(run_id)
 
 
 class Journal(Protocol):

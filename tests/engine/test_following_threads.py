@@ -21,9 +21,10 @@ from continuations.core.reading.run_stream import (
 )
 from continuations.engine.events import word_hub
 from continuations.engine.events.word_hub import WordHub
-from continuations.errors import InvalidInput
+from continuations.errors import HookFailed, InvalidInput
 from continuations.events import CallProgress, LiveTranscript, TextDelta
 from continuations.guardrails import Guardrail, Guardrails, Tripped
+from continuations.hooks import Hooks
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 
@@ -187,6 +188,27 @@ async def test_late_follower_gets_no_reply_that_a_person_judges() -> None:
     seen = await until(late, lambda each: isinstance(each, WaitOpened))
 
     assert [] == [each for each in seen if isinstance(each, TextDelta)]
+
+
+async def test_late_follower_gets_no_reply_at_which_a_hook_failed() -> None:
+    """The worker gave the turn up: a later attempt writes another reply."""
+
+    def check(_: object) -> None:
+        msg = "it has a card number"
+        raise ValueError(msg)
+
+    agent = Agent(
+        "support", model=ScriptedModel([REPLY]), hooks=Hooks(after_model=check)
+    )
+    runner = AsyncRunner(agent, store=MemoryStore())
+    early = runner.thread(key=KEY).follow(words=True).__aiter__()
+    sending = asyncio.create_task(runner.thread(key=KEY).send("Hello"))
+    await until(early, lambda each: isinstance(each, TextDelta))
+    with pytest.raises(HookFailed):
+        await sending
+    [hub] = runner.observers
+    assert isinstance(hub, WordHub)
+    assert not hub._present
 
 
 async def test_progress_of_tools_is_followed() -> None:

@@ -197,6 +197,8 @@ class RunFeed(EventFeed):
         await self._put_version(
             self._sink, before, version.state, number, at, self._objects
         )
+        if version.state.run.claim is None and isinstance(self._sink, EventSinks):
+            self._sink.released(self._run_id)
         self._place = Cursor(number + 1)
 
 

@@ -37,6 +37,8 @@ _PAUSE_SECONDS, _BYTES_PER_SECOND = 0.15, 400_000
 # A look at the followers is so old at most: at the start of a worker's session, and
 # later. After an error of the store, there is none for some time.
 _FRESH_SECONDS, _TURN_SECONDS, _REST_SECONDS = 0.25, 1.0, 30.0
+# A store that does not answer for so long has failed.
+_ANSWER_SECONDS = 10.0
 
 
 class WordCarrier:
@@ -107,7 +109,8 @@ class WordCarrier:
     async def _look(self) -> None:
         try:
             self._looked_at = time.monotonic()
-            names = await self.values.names(layout.FOLLOWERS_PREFIX)
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                names = await self.values.names(layout.FOLLOWERS_PREFIX)
             self._followed = frozenset(
                 thread
                 for thread, process in map(layout.follower_of, names)
@@ -180,7 +183,8 @@ class RunWords:
             hurries.clear()
             self._is_new = False
             try:
-                await self._store(self._written)
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    await self._store(self._written)
             except Exception as error:  # noqa: BLE001 - a run does not depend on its words
                 self._carrier.rest(error)
 

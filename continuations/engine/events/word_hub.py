@@ -58,6 +58,11 @@ class WordHub:
         for follower in followers:
             follower.put(event)
 
+    def released(self, run_id: str) -> None:
+        """Drop the words of a run: a reply that was not stored is not shown again."""
+        with self._lock:
+            self._present.pop(run_id, None)
+
     def join(self, follower: WordFollower) -> None:
         """Give a follower the words of present turns, and all events from now on."""
         with self._lock:
@@ -151,14 +156,8 @@ class _PresentTurns:
                 self._add_live(event.frame, event)
             case run_stream.CallStarted() | run_stream.CallEnded():
                 self._attempts.pop(event.call or "", None)
-            case (
-                run_stream.MessageAdded()
-                | run_stream.FrameEnded()
-                | run_stream.WaitOpened()  # such as one about the reply itself
-            ):
+            case run_stream.MessageAdded() | run_stream.FrameEnded():
                 self._attempts.pop(event.frame or "", None)
-            case run_stream.Attempt():
-                self._attempts.clear()
             case _:
                 pass
 
