@@ -31,7 +31,7 @@ _MAX_INLINE_CHARS = 100
 
 # The line above the facts is the wait id, which contains the run id.
 _FACTS_IN_THE_ID = ("Run", "Wait")
-# A wait without verdicts does not expire: the next sweep ends it, or `unpause`.
+# A wait without a decision does not expire: the next sweep ends it, or `unpause`.
 _WITHOUT_VERDICTS: frozenset[str] = frozenset(
     kind for kind in WAIT_RULES if not WAIT_RULES[kind].verdicts
 )

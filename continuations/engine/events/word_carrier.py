@@ -35,7 +35,7 @@ WORDS_SECONDS = 30.0
 # them for each second.
 _PAUSE_SECONDS, _BYTES_PER_SECOND = 0.15, 400_000
 # A look at the followers is so old at most: at the start of a worker's session, and
-# later. After an error of the store, there is none for some time.
+# later. After an error of the store, no look begins for some time.
 _FRESH_SECONDS, _TURN_SECONDS, _REST_SECONDS = 0.25, 1.0, 30.0
 # A store that does not answer for so long has failed.
 _ANSWER_SECONDS = 10.0

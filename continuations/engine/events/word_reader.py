@@ -1,7 +1,7 @@
 """Read the words that other processes write, for all followers of one event loop.
 
 While there is a follower, its thread has a name in the store, so that workers carry
-its words (`word_carrier`). No follower, no request.
+its words (`word_carrier`). Without a follower, nothing is asked of the store.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class WordReader:
             self._task = asyncio.create_task(self._read_all())
 
     def leave(self, thread: str) -> bool:
-        """Read for one follower less; return whether there is none any more."""
+        """Read for one follower less; return whether it was the last one."""
         self._followers[thread] -= 1
         if self._followers[thread] <= 0:
             del self._followers[thread]

@@ -207,7 +207,7 @@ def _through(door: Door | None, proposed: Decision) -> Decision:
 
 
 async def _marked_first(objects: Objects, wait: Wait, proposed: Decision) -> Decision:
-    """Create the marker of a decision, unless the decision can come together with it.
+    """Create the marker of a decision, unless one commit creates both.
 
     Raises the same as `_with_marker`.
     """
