@@ -119,6 +119,7 @@ async def record(
     return page.render(
         "recorded.html",
         recorded=recorded_view(result, before),
+        values=decision_values(result) if before else {},
         following=following,
         here=page.url(f"/waits/{wait_id}{WaitList.of(page).query}"),
         inbox=inbox_address(page),

@@ -141,6 +141,8 @@ def test_decision_is_recorded_once_and_its_page_says_so() -> None:
     assert f'href="{path_of(first)}">Back to it' in page
     page = desk.recorded(desk.submit(path_of(second), "answer", value="Tom"))
     assert "Recorded: Answered" in page
+    assert "The tool gets your answer." in page
+    assert "<h2>Answer</h2></header><pre>&#34;Tom&#34;</pre>" in page
     assert "What is the name of the cat?" in page
     assert 'rel="next"' not in page
 
