@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations_storage.contract import PAGE_SIZE
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import ForwardingStore
 from continuations_storage.memory import MemoryStore
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from continuations import (
     tool,
 )
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import ForwardingStore
 from tests.postgres_server import missing, run_server
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from continuations import Agent, Approve, AsyncRunner, Grant, Suspended, Wait, ask, tool
 from continuations.attachments import Image
-from continuations.ledger.decisions import grant_checks
+from continuations.ledger.decisions import run_grants
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret, ToolWait
 from continuations_storage import Store
@@ -76,7 +76,7 @@ async def open_scene(store: str | Store, *, echo: bool) -> tuple[AsyncRunner, Wa
     kim, lee = by_path["boss", "send"], by_path["boss", "clerk", "send"]
     edit = {"to": "Kim", "cents": 6, "pin": "[secret]"}
     grant = Grant("send", {"properties": {"pin": {"const": PIN}}})
-    with patch.object(grant_checks, "find_problem", _find_no_problem):
+    with patch.object(run_grants, "find_problem", _find_no_problem):
         approve = Approve(arguments=edit, by="kim", remember=grant)
         await runner.decide(kim.id, approve)
         await runner.resume(RUN)

@@ -19,7 +19,7 @@ from continuations.core.visible_text import escape_invisible, shorten
 from continuations.engine.sync import portal
 from continuations.errors import ContinuationsError
 from continuations.ledger.arrivals.arrival_logs import MESSAGES
-from continuations.ledger.arrivals.thread_keys import newest_generation
+from continuations.ledger.arrivals.thread_arrivals import newest_generation
 from continuations.ledger.decisions.worklist import MAX_PAGE, ListedWait
 from continuations.ledger.index.waits_without_object import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, gather_all

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from continuations.ledger.copying.store_copy import CopyResult
     from continuations.ledger.repair.integrity import IntegrityReport
-    from continuations.ledger.repair.pruning import PruneResult
+    from continuations.ledger.repair.retention import PruneResult
     from continuations.ledger.repair.run_files import UnreferencedFile
     from continuations_storage import Store
     from continuations_storage.postgres_sql import RoleRights

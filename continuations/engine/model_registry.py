@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from continuations.core.prices import Prices
     from continuations.engine.work_observers import Work
     from continuations.ledger.claims import Clock
-    from continuations_storage.retry_policy import RetryState
+    from continuations_storage.retries import RetryState
 
 _log = logging.getLogger("continuations")
 
@@ -209,7 +209,7 @@ class ModelRegistry:
         """Begin to count the retry time: the first request has just failed."""
         import random  # noqa: PLC0415 - rarely needed
 
-        from continuations_storage.retry_policy import RetryPolicy  # noqa: PLC0415
+        from continuations_storage.retries import RetryPolicy  # noqa: PLC0415
 
         self._retried_count += 1
         seed = f"{run_id} {self._retried_count}"

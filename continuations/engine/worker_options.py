@@ -259,7 +259,7 @@ class RunOptions:
     def check_run(self, run: RunRow) -> None:
         """Raise `RunExists` if a message is awaited from a run that is not a thread."""
         if self.awaited_message is not None and run.thread_key is None:
-            from continuations.ledger.arrivals.thread_keys import check_thread  # noqa: PLC0415 - rarely needed
+            from continuations.ledger.arrivals.thread_arrivals import check_thread  # noqa: PLC0415 - rarely needed
 
             check_thread(run)
 

@@ -42,7 +42,7 @@ from continuations.ledger.copying.store_copy import CopyResult
 from continuations.ledger.index.run_listing import RunSummary
 from continuations.ledger.published_events import Publication
 from continuations.ledger.repair.erasing import ErasedRun
-from continuations.ledger.repair.pruning import PruneResult
+from continuations.ledger.repair.retention import PruneResult
 from continuations.present import json_forms, requests
 from continuations.present.problems import TYPE_PREFIX
 from continuations.present.schema_parts import (

@@ -18,7 +18,7 @@ from continuations.core.rows.slots import SLOT_KINDS, Slot
 from continuations.errors import Corrupt
 from continuations.value_class import dataclass
 from continuations.wire import fields
-from continuations.wire.formats import Row
+from continuations.wire.fields import Row
 from continuations.wire.records import DECISION, OF_NO_RUN, Record, SplitRecord
 
 if TYPE_CHECKING:

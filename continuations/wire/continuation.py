@@ -16,8 +16,7 @@ from continuations.core.words.secret_arguments import MASK, masked
 from continuations.errors import Corrupt, FormatError
 from continuations.value_class import replace
 from continuations.wire import envelope, report
-from continuations.wire.fields import COUNT, ID
-from continuations.wire.formats import NEWEST_FORMAT, OBJECTS, Row
+from continuations.wire.fields import COUNT, ID, NEWEST_FORMAT, OBJECTS, Row
 from continuations.wire.records import open_object
 from continuations.wire.report import JsonForm
 from continuations.wire.rows import DELTA, delta_fields, read_delta

@@ -25,7 +25,7 @@ import msgpack
 
 from continuations.errors import Corrupt, FormatError, NewerFormat
 from continuations.value_class import dataclass
-from continuations.wire.formats import (
+from continuations.wire.fields import (
     FIRST_FORMAT,
     FORMATS,
     NEWEST_FORMAT,

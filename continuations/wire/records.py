@@ -16,7 +16,7 @@ from continuations.core.rows.waits import Wait
 from continuations.errors import Corrupt
 from continuations.wire import fields
 from continuations.wire.envelope import decode_object, encode_object
-from continuations.wire.formats import OBJECTS, Row
+from continuations.wire.fields import OBJECTS, Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable

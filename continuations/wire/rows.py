@@ -19,7 +19,7 @@ from continuations.core.trace_context import is_trace_context, is_trace_parent
 from continuations.core.usage import USAGE_COUNTS, Usage, text_units, units_text
 from continuations.value_class import replace
 from continuations.wire import fields
-from continuations.wire.formats import Row, Tagged
+from continuations.wire.fields import Row, Tagged
 from continuations.wire.records import QUORUM, WAIT_ROW
 
 if TYPE_CHECKING:

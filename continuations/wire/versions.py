@@ -10,7 +10,7 @@ from continuations.core.rows.run import RUN_STATUSES, RunRow, RunStatus
 from continuations.errors import Corrupt, RunErased
 from continuations.value_class import dataclass
 from continuations.wire import envelope, fields
-from continuations.wire.formats import OBJECTS, Row
+from continuations.wire.fields import OBJECTS, Row
 from continuations.wire.records import SplitRecord, check_kind
 from continuations.wire.rows import DELTA, delta_fields, read_delta
 

@@ -38,7 +38,7 @@ with an attribute ``time_resolution`` (a timedelta). A store whose `create` retu
 time may have a method ``created_at(key)`` that returns the store's time of the create.
 A store for which large pages are cheaper has an attribute ``listing_size`` (a number of
 keys). A store of files says with an attribute ``missing_folder`` that its folder, or
-its only file, does not exist. `continuations_storage.forwarding.ForwardingStore` passes
+its only file, does not exist. `continuations_storage.faults.ForwardingStore` passes
 all of them on.
 A store that reads many bodies faster together than one by one may have a method
 ``read_many(keys)``; see the function `read_many`. `ForwardingStore` does not pass it

@@ -13,18 +13,20 @@ three times as many requests a second. Its limits:
 - It takes any well-formed page for an empty listing, also an error or a login page. So
   an empty listing is asked for again with the keys that follow it.
 
-`continuations_storage.retries` implements creates, retries and lost replies, and
-`continuations_storage.obstore_errors` classifies errors.
+`continuations_storage.retries` implements creates, retries and lost replies. obstore
+returns the response of a server as text, and calls 409 and 412 alike "already exists".
+So the status and the code are read from the text.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from dataclasses import replace
+import re
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from continuations_storage import retries
 from continuations_storage.contract import PAGE_SIZE
@@ -33,31 +35,285 @@ from continuations_storage.endpoints import (
     describe_place,
     endpoint_of_environment,
 )
-from continuations_storage.errors import NotFound, Unavailable, Unsafe
-from continuations_storage.fork_safety import PerProcess, SingleProcessGuard
-from continuations_storage.keys import check_key, check_limit, check_prefix
-from continuations_storage.obstore_errors import (
-    check_s3_credentials,
-    classified_errors,
+from continuations_storage.errors import (
+    AlreadyExists,
+    Denied,
+    NotFound,
+    StorageError,
+    Throttled,
+    Unavailable,
+    Unsafe,
 )
-from continuations_storage.obstore_listing import folder_of, list_keys
+from continuations_storage.fork_safety import PerProcess, SingleProcessGuard
+from continuations_storage.keys import check_key, check_limit, check_prefix, is_key
 from continuations_storage.probe import PROBE_PASSED_KEY, ProofOfVersions
 from continuations_storage.retries import (
     AttemptFailed,
+    ErrorRule,
+    RetryPolicy,
     StoredObjectInfo,
     located_errors,
 )
-from continuations_storage.retry_policy import RetryPolicy
-from continuations_storage.s3errors import MALFORMED_REPLY, rule_for
+from continuations_storage.s3errors import MALFORMED_REPLY, format_detail, rule_for
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from continuations_storage.obstore_listing import Listing, ObstoreClient
+__all__ = [
+    "THROTTLED_SECONDS",
+    "Listing",
+    "ObjectStore",
+    "ObstoreClient",
+    "check_s3_credentials",
+    "classified_errors",
+    "folder_of",
+    "list_keys",
+]
 
-__all__ = ["ObjectStore"]
+
+# The characters of a segment in byte order.
+_ALPHABET = "".join(
+    filter(re.compile(r"[A-Za-z0-9._@=~-]").match, map(chr, range(128)))
+)
+
+
+class ObstoreClient(Protocol):
+    """The part of obstore's stores that is used here."""
+
+    put: Callable[..., Any]
+    get: Callable[..., Any]
+    head: Callable[..., Any]
+    delete: Callable[..., Any]
+    list: Callable[..., Iterator[Sequence[Mapping[str, Any]]]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Listing:
+    """The keys of a listing; `last` and `number_of_names` count other names too.
+
+    A listing that ends after a multiple of whole pages may lack its last page: obstore
+    takes a page that is not of a store for an empty one.
+    """
+
+    keys: list[str] = field(default_factory=list[str])
+    last: str = ""
+    number_of_names: int = 0
+    may_end_too_early: bool = False
+
+
+def folder_of(key: str) -> str:
+    """Return the folder of a key with a slash at the end, or "" for the root.
+
+    The folder of a folder is its parent.
+    """
+    return key[: key.rstrip("/").rfind("/") + 1]
+
+
+def list_keys(
+    client: ObstoreClient, folder: str, prefix: str, after: str, limit: int
+) -> Listing:
+    """List the first keys of a prefix.
+
+    Args:
+        client: The store of obstore.
+        folder: The folder that the server lists; the prefix begins with it.
+        prefix: The beginning of the keys.
+        after: Return only keys that are greater than this text.
+        limit: The number of keys, at least 1.
+
+    Raises:
+        Unsafe: The names are not in order.
+    """
+    offset = max(after, _listing_offset(prefix))
+    listed = Listing()
+    # obstore takes a prefix of whole segments; the rest is filtered here.
+    for chunk in client.list(
+        folder.rstrip("/") or None, offset=offset or None, chunk_size=PAGE_SIZE
+    ):
+        for item in chunk:
+            name = item["path"]
+            if listed.number_of_names and name <= listed.last:
+                raise Unsafe(None, f"listed {name!r} after {listed.last!r}")
+            listed.last = name
+            listed.number_of_names += 1
+            if name > after and name.startswith(prefix) and is_key(name):
+                listed.keys.append(name)
+            if len(listed.keys) == limit:
+                return listed
+        if listed.last > prefix and not listed.last.startswith(prefix):
+            return listed
+    listed.may_end_too_early = listed.number_of_names % PAGE_SIZE == 0
+    return listed
+
+
+def _listing_offset(prefix: str) -> str:
+    """Return a text that sorts before the keys of a prefix, but after most others."""
+    if not prefix or prefix.endswith("/"):
+        return prefix.removesuffix("/")
+    rest, place = prefix[:-1], _ALPHABET.index(prefix[-1])
+    return f"{rest}{_ALPHABET[place - 1]}~~~" if place else rest.rstrip("/")
+
+
+_ERROR_RULES: Mapping[str, ErrorRule] = {
+    # Codes of Google and Azure.
+    "BlobAlreadyExists": ErrorRule(AlreadyExists),
+    "BlobNotFound": ErrorRule(NotFound),
+    "NoSuchBucket": ErrorRule(Unavailable, hint="create the bucket, or fix its name"),
+    "ContainerNotFound": ErrorRule(
+        Unavailable, hint="create the container, or fix its name"
+    ),
+    "ServerBusy": ErrorRule(Throttled, retry=True),
+    # Exceptions of obstore.
+    "AlreadyExistsError": ErrorRule(AlreadyExists, may_be_stored=True),
+    "PermissionDeniedError": ErrorRule(Denied),
+    "UnauthenticatedError": ErrorRule(Denied),
+    "MissingCredentials": ErrorRule(Denied),
+    "ImportError": ErrorRule(Unavailable, hint="run pip install 'obstore>=0.12'"),
+    "ValueError": ErrorRule(Unavailable),
+    "UnknownConfigurationKeyError": ErrorRule(Unavailable),
+    "Exception": ErrorRule(Unavailable, retry=True, may_be_stored=True),
+}
+_CREDENTIAL_HINTS = {
+    "s3": "no usable credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+    "give the machine a role, or pass credential_provider=",
+    "gs": "no usable credentials; set GOOGLE_APPLICATION_CREDENTIALS, or give the "
+    "machine a service account",
+    "az": "no usable credentials; set AZURE_STORAGE_ACCOUNT_KEY or "
+    "AZURE_STORAGE_SAS_TOKEN, or give the machine an identity",
+}
+# The hints of s3errors name permissions and options of S3, so others get their own.
+_DENIED_HINTS = {
+    "gs": "needs storage.objects.create, .get, .list and .delete on the bucket",
+    "az": "needs the role Storage Blob Data Contributor, or a key or SAS token",
+}
+_NOT_SENT = ErrorRule(Unavailable, retry=True)
+
+# obstore hides the Retry-After header, so each pause after a throttled request is at
+# least this long, in seconds.
+THROTTLED_SECONDS = 1.0
+
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>([^<]+)</Code>")
+_MESSAGE = re.compile(r"<Message>([^<\n]+)")
+_NO_CONNECTION = re.compile(r"ConnectError|dns error")
+_CREDENTIAL_VARIABLES = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_SKIP_SIGNATURE",
+    "AWS_METADATA_ENDPOINT",
+)
+_CREDENTIAL_OPTIONS = frozenset(
+    name
+    for option in (
+        "access_key_id",
+        "container_credentials_relative_uri",
+        "container_credentials_full_uri",
+        "web_identity_token_file",
+        "skip_signature",
+        "metadata_endpoint",
+    )
+    for name in (option, f"aws_{option}")
+) | {"credential_provider"}
+# A request for credentials failed, or a file with them: nothing was sent to the store.
+_NO_CREDENTIALS = re.compile(
+    r"Error performing token request|/latest/(api/token|meta-data)|169\.254\.170\.2/"
+    r"|Missing (AccessKeyId|SecretAccessKey)|(token|service account) file"
+)
+_SAS_SIGNATURE = re.compile(r"sig=[^&\s]+")
+_NO_BLOB = "The specified blob does not exist. (code: 404)"  # Azure: delete
+_REDIRECT = "Received redirect without LOCATION"
+_NO_ACCOUNT = "Account must be specified"
+
+
+def check_s3_credentials(configuration: Mapping[str, object]) -> None:
+    """Raise `AttemptFailed` if obstore would ask a metadata service that is disabled.
+
+    obstore does not know AWS_EC2_METADATA_DISABLED. Where no such service is, its
+    request would only end by the timeout.
+
+    Args:
+        configuration: The options for obstore.
+    """
+    is_disabled = os.environ.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true"
+    if not is_disabled or configuration.keys() & _CREDENTIAL_OPTIONS:
+        return
+    if not any(map(os.environ.get, _CREDENTIAL_VARIABLES)):
+        rule = ErrorRule(Denied, hint=_CREDENTIAL_HINTS["s3"])
+        detail = "AWS_EC2_METADATA_DISABLED is true"
+        raise AttemptFailed(rule, format_detail(detail, rule))
+
+
+@contextmanager
+def classified_errors(
+    scheme: str = "s3", *, request_sent: bool = True
+) -> Generator[None]:
+    """Turn every error into `AttemptFailed`."""
+    try:
+        yield
+    except (StorageError, AttemptFailed):
+        raise
+    except Exception as error:  # noqa: BLE001 -- all are classified
+        failure = _classify_error(error, scheme)
+        failure.may_be_stored = failure.may_be_stored and request_sent
+        # Not "from error": its long text may contain a token of Azure.
+        raise failure from None
+
+
+def _classify_error(error: Exception, scheme: str) -> AttemptFailed:
+    full_text = str(error)
+    # The "Debug source" part repeats the rest in the form of Rust.
+    text = _SAS_SIGNATURE.sub("sig=…", full_text.partition("\n\nDebug source:")[0])
+    status, code, message = (
+        match[1] if match else ""
+        for match in (each.search(text) for each in (_STATUS, _CODE, _MESSAGE))
+    )
+    if _NO_CREDENTIALS.search(text):
+        rule = replace(
+            _ERROR_RULES["MissingCredentials"],
+            # A service that fails may have credentials a moment later.
+            retry=status.startswith("5"),
+            hint=_CREDENTIAL_HINTS.get(scheme, ""),
+        )
+        return AttemptFailed(rule, format_detail(text, rule))
+    if status:
+        rule = _rule_for_response(code, int(status), scheme)
+        summary = f"{status} {code}: {message}" if code else f"status {status}"
+        wait = THROTTLED_SECONDS if rule.error is Throttled else 0.0
+        return AttemptFailed(rule, format_detail(summary, rule), retry_after=wait)
+    if _NO_BLOB in text:
+        rule = _ERROR_RULES["BlobNotFound"]
+    elif _REDIRECT in text:
+        rule = rule_for("PermanentRedirect", 301)
+    elif _NO_CONNECTION.search(full_text):
+        rule = _NOT_SENT
+    elif _NO_ACCOUNT in text:
+        rule = ErrorRule(
+            Unavailable, hint="pass account= or set AZURE_STORAGE_ACCOUNT_NAME"
+        )
+    else:
+        rule = _rule_for_exception(error)
+    return AttemptFailed(rule, format_detail(f"{type(error).__name__}: {text}", rule))
+
+
+def _rule_for_response(code: str, status: int, scheme: str) -> ErrorRule:
+    rule = _ERROR_RULES.get(code)
+    if rule is not None:
+        return rule
+    rule = rule_for(code, status)
+    if scheme == "s3":
+        return rule
+    hint = _DENIED_HINTS.get(scheme, "") if rule.error is Denied else ""
+    return replace(rule, hint=hint)
+
+
+def _rule_for_exception(error: Exception) -> ErrorRule:
+    names = (base.__name__ for base in type(error).__mro__)
+    return next(_ERROR_RULES[name] for name in names if name in _ERROR_RULES)
+
 
 T = TypeVar("T")
 

@@ -28,8 +28,7 @@ from continuations_storage.contract import Committed
 from continuations_storage.keys import check_key, check_prefix
 from continuations_storage.postgres_connections import Connections
 from continuations_storage.postgres_sql import ObjectTable, TableVerbs, failure_of
-from continuations_storage.retries import AttemptFailed, located_errors
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import AttemptFailed, RetryPolicy, located_errors
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:

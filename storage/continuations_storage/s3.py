@@ -38,8 +38,7 @@ from continuations_storage.keys import (
     is_key,
 )
 from continuations_storage.probe import ProofOfVersions
-from continuations_storage.retries import located_errors
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy, located_errors
 from continuations_storage.s3errors import classified_errors
 from continuations_storage.s3requests import BucketLocation
 from continuations_storage.thread_pool import DaemonThreadPool

@@ -11,7 +11,7 @@ import pytest
 from continuations_storage import Unavailable
 from continuations_storage.postgres import PostgresStore
 from continuations_storage.postgres_sql import RoleRights
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from tests.cli.command_line import RUNNERS, CommandLine
 from tests.postgres_server import OWNER, PASSWORD, PostgresServer
 

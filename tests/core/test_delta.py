@@ -10,9 +10,8 @@ from continuations.core.changes.events import CallReturned, CallStarted
 from continuations.core.messages import user_message
 from continuations.core.rows.calls import Ready
 from continuations.core.rows.delta import DeltaMismatch, LogDelta, apply_delta, diff
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import MessageLog
-from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.state import ROOT_FRAME_ID, Draft, RunState
 from tests.core import rows
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from continuations.core.messages import user_message
 from continuations.core.rows.calls import Ready
-from continuations.core.rows.draft import Draft
-from continuations.core.rows.state import ROOT_FRAME_ID, RunState, frame_path
+from continuations.core.rows.state import ROOT_FRAME_ID, Draft, RunState, frame_path
 from continuations.errors import IllegalTransition
 from tests.core import rows
 

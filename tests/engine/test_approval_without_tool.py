@@ -28,7 +28,7 @@ from continuations import (
 )
 from continuations.errors import AgentChanged
 from continuations_storage import MemoryStore, Store, Unavailable
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import ForwardingStore
 from tests import effect_log, scripts
 from tests.crash_points import every_crash, remaining_keys
 from tests.engine.agent_builders import should_pause_after

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from continuations import Finished, tool
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from tests.clocks import ManualClock
 from tests.engine import agent_builders
 from tests.scripts import Script, call

@@ -79,11 +79,10 @@ UNUSED = {
     "continuations.engine.sweep.event_sweep",
     "continuations.engine.sweep.sweeping",
     "continuations.ledger.repair.audit_records",
-    "continuations.ledger.repair.pruning",
+    "continuations.ledger.repair.retention",
     "continuations.ledger.published_events",
     "continuations.ledger.event_keys",
-    "continuations.ledger.decisions.grant_revocations",
-    "continuations.ledger.decisions.grant_checks",
+    "continuations.ledger.decisions.run_grants",
     "continuations.ledger.arrivals.wait_slots",
     # A run without a workflow loads only the class that would load these.
     "continuations.authoring.workflow.drive",

@@ -29,7 +29,7 @@ from continuations.tools import ToolWait
 from continuations.wire.versions import TOMBSTONE
 from continuations_storage import Denied, MemoryStore, Store, faults
 from continuations_storage.contract import Changes, Committed, committer
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import ForwardingStore
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss
 from tests.scripts import Script

@@ -25,8 +25,7 @@ from continuations.ledger.index.run_index import mend
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
 from continuations_storage import MemoryStore, Store
-from continuations_storage.faults import FaultyStore, on, refused
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import FaultyStore, ForwardingStore, on, refused
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.engine.agent_builders import make_boss

@@ -24,7 +24,7 @@ from continuations import (
     tool,
 )
 from continuations.errors import DecisionRefused
-from continuations.ledger.decisions import grant_checks
+from continuations.ledger.decisions import run_grants
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Secret
 from continuations_storage import MemoryStore
@@ -282,7 +282,7 @@ def test_stored_condition_that_does_not_limit_covers_nothing(
     def find_problem(wait: Wait, grant: object) -> None:
         del wait, grant
 
-    monkeypatch.setattr(grant_checks, "find_problem", find_problem)
+    monkeypatch.setattr(run_grants, "find_problem", find_problem)
     runner.decide(wait.id, Approve(by="kim", remember=Grant("pay", condition)))
 
     assert isinstance(runner.resume("r"), Suspended)
@@ -296,10 +296,10 @@ def test_suggested_condition_is_accepted_for_each_kind_of_argument() -> None:
     runner, wait = start(arguments("1.00"))
     for name in wait.arguments:
         grant = Grant("pay", on(name, maximun=1))
-        text = grant_checks.example_condition(wait, grant)
+        text = run_grants.example_condition(wait, grant)
         assert text is not None
         suggested = json.loads(text)
-        assert grant_checks.find_problem(wait, Grant("pay", suggested)) is None, text
+        assert run_grants.find_problem(wait, Grant("pay", suggested)) is None, text
         assert (name == "only") == (name not in suggested["properties"]), text
     assert [] == runner.grants("r")
 
@@ -397,7 +397,7 @@ def test_stored_condition_on_a_secret_argument_is_masked(
     runner, wait = start_charge(another_pin=1234)
     grant = Grant("charge", on("pin", const=9876))
     with monkeypatch.context() as patched:
-        patched.setattr(grant_checks, "find_problem", find_no_problem)
+        patched.setattr(run_grants, "find_problem", find_no_problem)
         runner.decide(wait.id, Approve(remember=grant))
         assert isinstance(runner.resume("r"), Suspended)
 

@@ -9,9 +9,8 @@ import pytest
 from continuations import Agent, Answer, Runner, Suspended, ask, run, tool
 from continuations.core.changes import history
 from continuations.core.messages import Message
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import HistoryRecord
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, Draft
 from continuations.errors import InvalidInput
 from continuations.events import Handoff as HandoffEvent
 from continuations.events import MessageAdded

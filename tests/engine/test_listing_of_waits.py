@@ -29,7 +29,7 @@ from continuations.ledger.index import waits_without_object
 from continuations.ledger.index.waits_without_object import find_runs_awaiting_models
 from continuations.ledger.objects import Objects, pieces
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations_storage import FileStore, MemoryStore, listing
+from continuations_storage import FileStore, MemoryStore, filesystem
 from continuations_storage.contract import PAGE_SIZE, Page
 from tests.clocks import OffsetClock
 from tests.engine.shared_store import SharedStore
@@ -283,14 +283,14 @@ async def test_long_listing_on_files_does_not_hold_the_event_loop(
 ) -> None:
     """Only the first names are read in the thread of the event loop."""
     threads: list[str] = []
-    real = listing.sorted_names
+    real = filesystem.sorted_names
 
     def noted(entries: list[Any], *args: Any) -> list[str]:
         threads.append(threading.current_thread().name)
         assert len(entries) <= 2000
         return real(entries, *args)
 
-    monkeypatch.setattr(listing, "sorted_names", noted)
+    monkeypatch.setattr(filesystem, "sorted_names", noted)
 
     runner = AsyncRunner([], store=FileStore(many_waits))
     assert 5000 == len([each async for each in runner.waiting()])

@@ -29,8 +29,7 @@ from continuations.ledger.objects import Objects
 from continuations.tools import Tool, ToolWait
 from continuations.wire.records import WAIT
 from continuations_storage import MemoryStore
-from continuations_storage.faults import FaultyStore, on, refused
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import FaultyStore, ForwardingStore, on, refused
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import make_boss, root_tool_results

@@ -15,8 +15,7 @@ from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair import doctor
 from continuations_storage import MemoryStore, Store
-from continuations_storage.faults import Crash
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import Crash, ForwardingStore
 from tests.clocks import ManualClock
 
 

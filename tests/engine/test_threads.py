@@ -31,7 +31,7 @@ from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.threads import Thread
 from continuations_storage import Denied, MemoryStore
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import ForwardingStore
 from tests import effect_log
 from tests.clocks import ManualClock
 from tests.engine.agent_builders import should_pause_after

@@ -48,13 +48,13 @@ _REASONS: dict[str, str] = {
         engine/sweep/sweeping.py RunSweep._remind
         ledger/repair/erasing.py Eraser._bury
         ledger/repair/erasing.py Eraser._make_later_marker
-        ledger/decisions/grant_revocations.py list_grants
+        ledger/decisions/run_grants.py list_grants
         ledger/decisions/heartbeats.py extend_deadline
         ledger/markers.py postpone.postponed
         ledger/index/misdated_markers.py redate_misdated
-        ledger/repair/pruning.py Pruner._old_page
-        ledger/repair/pruning.py Pruner.eraser_of_ended
-        ledger/repair/pruning.py Pruner._random_day
+        ledger/repair/retention.py Pruner._old_page
+        ledger/repair/retention.py Pruner.eraser_of_ended
+        ledger/repair/retention.py Pruner._random_day
         ledger/published_events.py EventPublisher._create_marker
         serve/console/wait_approvals.py _until
     """,
@@ -87,7 +87,7 @@ _REASONS: dict[str, str] = {
         engine/requests/run_requests.py RunRequests.end_if_cancelled
         engine/sweep/sweeping.py RunSweep.process
         engine/sweep/sweeping.py RunSweep._can_progress
-        engine/worker/suspend_checks.py SuspendChecks._condition_events
+        engine/turns/model_turn.py SuspendChecks._condition_events
         engine/guards/guarded_turn.py new_text_wait
         engine/worker/performer.py _is_over
         engine/worker/performer.py verification_event

@@ -36,8 +36,14 @@ from continuations.ledger.versions import Versions
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
 from continuations_storage.errors import Denied, NotFound
-from continuations_storage.faults import Crash, FaultyStore, crashed, on, refused
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import (
+    Crash,
+    FaultyStore,
+    ForwardingStore,
+    crashed,
+    on,
+    refused,
+)
 from tests import effect_log
 from tests.clocks import ShiftedClock
 from tests.engine.agent_builders import root_tool_results

@@ -28,7 +28,7 @@ from continuations.serve.notify.notifier import NotifyAll
 from continuations.serve.notify.webhook import WebhookNotifier
 from continuations_storage import faults
 from continuations_storage.obstore import ObjectStore
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.errors.case import Shown
 from tests.public_names import public_values

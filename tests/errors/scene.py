@@ -42,7 +42,7 @@ from continuations.serve.http.links import Links
 from continuations.serve.notify.webhook import WebhookNotifier
 from continuations_storage import MemoryStore, SyncStore
 from continuations_storage.obstore import ObjectStore
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.errors import names
 from tests.errors.case import Shown, dedent

@@ -39,8 +39,7 @@ from continuations.ledger.repair.doctor import repair
 from continuations.ledger.repair.integrity import check_integrity
 from continuations.wire.envelope import object_digest
 from continuations_storage import FileStore, MemoryStore, Store, faults
-from continuations_storage.faults import Crash, FaultyStore
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import Crash, FaultyStore, ForwardingStore
 from tests.clocks import ManualClock
 from tests.crash_points import every_crash
 from tests.ledger.copied_store import WAIT_ID, contents, fill, make_runner, start

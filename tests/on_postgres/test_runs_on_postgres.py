@@ -15,7 +15,7 @@ from continuations.errors import StoreDenied
 from continuations.ledger.layout import role_rights
 from continuations_storage import SyncStore
 from continuations_storage.postgres import PostgresStore
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from tests import effect_log, sample_app
 from tests.engine import agent_builders
 from tests.postgres_server import OWNER, PASSWORD, PostgresServer

@@ -10,7 +10,7 @@ import pytest
 from continuations import Approve, ContinuationsError, Runner, Suspended
 from continuations.engine.runner.async_runner import AsyncRunner
 from continuations.errors import RunBusy, StoreUnsafe
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from tests import effect_log, sample_app
 from tests.effect_log import Effect
 from tests.engine import agent_builders

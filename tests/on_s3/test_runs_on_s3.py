@@ -23,7 +23,7 @@ from continuations.core import ulid
 from continuations.errors import AlreadyDecided
 from continuations_storage import Store
 from continuations_storage.faults import Moment
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests import effect_log, sample_app
 from tests.clocks import ManualClock

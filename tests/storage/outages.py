@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from continuations_storage.obstore import ObjectStore
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.storage.s3_proxy import (
     Fault,

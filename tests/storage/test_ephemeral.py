@@ -25,10 +25,9 @@ from continuations_storage.contract import (
 )
 from continuations_storage.ephemeral_files import EphemeralFiles
 from continuations_storage.errors import Denied, NotFound, StorageError, Unavailable
-from continuations_storage.faults import FaultyStore
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import FaultyStore, ForwardingStore
 from continuations_storage.postgres import PostgresStore
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from tests.postgres_server import OWNER, PASSWORD, PostgresServer
 
 OPENERS: dict[str, tuple[str, Callable[[Path], Store]]] = {

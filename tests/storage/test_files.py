@@ -26,7 +26,7 @@ from continuations_storage import (
     Unavailable,
 )
 from continuations_storage.contract import missing_folder
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import ForwardingStore
 
 pytestmark = pytest.mark.usefixtures("new_files")
 TEMPORARY_FOLDER = ".tmp+"

@@ -17,8 +17,7 @@ from continuations_storage.contract import (
     read_many,
     time_resolution,
 )
-from continuations_storage.faults import FaultyStore
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import FaultyStore, ForwardingStore
 
 WRAPPERS = [ForwardingStore, FaultyStore, CountingStore]
 TIME = datetime(2026, 11, 21, tzinfo=UTC)

@@ -25,7 +25,7 @@ from continuations_storage import (
 )
 from continuations_storage.conformance import SharedStoreContract
 from continuations_storage.obstore import ObjectStore
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from tests.storage import azurite
 from tests.storage.fake_gcs import FakeGcs
 from tests.storage.s3_proxy import (

@@ -26,10 +26,8 @@ from continuations_storage import (
     open_store,
 )
 from continuations_storage.conformance import SharedStoreContract
-from continuations_storage.obstore import ObjectStore
-from continuations_storage.obstore_errors import classified_errors
-from continuations_storage.retries import AttemptFailed
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.obstore import ObjectStore, classified_errors
+from continuations_storage.retries import AttemptFailed, RetryPolicy
 from tests.run_environment import run_python
 from tests.sampling import RUNS_ALL_CASES, sample
 from tests.storage.conftest import BUCKET
@@ -275,7 +273,7 @@ AFTER_A_FORK = """
 import asyncio, os, sys
 from continuations_storage import Unavailable
 from continuations_storage.obstore import ObjectStore
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 store = ObjectStore("s3://bucket/p", endpoint=sys.argv[1])
 asyncio.run(store.create("a", b"parent"))
 child = os.fork()

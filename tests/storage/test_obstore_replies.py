@@ -12,8 +12,7 @@ import obstore.store
 import pytest
 
 from continuations_storage import Denied, Throttled, Unavailable, Unsafe
-from continuations_storage.obstore import ObjectStore
-from continuations_storage.obstore_errors import THROTTLED_SECONDS
+from continuations_storage.obstore import THROTTLED_SECONDS, ObjectStore
 from tests.storage.fake_gcs import FakeGcs
 from tests.storage.outages import VirtualTime
 from tests.storage.s3_proxy import (

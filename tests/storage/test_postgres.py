@@ -49,7 +49,7 @@ from continuations_storage.contract import (
 )
 from continuations_storage.postgres import PostgresStore
 from continuations_storage.postgres_sql import ObjectTable, RoleRights, failure_of
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.url import without_password
 from tests.postgres_server import DATABASE, OWNER, PASSWORD, PostgresServer
 from tests.sampling import RUNS_ALL_CASES

@@ -15,7 +15,7 @@ from continuations_storage import AlreadyExists, Unavailable
 from continuations_storage.contract import Changes, Listing
 from continuations_storage.errors import OutOfTime
 from continuations_storage.postgres import PostgresStore
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from tests.storage.cutting_proxy import run_proxy
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from continuations_storage import AlreadyExists, FileStore, NotFound, stored_file
+from continuations_storage import AlreadyExists, FileStore, NotFound, files
 from tests.storage.power_loss import (
     NotingStore,
     PowerLossDisk,
@@ -127,7 +127,7 @@ def test_missing_flush_is_noticed(
         with monkeypatch.context() as patch:
             ignored = missing
             if missing == "by a reader":
-                patch.setattr(stored_file, "is_unflushed", never)
+                patch.setattr(files, "is_unflushed", never)
                 ignored = ""
             disk = PowerLossDisk(patch, folder, ignored)
             use_from_threads(disk, folder / "root", seed)

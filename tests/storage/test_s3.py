@@ -27,7 +27,7 @@ from continuations_storage import (
     Unsupported,
     open_store,
 )
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from continuations_storage.s3client import Checksums
 from tests.run_environment import run_python

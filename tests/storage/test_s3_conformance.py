@@ -11,7 +11,7 @@ import pytest
 
 from continuations_storage import AlreadyExists, Store, Unsafe, all_keys
 from continuations_storage.conformance import SharedStoreContract, StoreContract
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.sampling import RUNS_ALL_CASES
 from tests.storage import ministack

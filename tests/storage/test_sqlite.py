@@ -46,7 +46,7 @@ from continuations_storage.contract import (
     missing_folder,
     read_many,
 )
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import ForwardingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

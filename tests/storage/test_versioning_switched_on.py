@@ -11,7 +11,7 @@ import pytest
 
 from continuations_storage import Inconclusive, Unsafe
 from continuations_storage.probe import PROBE_PASSED_KEY, ProbeNote
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from tests.storage.outages import DRIVERS, Driver, open_s3
 from tests.storage.s3_proxy import (
     FakeS3,

@@ -27,7 +27,7 @@ from continuations_storage import (
     open_store,
 )
 from continuations_storage.contract import PAGE_SIZE, Watch, watch
-from continuations_storage.forwarding import ForwardingStore
+from continuations_storage.faults import ForwardingStore
 from continuations_storage.polled_watch import polled_watch
 
 OPENERS: dict[str, Callable[[Path], Store]] = {

@@ -21,7 +21,7 @@ from continuations.wire.envelope import (
     decode_object_header,
     encode_object,
 )
-from continuations.wire.formats import FIRST_FORMAT, FORMATS, NEWEST_FORMAT
+from continuations.wire.fields import FIRST_FORMAT, FORMATS, NEWEST_FORMAT
 from tests.core.rows import nested_agents, new_state
 from tests.sampling import examples
 from tests.wire.handmade_objects import (

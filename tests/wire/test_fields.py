@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from continuations.errors import FormatError
 from continuations.wire import fields
-from continuations.wire.formats import Row
+from continuations.wire.fields import Row
 from tests.sampling import examples
 
 TIMES = st.datetimes(datetime(1970, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone

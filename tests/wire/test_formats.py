@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from continuations.errors import Corrupt, FormatError, NewerFormat
-from continuations.wire import envelope, formats
+from continuations.wire import envelope, fields
 from continuations.wire.arrivals import (
     CANCEL_REQUEST,
     EVENT,
@@ -26,8 +26,7 @@ from continuations.wire.envelope import (
     format_number,
     object_digest,
 )
-from continuations.wire.fields import TEXT, Field
-from continuations.wire.formats import OBJECTS, NewValue, Row, lowest_format
+from continuations.wire.fields import OBJECTS, TEXT, Field, NewValue, Row, lowest_format
 from continuations.wire.records import DECISION, WAIT_ROW
 from continuations.wire.rows import (
     BUDGET,
@@ -59,7 +58,7 @@ def know_formats(patch: pytest.MonkeyPatch, newest: int) -> None:
     """Let the release know the formats up to one."""
     table = dict.fromkeys(range(1, newest + 1), "test")
     patch.setattr(envelope, "FORMATS", table)
-    for module in (envelope, formats):
+    for module in (envelope, fields):
         patch.setattr(module, "NEWEST_FORMAT", newest)
 
 
@@ -189,7 +188,7 @@ def test_fields_have_existing_formats() -> None:
 
     assert {RUN, FRAME, CALL, STATE, LOG, WAIT_ROW, DECISION.row} <= set(found)
     for row in found:
-        assert {field.format for field in row.fields.values()} <= formats.FORMATS.keys()
+        assert {field.format for field in row.fields.values()} <= fields.FORMATS.keys()
 
 
 # Releases ---------------------------------------------------------------------

@@ -16,7 +16,7 @@ from continuations.wire.envelope import (
     decode_object_header,
     format_number,
 )
-from continuations.wire.formats import OBJECTS
+from continuations.wire.fields import OBJECTS
 from tests.wire.golden.records import OF_NO_RUN, OF_RUN, decode, encode, golden_objects
 from tests.wire.golden.write_golden import FOLDER, describe, write_missing
 

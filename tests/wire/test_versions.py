@@ -14,9 +14,8 @@ from continuations.core.changes.events import Approved, CallStarted
 from continuations.core.messages import Message, user_message
 from continuations.core.rows.calls import Waiting
 from continuations.core.rows.delta import diff
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.run import ENDED_STATUSES, RUN_STATUSES, RunRow
-from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.state import ROOT_FRAME_ID, Draft, RunState
 from continuations.errors import Corrupt, FormatError
 from continuations.ledger.loaded_version import Tree
 from continuations.wire.continuation import Continuation

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from continuations.core.changes.events import ModelReplied, SummaryFailed
-    from continuations.core.rows.draft import Draft
+    from continuations.core.rows.state import Draft
 
 _SUMMARY_HEADING = (
     "Summary of the earlier conversation. It replaces the older messages, also those "

@@ -21,8 +21,8 @@ from continuations.core.changes.events import (
 from continuations.core.changes.transitions import illegal_transition
 from continuations.core.messages import Message
 from continuations.core.rows.calls import Errored, Returned
-from continuations.core.rows.draft import Draft, record_trip
 from continuations.core.rows.frames import TRIPPED_CODE, FrameRow
+from continuations.core.rows.state import Draft, record_trip
 from continuations.value_class import replace
 
 if TYPE_CHECKING:

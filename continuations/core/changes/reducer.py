@@ -29,10 +29,9 @@ from continuations.core.rows.calls import (
     open_wait_id,
     waiting_state,
 )
-from continuations.core.rows.draft import Draft, record_trip
 from continuations.core.rows.frames import FrameRow, final_reply
 from continuations.core.rows.run import Failure, RunStatus
-from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.state import ROOT_FRAME_ID, Draft, RunState, record_trip
 from continuations.value_class import replace
 
 if TYPE_CHECKING:

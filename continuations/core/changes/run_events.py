@@ -11,7 +11,7 @@ from continuations.core.rows.grants import KeptGrant, has_ended
 from continuations.value_class import replace
 
 if TYPE_CHECKING:
-    from continuations.core.rows.draft import Draft
+    from continuations.core.rows.state import Draft
     from continuations.core.usage import Usage
 
     RunEvent: TypeAlias = (

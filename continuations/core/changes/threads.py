@@ -26,8 +26,8 @@ from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.changes.events import UserMessageAdded
-    from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.state import Draft
 
     ThreadEvent: TypeAlias = (
         UserMessageAdded | ThreadClosed | TurnStopping | TurnInterrupted

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from continuations.core.changes.events import ModelReplied
     from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow, MessageLog
+    from continuations.core.rows.state import Draft
 
 
 # `invalid`: the call failed before it began. `error`: it failed later. `not_executed`:

@@ -19,8 +19,8 @@ from continuations.value_class import replace
 
 if TYPE_CHECKING:
     from continuations.core.changes.events import CallEvent
-    from continuations.core.rows.draft import Draft
     from continuations.core.rows.frames import FrameRow
+    from continuations.core.rows.state import Draft
     from continuations.core.rows.workflow_history import Entry
 
 End = tuple[str, calls.Returned | calls.Errored]

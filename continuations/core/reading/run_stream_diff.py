@@ -15,9 +15,14 @@ from continuations.core.changes import history, tool_messages
 from continuations.core.reading import run_stream
 from continuations.core.rows import frames
 from continuations.core.rows.calls import CLOSED_STATES, CallRow, Unknown
-from continuations.core.rows.draft import trips_between
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.state import RunState, by_depth, by_frame, shown_arguments
+from continuations.core.rows.state import (
+    RunState,
+    by_depth,
+    by_frame,
+    shown_arguments,
+    trips_between,
+)
 from continuations.core.rows.waits import Wait, withheld
 
 if TYPE_CHECKING:

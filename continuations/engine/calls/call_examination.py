@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
     from continuations.engine.calls.admission import Admission
     from continuations.engine.calls.rule_approvals import RuleApprovals
-    from continuations.engine.guards.guarded_calls import GuardedCall
-    from continuations.engine.hook_calls import GuardrailAgents
+    from continuations.engine.hook_calls import GuardedCall, GuardrailAgents
     from continuations.engine.ports import Ports
     from continuations.engine.stack.stack_binding import StackBinding
 
@@ -171,7 +170,7 @@ class CallExaminer:
         agents: GuardrailAgents | None = None,
     ) -> GuardedCall:
         """Return the hooks and guardrails of an agent for one of its calls."""
-        from continuations.engine.guards.guarded_calls import GuardedCall  # noqa: PLC0415 - few agents have one
+        from continuations.engine.hook_calls import GuardedCall  # noqa: PLC0415 - few agents have one
 
         tool = self.stack_binding.tool(state, call)  # under its old name, perhaps
         secrets = () if tool is None else tool.secrets

@@ -203,10 +203,10 @@ def given_grants(
     """
     if decision.grant_json is None:
         return ()
-    from continuations.ledger.decisions import grant_checks  # noqa: PLC0415 - rarely needed
+    from continuations.ledger.decisions import run_grants  # noqa: PLC0415 - rarely needed
 
     contract = _grant_contract(tool, wait.quorum)
-    kept = grant_checks.given_grant(wait, decision, contract)
+    kept = run_grants.given_grant(wait, decision, contract)
     return () if kept is None else (events.GrantGiven(grant=kept),)
 
 
@@ -283,11 +283,11 @@ def _matches(grant: KeptGrant, arguments: str) -> bool:
     if schema is None:
         return True
     from continuations.ledger import edits  # noqa: PLC0415 - only grants with a schema
-    from continuations.ledger.decisions import grant_checks  # noqa: PLC0415 - only grants with a schema
+    from continuations.ledger.decisions import run_grants  # noqa: PLC0415 - only grants with a schema
 
     try:
-        strict = grant_checks.strict_condition(schema)
-    except (grant_checks.UselessCondition, TypeError, AttributeError, RecursionError):
+        strict = run_grants.strict_condition(schema)
+    except (run_grants.UselessCondition, TypeError, AttributeError, RecursionError):
         return False  # another program may have stored it
     values = jsontext.parse(arguments)
     return edits.find_value_problem(strict, values, "arguments") is None

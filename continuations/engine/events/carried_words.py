@@ -3,11 +3,21 @@
 A value has the live events of the present turns of one worker. Its reader gets the same
 events, with the same numbers, as a reader in the process of the worker. The bytes of a
 value may be anything: then there are no words.
+
+A `WordCarrier` puts the words of a worker into the store, if another process follows
+the thread. While there is a follower, its thread has a name in the store, which the
+carrier looks for. Without a follower, nothing is asked of the store.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
+import os
+import time
+from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from continuations.core import jsontext
@@ -20,13 +30,15 @@ from continuations.core.reading.live_events import (
 from continuations.core.rows.calls import CLOSED_STATES
 from continuations.ledger import layout
 from continuations.value_class import dataclass
-from continuations_storage.contract import MAX_EPHEMERAL_BYTES
+from continuations_storage.contract import MAX_EPHEMERAL_BYTES, ephemeral
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from continuations.core.reading.live_events import LiveEvent, RunEvent
     from continuations.core.rows.state import RunState
+    from continuations_storage.contract import Ephemeral, Store
+
 
 # The bytes of all turns, with room for what stands around them.
 _MAX_BYTES = MAX_EPHEMERAL_BYTES - 1000
@@ -268,3 +280,294 @@ def _is_part(part: str, *, is_call: bool) -> bool:
     except jsontext.NotJson:
         return False
     return True
+
+
+_log = logging.getLogger("continuations")
+
+# How a worker carries them ----------------------------------------------------------
+
+# The words of a worker that was killed end after this time, like its claim.
+WORDS_SECONDS = 30.0
+# Words are put together for so long, and long ones longer: in seconds, and bytes of
+# them for each second.
+_PAUSE_SECONDS, _BYTES_PER_SECOND = 0.15, 400_000
+# A look at the followers is so old at most: at the start of a worker's session, and
+# later. After an error of the store, no look begins for some time.
+_FRESH_SECONDS, _TURN_SECONDS, _REST_SECONDS = 0.25, 1.0, 30.0
+# A store that does not answer for so long has failed.
+_ANSWER_SECONDS = 10.0
+
+
+class WordCarrier:
+    """The words of one runner in its store.
+
+    Attributes:
+        values: The ephemeral values of the store.
+        process: Names this runner among all of the store.
+    """
+
+    def __init__(self, values: Ephemeral) -> None:
+        self.values = values
+        self.process = os.urandom(8).hex()
+        self._followed: frozenset[str] = frozenset()
+        self._looked_at, self._is_looking = float("-inf"), False
+        self._logged = ""
+        # asyncio keeps no task alive.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    def of_store(cls, store: Store) -> WordCarrier | None:
+        """Return the carrier of a store; `None` if it has no ephemeral values."""
+        values = ephemeral(store)
+        return None if values is None else cls(values)
+
+    def words_of(self, run_id: str) -> RunWords | None:
+        """Return the words of a run that is worked on from now; `None` unless a thread.
+
+        A look at the followers begins. It is over before the model is asked.
+        """
+        thread = layout.thread_of(run_id)
+        if thread is None:
+            return None
+        self.is_followed(thread, _FRESH_SECONDS)
+        return RunWords(self, thread, run_id)
+
+    def is_followed(self, thread: str, max_age: float = _TURN_SECONDS) -> bool:
+        """Return whether another process followed a thread at the last look.
+
+        Args:
+            thread: The common part of the ids of its runs.
+            max_age: A look begins, in the background, if the last one is as old.
+        """
+        if not self._is_looking and time.monotonic() - self._looked_at >= max_age:
+            self._is_looking = True
+            self.begin(self._look())
+        return thread in self._followed
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Return a task that is kept until it ends."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def rest(self, error: Exception) -> None:
+        """Carry nothing for some time: the store failed."""
+        self.log(error)
+        self._followed = frozenset()
+        self._looked_at = time.monotonic() + _REST_SECONDS
+
+    def log(self, error: Exception) -> None:
+        """Log an error, unless it is the same as the last one."""
+        if str(error) != self._logged:
+            self._logged = str(error)
+            _log.info("words do not reach other processes for now: %s", error)
+
+    async def _look(self) -> None:
+        try:
+            self._looked_at = time.monotonic()
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                names = await self.values.names(layout.FOLLOWERS_PREFIX)
+            self._followed = frozenset(
+                thread
+                for thread, process in map(layout.follower_of, names)
+                if process != self.process
+            )
+        except Exception as error:  # noqa: BLE001 - a run does not depend on its words
+            self.rest(error)
+        finally:
+            self._is_looking = False
+
+
+class RunWords:
+    """The words of one run for other processes, while one worker works on it.
+
+    It is the sink of live events; `WrittenWords` has the rules.
+    """
+
+    def __init__(self, carrier: WordCarrier, thread: str, run_id: str) -> None:
+        self._carrier = carrier
+        self._thread = thread
+        self._run_id = run_id
+        self._written: WrittenWords | None = None
+        self._is_new = self._is_stored = False
+        self._hurries: asyncio.Event | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def are_followed(self) -> bool:
+        """Return whether another process followed the thread at the last look."""
+        return self._carrier.is_followed(self._thread)
+
+    def listens(self, run_id: str) -> bool:
+        """Return whether it takes the events of a run."""
+        return run_id == self._run_id
+
+    def put(self, event: RunEvent) -> None:
+        """Take an event; only live ones change the words."""
+        if self._written is None:
+            self._written = WrittenWords(self._carrier.process, self._run_id)
+        if self._written.add(event):
+            self._begin_to_store()
+
+    def keep_unstored(self, state: RunState) -> None:
+        """Drop the words that a stored version replaces.
+
+        A look at the followers may begin: versions come before the turns of models.
+        """
+        self.are_followed()
+        if self._written is None or not self._written.keep_unstored(state):
+            return
+        self._begin_to_store()
+        if self._hurries is not None and not self._written.size:
+            self._hurries.set()
+
+    def _begin_to_store(self) -> None:
+        self._is_new = True
+        if self._task is None or self._task.done():
+            self._hurries = asyncio.Event()
+            self._task = self._carrier.begin(self._store_all(self._hurries))
+
+    async def _store_all(self, hurries: asyncio.Event) -> None:
+        """Store the words until there are no new ones."""
+        assert self._written is not None  # noqa: S101 - there are words
+        while self._is_new:
+            with suppress(TimeoutError):
+                size = self._written.size
+                async with asyncio.timeout(_PAUSE_SECONDS + size / _BYTES_PER_SECOND):
+                    await hurries.wait()
+            hurries.clear()
+            self._is_new = False
+            try:
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    await self._store(self._written)
+            except Exception as error:  # noqa: BLE001 - a run does not depend on its words
+                self._carrier.rest(error)
+
+    async def _store(self, written: WrittenWords) -> None:
+        name, values = layout.words_name(self._thread), self._carrier.values
+        if not written.size:
+            if self._is_stored:
+                await values.remove([name])
+                self._is_stored = False
+        elif self.are_followed():
+            self._is_stored = True
+            await values.put({name: written.value()}, WORDS_SECONDS)
+
+
+# How followers read them ------------------------------------------------------------
+
+# Seconds between two reads: while there are words, and otherwise.
+_BUSY_SECONDS, _IDLE_SECONDS = 0.1, 0.25
+# The name of a follower lasts so long, and is set again more often.
+_FOLLOWER_SECONDS, _RENEWAL_SECONDS = 15.0, 5.0
+# After an error of the store, nothing is read for some time.
+_QUIET_SECONDS = 3.0
+
+
+class WordReader:
+    """Reads the words of the threads that are followed on one event loop.
+
+    Args:
+        carrier: The words of the runner in its store.
+        put: Takes the live events of each reply in their order. Those of the runner's
+            own workers are left out.
+        ended: Takes a turn whose words have gone: it is stored, or given up.
+    """
+
+    def __init__(
+        self,
+        carrier: WordCarrier,
+        put: Callable[[LiveEvent], None],
+        ended: Callable[[ReadTurn], None],
+    ) -> None:
+        self._carrier = carrier
+        self._put, self._ended = put, ended
+        self._followers: Counter[str] = Counter()
+        self._values: dict[str, bytes] = {}
+        self._turns: dict[str, dict[str, ReadTurn]] = {}
+        self._joined = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def join(self, thread: str) -> None:
+        """Read the words of a thread, for one follower more."""
+        self._followers[thread] += 1
+        self._joined.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._read_all())
+
+    def leave(self, thread: str) -> bool:
+        """Read for one follower less; return whether it was the last one."""
+        self._followers[thread] -= 1
+        if self._followers[thread] <= 0:
+            del self._followers[thread]
+            self._values.pop(thread, None)
+            self._turns.pop(thread, None)
+        if self._followers:
+            return False
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        return True
+
+    def words(self, thread: str) -> list[LiveEvent]:
+        """Return the words of a thread that were read so far."""
+        turns = self._turns.get(thread, {}).values()
+        return [event for turn in turns for event in turn.events(0)]
+
+    async def _read_all(self) -> None:
+        renew_at, loop = 0.0, asyncio.get_running_loop()
+        while True:
+            pause = _BUSY_SECONDS if self._turns else _IDLE_SECONDS
+            try:
+                if self._joined.is_set() or loop.time() >= renew_at:
+                    self._joined.clear()
+                    renew_at = loop.time() + await self._say_who_follows()
+                await self._read()
+            except Exception as error:  # noqa: BLE001 - the followers read the stored events
+                self._carrier.log(error)
+                renew_at, pause = 0.0, _QUIET_SECONDS
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._joined.wait()
+
+    async def _say_who_follows(self) -> float:
+        """Put the names of the followers; return after how many seconds to repeat it.
+
+        A process that may only read gets the words for which another one asks.
+        """
+        process, values = self._carrier.process, self._carrier.values
+        names = (layout.follower_name(each, process) for each in self._followers)
+        try:
+            await values.put(dict.fromkeys(names, b""), _FOLLOWER_SECONDS)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._carrier.log(error)
+            return _QUIET_SECONDS
+        return _RENEWAL_SECONDS
+
+    async def _read(self) -> None:
+        names = {layout.words_name(thread): thread for thread in self._followers}
+        found = await self._carrier.values.get([*names])
+        for name, thread in names.items():
+            value = found.get(name, b"")
+            if thread in self._followers and value != self._values.get(thread, b""):
+                self._values[thread] = value
+                self._take(thread, value)
+
+    def _take(self, thread: str, value: bytes) -> None:
+        known = self._turns.get(thread, {})
+        process = self._carrier.process
+        turns = {turn.key: turn for turn in read_words(value, thread, process)}
+        for key, turn in known.items():
+            # A worker that was replaced may still write.
+            if key in turns and turns[key].number < turn.number:
+                turns[key] = turn
+            elif key not in turns:
+                self._ended(turn)
+        for key, turn in turns.items():
+            before = known.get(key)
+            is_same = before is not None and before.number == turn.number
+            for event in turn.events(before.end if before and is_same else 0):
+                self._put(event)
+        self._turns[thread] = turns
+        if not turns:
+            del self._turns[thread]

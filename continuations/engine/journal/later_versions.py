@@ -12,7 +12,7 @@ from continuations.core.reading.run_past import BegunCall
 from continuations.core.reading.run_stream_diff import sub_agents
 from continuations.core.rows.calls import CallRow, Nested, Started
 from continuations.core.rows.state import RunState, frame_path, shown_arguments
-from continuations.ledger.version_walk import VersionWalk
+from continuations.ledger.versions import VersionWalk
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:

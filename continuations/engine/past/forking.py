@@ -14,9 +14,8 @@ from continuations.core.changes.reducer import advance
 from continuations.core.messages import NOTHING_CHECKED, Message
 from continuations.core.reading.past_rules import forked_row
 from continuations.core.rows.calls import CLOSED_STATES, Nested, Returned, Started
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.run import kept_requesters
-from continuations.core.rows.state import ROOT_FRAME_ID
+from continuations.core.rows.state import ROOT_FRAME_ID, Draft
 from continuations.engine.journal.later_versions import LaterCalls, read_later_calls
 from continuations.engine.journal.publishing import Publisher
 from continuations.engine.past import adoption

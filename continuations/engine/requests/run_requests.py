@@ -188,14 +188,14 @@ class RunRequests:
         self, grant: str, *, by: str | None, reason: str | None, door: Door
     ) -> None:
         """Record the revocation of a grant; raises `InvalidInput` without a grant."""
-        from continuations.ledger.decisions import grant_revocations  # noqa: PLC0415 - rarely needed
+        from continuations.ledger.decisions import run_grants  # noqa: PLC0415 - rarely needed
         from continuations.wire.arrivals import Revocation  # noqa: PLC0415
 
         grant_id = optional_text("grant", grant) or ""
         facts = self._facts(checked_person("by", by), door)
         reason = optional_text("reason", reason)
         revocation = Revocation(number=0, grant=grant_id, reason=reason, **facts)
-        await grant_revocations.post(self.objects, self.run_id, revocation)
+        await run_grants.post(self.objects, self.run_id, revocation)
 
     # The end of a run ---------------------------------------------------------
 

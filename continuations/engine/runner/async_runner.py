@@ -12,7 +12,7 @@ from continuations.core.declared_types import Output
 from continuations.core.rows.decisions import PYTHON, Decision, Door
 from continuations.engine.ports import Ports
 from continuations.engine.runner import runner_parts
-from continuations.engine.sync.batches import Flattened
+from continuations.engine.sync.portal import Flattened
 from continuations.engine.worker_options import (
     DEFAULT_MODEL_FAILURES,
     DEFAULT_MODEL_RETRY_TIME,
@@ -79,8 +79,7 @@ if TYPE_CHECKING:
     from continuations.ledger.index.run_listing import RunSummary
     from continuations.ledger.published_events import Publication
     from continuations.ledger.repair.erasing import ErasedRun
-    from continuations.ledger.repair.pruning import PruneResult
-    from continuations.ledger.repair.retention import Retention
+    from continuations.ledger.repair.retention import PruneResult, Retention
     from continuations.wire.continuation import Continuation
     from continuations_storage import Store
 
@@ -1180,7 +1179,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             NewerFormat: A newer release wrote the run.
             StoreError: The store failed. Continue after the last version.
         """
-        from continuations.engine.events.past_reading import check_version, read_history
+        from continuations.engine.event_reading import check_version, read_history
 
         layout.check_run_id(run_id)
         number = check_version(after, "after")
@@ -1210,7 +1209,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             NewerFormat: A newer release wrote the run.
             StoreError: The store failed.
         """
-        from continuations.engine.events.past_reading import (
+        from continuations.engine.event_reading import (
             check_version,
             read_difference,
         )
@@ -1650,7 +1649,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             FormatError: A stored object has a newer format.
             StoreError: The store failed.
         """
-        from continuations.ledger.decisions.grant_revocations import list_grants
+        from continuations.ledger.decisions.run_grants import list_grants
 
         return await list_grants(
             self._objects,
@@ -1742,7 +1741,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             AlreadyDecided: A repeat found another decision than its own.
             ClockOff, Corrupt, FormatError, StoreError: As for `start`.
         """
-        from continuations.engine.events.past_reading import check_version
+        from continuations.engine.event_reading import check_version
         from continuations.engine.past.forking import ForkChanges
         from continuations.engine.start.new_run import check_new_run_id
         from continuations.engine.start.run_description import check_requester
@@ -1777,7 +1776,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
             RunNotFound, RunErased: The store has no such run or version.
             Corrupt, FormatError, StoreError: A version cannot be read.
         """
-        from continuations.engine.events.past_reading import check_version
+        from continuations.engine.event_reading import check_version
 
         number, run_id = check_version(version, "version"), layout.check_run_id(run)
         last = None if newest is None else check_version(newest, "newest")
@@ -1829,7 +1828,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
                 shown. Nothing was written.
             ClockOff, Corrupt, FormatError, StoreError: As for `resume`.
         """
-        from continuations.engine.events.past_reading import check_version
+        from continuations.engine.event_reading import check_version
         from continuations.engine.start.run_description import check_requester
 
         number, run_id = check_version(version, "version"), layout.check_run_id(run)
@@ -1896,8 +1895,7 @@ class AsyncRunner(runner_parts.RunnerParts, Generic[Output]):
                 are given; or neither, and the runner has no retention.
             StoreError: The store failed to list the runs.
         """
-        from continuations.ledger.repair.pruning import Pruner
-        from continuations.ledger.repair.retention import chosen_retention
+        from continuations.ledger.repair.retention import Pruner, chosen_retention
 
         pruner = Pruner(self._objects, self._store_clock(), self._new_ulid)
         chosen = chosen_retention(older_than, retention, self._retention)

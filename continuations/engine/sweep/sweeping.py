@@ -38,7 +38,7 @@ from continuations.ledger.arrivals.recorded_decisions import list_decided_wait_i
 from continuations.ledger.index import run_index, waits
 from continuations.ledger.index.misdated_markers import redate_misdated
 from continuations.ledger.repair.erasing import Eraser
-from continuations.ledger.repair.pruning import Pruner, PruneResult
+from continuations.ledger.repair.retention import Pruner, PruneResult
 from continuations.value_class import dataclass, replace
 from continuations.wire.fields import to_milliseconds
 

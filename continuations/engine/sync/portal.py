@@ -1,4 +1,4 @@
-"""Run coroutines from synchronous code.
+"""Run coroutines and read asynchronous iterators from synchronous code.
 
 One background thread runs one event loop for the whole process. So a model client keeps
 its connections from call to call. Synchronous code may call from any thread in which no
@@ -16,12 +16,12 @@ from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from continuations.engine.sync.batches import Flattened, in_batches
-from continuations.errors import ContinuationsError
+from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
     from types import FrameType
+
 
 T = TypeVar("T")
 # Seconds that Ctrl-C waits for a run to finish its calls and to release its claim.
@@ -194,3 +194,52 @@ def _reset_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_after_fork)
+
+ONLY_ASYNC = (
+    "an asynchronous iterator cannot be read with `for`: nothing was read. Write "
+    "`async for`, or use Runner in place of AsyncRunner."
+)
+_BATCH_SIZE = 1000
+
+
+class Flattened(Generic[T]):
+    """Iterates over the items of batches.
+
+    Attributes:
+        batches: The batches. Use either them or the items.
+    """
+
+    def __init__(self, batches: AsyncIterator[list[T]]) -> None:
+        self.batches = batches
+        self._items = self._flatten()
+
+    if not TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[T]:
+            """Name the remedy; type checkers see the mistake by themselves."""
+            raise InvalidInput(ONLY_ASYNC)
+
+    def __aiter__(self) -> AsyncIterator[T]:
+        """Return the iterator over the items."""
+        return self._items
+
+    async def __anext__(self) -> T:
+        """Return the next item."""
+        return await anext(self._items)
+
+    async def _flatten(self) -> AsyncIterator[T]:
+        async for batch in self.batches:
+            for item in batch:
+                yield item
+
+
+async def in_batches(items: AsyncIterator[T]) -> AsyncIterator[list[T]]:
+    """Iterate over the items in lists of a thousand."""
+    batch: list[T] = []
+    async for item in items:
+        batch.append(item)
+        if len(batch) == _BATCH_SIZE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

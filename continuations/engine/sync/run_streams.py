@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from continuations.engine.events.event_listeners import EventBuffer
 from continuations.engine.sync import portal
-from continuations.engine.sync.batches import ONLY_ASYNC
+from continuations.engine.sync.portal import ONLY_ASYNC
 from continuations.errors import ContinuationsError, InvalidInput
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from continuations.engine.start.run_description import RunDescription
 from continuations.engine.threads.async_ticket import AsyncTicket
 from continuations.errors import InvalidInput, RunErased, StaleRun
 from continuations.ledger import layout
-from continuations.ledger.arrivals import thread_keys
+from continuations.ledger.arrivals import thread_arrivals
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace
 from continuations.wire.arrivals import InboxMessage
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from continuations.engine.sync.run_streams import AsyncRunStream
     from continuations.engine.threads.async_ticket import ThreadParts
     from continuations.engine.worker_options import ShouldPause
-    from continuations.ledger.arrivals.thread_keys import Generation
+    from continuations.ledger.arrivals.thread_arrivals import Generation
     from continuations.wire.versions import VersionHeader
 
 
@@ -334,7 +334,7 @@ class AsyncThread(Generic[Output]):
             Corrupt: A stored object is damaged.
             StoreError: The store failed. Continue after the last event.
         """
-        from continuations.engine.sync.batches import Flattened  # noqa: PLC0415 - for followers
+        from continuations.engine.sync.portal import Flattened  # noqa: PLC0415 - for followers
         from continuations.engine.threads.thread_following import (  # noqa: PLC0415
             ThreadFollowing,
             ThreadPlace,
@@ -414,7 +414,7 @@ class AsyncThread(Generic[Output]):
         if not newest.version:
             return None
         loaded = await Versions(self._parts.objects, newest.run_id).load_newest()
-        thread_keys.check_thread(loaded.state.run)
+        thread_arrivals.check_thread(loaded.state.run)
         return Continuation(loaded.state, loaded.number)
 
     async def stop_turn(
@@ -525,7 +525,7 @@ class ThreadPosts(Generic[Output]):
 
     async def newest(self) -> Generation:
         """Return the newest run of the thread."""
-        return await thread_keys.newest_generation(
+        return await thread_arrivals.newest_generation(
             self.parts.objects, self.name, self.key
         )
 
@@ -542,11 +542,11 @@ class ThreadPosts(Generic[Output]):
             header = generation.header or await versions.header(generation.version)
         except RunErased:
             return None
-        await thread_keys.check_key(self.parts.objects, header)
+        await thread_arrivals.check_key(self.parts.objects, header)
         # Only the header of a thread has numbers of messages.
         if not header.inbox and header.status != "resting":
             loaded = await versions.load(generation.version)
-            thread_keys.check_thread(loaded.state.run)
+            thread_arrivals.check_thread(loaded.state.run)
         return header
 
     async def open(self, text: UserText, context: Any) -> VersionHeader:

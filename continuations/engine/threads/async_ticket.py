@@ -10,8 +10,7 @@ from continuations.engine.outcomes import Queued, Suspended, outcome_of, reply_o
 from continuations.engine.requests.request_checks import agent_is_missing
 from continuations.errors import RunBusy, StaleRun, ThreadClosed
 from continuations.ledger.arrivals.arrival_logs import MESSAGES
-from continuations.ledger.arrivals.thread_keys import check_thread
-from continuations.ledger.arrivals.thread_replies import load_reply
+from continuations.ledger.arrivals.thread_arrivals import check_thread, load_reply
 from continuations.ledger.objects import NotFound
 from continuations.ledger.versions import Versions
 from continuations.value_class import dataclass, replace

@@ -15,7 +15,7 @@ from continuations.engine.event_reading import (
 from continuations.engine.events.word_hub import WordFollower
 from continuations.errors import InvalidInput, RunErased
 from continuations.ledger import layout
-from continuations.ledger.arrivals import thread_keys
+from continuations.ledger.arrivals import thread_arrivals
 from continuations.value_class import dataclass
 from continuations.wire.continuation import Continuation
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from continuations.core.reading.live_events import RunEvent
     from continuations.engine.events.word_hub import WordHub
     from continuations.engine.ports import Sleep
-    from continuations.ledger.arrivals.thread_keys import Generation
+    from continuations.ledger.arrivals.thread_arrivals import Generation
     from continuations.ledger.objects import Objects
 
 
@@ -104,7 +104,9 @@ class ThreadFollowing:
                 self.hub.leave(follower)
 
     async def _newest(self) -> Generation:
-        return await thread_keys.newest_generation(self.objects, self.agent, self.key)
+        return await thread_arrivals.newest_generation(
+            self.objects, self.agent, self.key
+        )
 
     def _next(self, run_id: str) -> str:
         return layout.thread_run_id(self.agent, self.key, _number(run_id) + 1)

@@ -32,8 +32,7 @@ from continuations.engine.calls.rule_approvals import RuleApprovals, asks_person
 from continuations.engine.model_registry import CURRENT_WORK, ModelRegistry
 from continuations.engine.start.new_run import stored_instructions, with_instructions
 from continuations.engine.tool_contexts import call_state_of, make_tool_context
-from continuations.engine.turns.model_turn import ModelTurn
-from continuations.engine.worker.suspend_checks import SuspendChecks
+from continuations.engine.turns.model_turn import ModelTurn, SuspendChecks
 from continuations.engine.worker_options import DEFAULT_RUN_OPTIONS, RunOptions
 from continuations.errors import AgentChanged, InvalidInput, ModelError
 from continuations.value_class import dataclass, replace

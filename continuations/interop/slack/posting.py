@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from continuations import Wait
     from continuations.results import Decision
     from continuations_storage import Store
-    from continuations_storage.retry_policy import RetryPolicy
+    from continuations_storage.retries import RetryPolicy
 
 
 # How a wait ends without a decision of a person.

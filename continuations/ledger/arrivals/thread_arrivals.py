@@ -1,4 +1,4 @@
-"""The keys of the new arrivals of a thread, without a listing of the old ones.
+"""The keys of a thread, and its new arrivals without a listing of the old ones.
 
 A thread keeps all its arrivals: messages, decisions, signals. The newest version knows
 which of them it has taken in, so the next ones are read by their numbers.
@@ -9,15 +9,116 @@ from __future__ import annotations
 from asyncio import gather
 from typing import TYPE_CHECKING, Any
 
+from continuations.core.rows.run import ENDED_STATUSES
 from continuations.core.rows.state import early_wait_ulids
+from continuations.errors import RunErased, RunExists
 from continuations.ledger import layout
 from continuations.ledger.arrivals import arrival_logs
+from continuations.ledger.other_runs import check_thread_id
+from continuations.ledger.versions import Versions, nearest_reply, tree_of
+from continuations.value_class import dataclass
+from continuations.wire.versions import decode_version
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
     from continuations.ledger.arrivals.arrival_logs import ArrivalLog
+    from continuations.ledger.loaded_version import LoadedVersion, RebuiltVersion
     from continuations.ledger.objects import Objects
+    from continuations.wire.versions import VersionHeader
+
+
+def check_thread(run: RunRow) -> None:
+    """Raise `RunExists` if a run with the id of a thread has no thread key."""
+    if run.thread_key is None:
+        msg = (
+            f"run {run.id} is not a thread, but has the id of this thread. It was not "
+            "changed. Erase that run, or use another key."
+        )
+        raise RunExists(msg, run_id=run.id)
+
+
+async def check_key(objects: Objects, header: VersionHeader) -> None:
+    """Raise `Corrupt` if a run is the thread of another key than its id says.
+
+    A process checks a run once, with one read at most: the root has the key, and the
+    versions that follow it carry a small root.
+    """
+    run_id, recent = header.run_id, objects.recent_versions
+    if recent.has_checked(run_id):
+        return  # a load checks it too
+    versions, key = Versions(objects, run_id), layout.version_key(run_id, header.root)
+    body = header.base_object or await versions.read(header.root)
+    run = decode_version(body, key).delta.run
+    if run.thread_key is not None:
+        check_thread_id(run, key)
+        recent.keep_checked(run_id, header.root, body)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One generation of a thread, and the number of its newest version.
+
+    Number 0 stands for a thread that does not exist. `header` is that of the version,
+    if it was read.
+    """
+
+    number: int
+    run_id: str
+    version: int
+    header: VersionHeader | None = None
+
+
+async def _if_open(objects: Objects, run_id: str, version: int) -> Generation | None:
+    """Return a generation that has not ended: then it is the newest one."""
+    if not version:
+        return None
+    try:
+        header = await Versions(objects, run_id).header(version)
+    except RunErased:
+        return None
+    if header.status in ENDED_STATUSES:
+        return None
+    return Generation(int(run_id.rpartition("-")[2]), run_id, version, header)
+
+
+async def newest_generation(objects: Objects, agent: str, key: str) -> Generation:
+    """Return the newest generation of a thread.
+
+    Generations are made one after the other, and an erased one keeps its number. So
+    the newest one is found in about two listings for each doubling of their number.
+    """
+
+    async def look(number: int) -> Generation:
+        run_id = layout.thread_run_id(agent, key, number)
+        version = await Versions(objects, run_id).newest_number()
+        return Generation(number, run_id, version)
+
+    if objects.lists_whole_folders:
+        prefix = layout.thread_run_id(agent, key, 1).rpartition("-")[0]
+        for run_id in objects.recent_versions.thread_run_ids(prefix):
+            number = await Versions(objects, run_id).number_after_kept()
+            if (kept := await _if_open(objects, run_id, number)) is not None:
+                return kept
+    low = await look(1)
+    if not low.version:
+        return Generation(0, "", 0)
+    # Most threads are never closed: then the second generation is not looked for.
+    if (first := await _if_open(objects, low.run_id, low.version)) is not None:
+        return first
+    high = await look(2)
+    while high.version:
+        low, high = high, await look(2 * high.number)
+    while high.number - low.number > 1:
+        middle = await look((low.number + high.number) // 2)
+        if middle.version:
+            low = middle
+        else:
+            high = middle
+    return low
+
 
 _PAGE_LIMIT = 100
 
@@ -94,3 +195,122 @@ async def _if_exists(objects: Objects, key: str) -> list[str]:
 
 async def _all_keys(objects: Objects, prefix: str) -> list[str]:
     return [key async for key in objects.all_keys(prefix)]
+
+
+_MAX_GUESSES = 4
+# A table of 16 entries for each power of 16 needs fewer looks for any number.
+_MAX_LOOKS = 10
+
+
+async def load_reply(
+    objects: Objects, newest: VersionHeader, message_number: int
+) -> LoadedVersion | RebuiltVersion:
+    """Return a version that has the reply to a message.
+
+    The headers have tables of the versions with replies, so about log16(messages) of
+    them are read. The version that a repair makes has no table: replies before it are
+    searched.
+
+    Args:
+        objects: The store.
+        newest: The header of a version in which the message has its reply.
+        message_number: Number of the message.
+
+    Raises:
+        Corrupt: A version is damaged or missing.
+    """
+    versions = Versions(objects, newest.run_id)
+    bodies = objects.recent_versions.take_checked_root(newest.run_id)
+    nearest, is_found = await _follow_tables(versions, newest, message_number, bodies)
+    number = nearest.number
+    if not is_found:
+        number = await _search(versions, nearest, message_number, bodies)
+    return await _load(objects, versions, number, bodies)
+
+
+async def _follow_tables(
+    versions: Versions,
+    newest: VersionHeader,
+    message_number: int,
+    bodies: dict[int, bytes],
+) -> tuple[VersionHeader, bool]:
+    """Return the version that tables name for a reply, and whether it is the first one.
+
+    If not, it is the nearest later version that the tables know. They are only hints:
+    a version that they name counts if it has the reply.
+    """
+    high = newest
+    for _ in range(_MAX_LOOKS):
+        number, version = nearest_reply(high.replies, high.answered, message_number)
+        if version == high.number and number == message_number:
+            return high, True
+        if not 0 < version < high.number:
+            break
+        bodies[version] = await versions.read(version)
+        found = versions.decode_header(version, bodies[version])
+        if found.answered < number:
+            break
+        high = found
+        if number == message_number:
+            return high, True
+    return high, False
+
+
+async def _search(
+    versions: Versions,
+    newest: VersionHeader,
+    message_number: int,
+    bodies: dict[int, bytes],
+) -> int:
+    """Return a version that has the reply to a message.
+
+    The number of the last answered message never falls, so about log2(versions) headers
+    are read. Most messages need about as many versions as their neighbours. So the
+    first looks are at the place where the reply then is.
+    """
+    # Version 1 is the empty thread.
+    low, answered, high, guesses = 1, 0, newest, 0
+    while not _has_reply(high, message_number) and high.number - low > 1:
+        middle = (low + high.number) // 2
+        if guesses < _MAX_GUESSES:
+            share = (message_number - answered) / (high.answered - answered)
+            guess = low + round(share * (high.number - low))
+            middle = min(max(guess, low + 1), high.number - 1)
+            guesses += 1
+        bodies[middle] = await versions.read(middle)
+        header = versions.decode_header(middle, bodies[middle])
+        if header.answered >= message_number:
+            high = header
+        else:
+            low, answered = middle, header.answered
+    return high.number
+
+
+def _has_reply(header: VersionHeader, message_number: int) -> bool:
+    """Return whether a version has the reply to a message as its last reply.
+
+    The next message clears it, and a cancellation replaces it.
+    """
+    return header.answered == message_number and header.status == "resting"
+
+
+async def _load(
+    objects: Objects, versions: Versions, number: int, known: Mapping[int, bytes]
+) -> LoadedVersion | RebuiltVersion:
+    """Load a version; read only what the kept version of the run does not contain."""
+    kept = objects.recent_versions.newest(versions.run_id)
+    if kept is None or number > kept.number:
+        return await versions.load(number, known)
+    bases = {step.number: step for step in kept.chain}
+    bodies: list[tuple[int, bytes]] = []
+    base = number
+    while base and base not in bases:
+        body = known.get(base) or await versions.read(base)
+        header = versions.decode_header(base, body)
+        if tree_of(header) != kept.tree:
+            return await versions.load(number)
+        bodies.append((base, body))
+        base = 0 if header.base_object else header.base
+    for each, body in reversed(bodies):
+        bases[each] = versions.rebuild_from(body, each, bases)
+    return bases[number]

@@ -112,14 +112,14 @@ def _check_name(wait: Wait, name: object) -> None:
 
 def _check_grant(wait: Wait, grant: object) -> None:
     from continuations.core.rows.grants import Grant  # noqa: PLC0415 - rarely needed
-    from continuations.ledger.decisions import grant_checks  # noqa: PLC0415 - rarely needed
+    from continuations.ledger.decisions import run_grants  # noqa: PLC0415 - rarely needed
 
-    problem = grant_checks.find_problem(wait, grant)
+    problem = run_grants.find_problem(wait, grant)
     if problem is None:
         return
     if not isinstance(grant, Grant) or grant.arguments is None:
         raise refused_error(wait, problem)
-    example = grant_checks.example_condition(wait, grant)
+    example = run_grants.example_condition(wait, grant)
     works = "without arguments: then the grant covers every call of the tool"
     if example is not None:
         works = f"for example with arguments={example}"

@@ -15,7 +15,7 @@ from continuations.ledger.objects import NotFound, Objects
 from continuations.ledger.versions import RebuiltVersion, Versions, tree_of
 from continuations.value_class import dataclass
 from continuations.wire.envelope import MAGIC, format_number
-from continuations.wire.formats import FORMATS
+from continuations.wire.fields import FORMATS
 from continuations.wire.versions import VersionHeader, decode_header
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core.reading import run_stream
 from continuations.core.rows.wait_rules import WAIT_RULES
-from continuations.engine.events.past_reading import read_window
+from continuations.engine.event_reading import read_window
 from continuations.errors import ContinuationsError
 from continuations.ledger.objects import Objects
 from continuations.present.times import time_view

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from continuations.core.reading.run_past import VersionEvents, VersionWindow
 from continuations.core.rows.calls import Ready
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.engine.events.past_reading import read_window
+from continuations.engine.event_reading import read_window
 from continuations.errors import FormatError, InvalidInput, NewerFormat
 from continuations.ledger import missing_code
 from continuations.ledger.objects import Objects

@@ -16,7 +16,7 @@ from continuations.core.reading.withheld_texts import shown_window
 from continuations.core.rows.decisions import Decision
 from continuations.core.rows.slots import after_slot
 from continuations.core.rows.waits import withheld
-from continuations.engine.events.past_reading import read_window
+from continuations.engine.event_reading import read_window
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
 from continuations.ledger.arrivals import wait_slots

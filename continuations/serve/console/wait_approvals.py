@@ -24,7 +24,7 @@ from continuations.ledger.store_clock import StoreClock
 from continuations.present.wait_view import argument_views, value_text
 from continuations.serve.console import wait_pages
 from continuations.serve.console.page import Page, PageRoute
-from continuations.serve.http import answer_forms, decision_bodies, problems
+from continuations.serve.http import decision_bodies, problems
 from continuations.serve.http.request_response import Response
 from continuations.serve.pages.decision_view import (
     approval_label,
@@ -70,8 +70,8 @@ async def post(page: Page) -> Response:
     text = fields.pop("arguments", None)
     if text is not None:
         return await _approve(page, wait, fields, text)
-    typed = answer_forms.typed_fields(fields)
-    read = answer_forms.read_fields(typed)
+    typed = decision_bodies.typed_fields(fields)
+    read = decision_bodies.read_fields(typed)
     arguments = _merged(wait, read.value)
     errors = dict(read.errors) or _problems(wait, arguments)
     if errors:
@@ -185,7 +185,7 @@ def _problems(wait: Wait, arguments: Mapping[str, Any]) -> dict[str, str]:
     refused = find_problem(wait, arguments) or find_fixed_problem(wait, arguments)
     if refused is None:
         return {}
-    errors = answer_forms.value_errors(wait.schema, arguments)
+    errors = decision_bodies.value_errors(wait.schema, arguments)
     return errors or {"": refused}
 
 
@@ -287,7 +287,7 @@ def _choices(wait: Wait, name: str) -> dict[str, tuple[str, dict[str, Any]]]:
         number = {"type": "number"}
         choices["most"] = (f"at most {shown}", {**number, "maximum": value})
         choices["least"] = (f"at least {shown}", {**number, "minimum": value})
-    from continuations.ledger.decisions.grant_checks import is_limit  # noqa: PLC0415 - this page only
+    from continuations.ledger.decisions.run_grants import is_limit  # noqa: PLC0415 - this page only
 
     limits = {
         key: choice

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from continuations.core.reading import run_stream
 from continuations.core.rows.decisions import Decision
-from continuations.engine.events.past_reading import read_window
+from continuations.engine.event_reading import read_window
 from continuations.engine.tool_contexts import idempotency_key
 from continuations.errors import (
     AlreadyDecided,
@@ -35,7 +35,7 @@ from continuations.serve.console.page import Page, PageRoute, run_of_wait
 from continuations.serve.console.run_page import snapshot_of
 from continuations.serve.console.wait_list import WaitList
 from continuations.serve.http import decision_bodies
-from continuations.serve.http.answer_forms import field_errors
+from continuations.serve.http.decision_bodies import field_errors
 from continuations.serve.http.link_pages import decision_facts, decision_values
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.decision_view import (

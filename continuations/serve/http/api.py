@@ -392,10 +392,10 @@ async def _thread_run_ids(context: RequestContext) -> set[str]:
     agent, key = context.path_params["agent"], context.path_params["key"]
     # Not to decide.
     from continuations.ledger import layout  # noqa: PLC0415
-    from continuations.ledger.arrivals import thread_keys  # noqa: PLC0415
+    from continuations.ledger.arrivals import thread_arrivals  # noqa: PLC0415
 
     objects = Objects(context.runner.store)
-    newest = await thread_keys.newest_generation(objects, agent, key)
+    newest = await thread_arrivals.newest_generation(objects, agent, key)
     run_id = newest.run_id or layout.thread_run_id(agent, key, 1)
     asked = context.request.query.get("run_id")
     return {run_id} if asked is None else {run_id, asked}

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from continuations.core.messages import Detail
     from continuations.core.reading.run_stream import StreamEvent
     from continuations.engine.outcomes import Outcome, SendResult
-    from continuations.engine.sync.batches import Flattened
+    from continuations.engine.sync.portal import Flattened
     from continuations.engine.threads.async_ticket import AsyncTicket
     from continuations.serve.http.request_context import RequestContext
     from continuations.serve.http.request_response import Request

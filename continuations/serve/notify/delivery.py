@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from continuations.serve.notify.notifier import NotifyFailed
 from continuations.serve.option_checks import check_seconds, check_type
 from continuations.value_class import dataclass
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.thread_pool import DaemonThreadPool
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from continuations.serve.notify.notifier import MakeLink
     from continuations.serve.notify.smtp import Security
-    from continuations_storage.retry_policy import RetryPolicy
+    from continuations_storage.retries import RetryPolicy
 
 __all__ = ["EmailNotifier"]
 

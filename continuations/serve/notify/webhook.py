@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from continuations.engine.ports import OnNotice
     from continuations.ledger.claims import Clock
     from continuations.serve.notify.notifier import MakeLink, Notification
-    from continuations_storage.retry_policy import RetryPolicy
+    from continuations_storage.retries import RetryPolicy
 
     Form: TypeAlias = Callable[[Notification], tuple[Mapping[str, str], bytes]]
 

@@ -16,7 +16,7 @@ from continuations.errors import StoreDenied
 from continuations_storage import Denied as StorageDenied
 from continuations_storage import Store
 from continuations_storage.obstore import ObjectStore
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests import effect_log, sample_app
 from tests.effect_log import Effect

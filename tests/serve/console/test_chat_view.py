@@ -10,7 +10,7 @@ import pytest
 
 from continuations import Agent, AsyncRunner, Runner, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve.console import chat_view, live_runs
+from continuations.serve.console import live_runs, threads_page
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.clocks import OffsetClock
@@ -151,7 +151,7 @@ def test_page_of_an_absent_worker_shares_the_reading_of_its_follower(
 
     async def ask_again() -> int:
         await thread.client.post(path, {"text": "anybody?", "id": "m1"})
-        thread.clock.offset_seconds += chat_view.ABSENCE / timedelta(seconds=1)
+        thread.clock.offset_seconds += threads_page.ABSENCE / timedelta(seconds=1)
         runs: Any = thread.client.app.state.live.runs
         news = runs.changes(run_id, "")
         cursor = (await asyncio.wait_for(anext(news), 60)).cursor

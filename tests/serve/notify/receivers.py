@@ -21,7 +21,7 @@ from typing import Any, cast
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
 from continuations.core.rows.waits import Wait
-from continuations_storage.retry_policy import RetryPolicy
+from continuations_storage.retries import RetryPolicy
 
 # The key and self-signed certificate of "localhost", valid until 2126.
 CERTIFICATE_FILE = Path(__file__).with_name("localhost.pem")

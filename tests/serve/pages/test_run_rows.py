@@ -17,7 +17,7 @@ from continuations import Agent, Approve, Deny, Runner, tool
 from continuations.core.reading.run_past import VersionWindow
 from continuations.core.rows.calls import Nested
 from continuations.core.ulid import encode_ulid
-from continuations.engine.events.past_reading import read_window
+from continuations.engine.event_reading import read_window
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects
 from continuations.ledger.repair.doctor import repair

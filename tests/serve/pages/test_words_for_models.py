@@ -10,7 +10,7 @@ import pytest
 from continuations import Agent, Answer, Approve, Deny, Runner, tool
 from continuations.core.changes import tool_messages
 from continuations.core.reading.withheld_texts import shown_event
-from continuations.engine.events.past_reading import read_window
+from continuations.engine.event_reading import read_window
 from continuations.events import Attempt, CallEnded
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall

@@ -12,8 +12,8 @@ from continuations.core.changes import history
 from continuations.core.changes.events import Event, HistoryCompacted, SummaryFailed
 from continuations.core.rows import delta
 from continuations.core.rows.delta import LogDelta
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import HistoryRecord, MessageLog
+from continuations.core.rows.state import Draft
 from continuations.engine.turns.compactor import Summarizer
 from continuations.engine.worker.run_loop import RunLoop
 from tests.simulation.compactions.laws import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from continuations.core.changes import run_events
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.run import budget_failure
+from continuations.core.rows.state import Draft
 from continuations.core.usage import Usage
 from continuations.value_class import replace
 from tests.simulation.costs.laws import (

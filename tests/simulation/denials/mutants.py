@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from continuations.core.rows import frames
-from continuations.wire.formats import Row
+from continuations.wire.fields import Row
 from continuations.wire.rows import FRAME
 from tests.simulation.denials.laws import denied_calls_are_bounded
 from tests.simulation.mutants.conditions import models_repeat_denied_calls

@@ -11,13 +11,13 @@ from typing import Any
 from continuations.authoring.guardrails import Tripped
 from continuations.core import jsontext
 from continuations.core.changes.events import CallInvalid, CallReturned
-from continuations.core.rows import draft
+from continuations.core.rows import state
 from continuations.core.rows.calls import CallRow
 from continuations.core.rows.frames import FrameRow
 from continuations.core.rows.run import new_trip
 from continuations.engine.calls.call_examination import CallExaminer
 from continuations.engine.guards import guarded_turn
-from continuations.engine.guards.guarded_calls import CheckedCall, GuardedCall
+from continuations.engine.hook_calls import CheckedCall, GuardedCall
 from continuations.engine.worker.performer import Performer
 from tests.simulation.families import GUARDS
 from tests.simulation.guards.laws import (
@@ -139,7 +139,7 @@ def after_tool_loses_the_changes() -> Patches:
     family=GUARDS,
 )
 def a_trip_is_not_recorded() -> Patches:
-    yield skip(draft.record_trip)
+    yield skip(state.record_trip)
 
 
 @mutant(
@@ -152,7 +152,7 @@ def a_trip_is_recorded_twice() -> Patches:
         original()
         original()
 
-    yield patch(draft.record_trip, record)
+    yield patch(state.record_trip, record)
 
 
 MUTANTS = mutants_in(globals())

@@ -12,9 +12,9 @@ from continuations.core.changes import judged_texts
 from continuations.core.changes.events import ModelReplied, TextAccepted, TextRefused
 from continuations.core.changes.plan import CheckCall
 from continuations.core.rows.calls import CallRow
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import FrameRow
 from continuations.core.rows.run import RunRow
+from continuations.core.rows.state import Draft
 from continuations.core.rows.waits import Wait
 from continuations.engine.calls.call_examination import CallChecks, CallExaminer
 from continuations.engine.guards import guarded_turn

@@ -12,8 +12,8 @@ from continuations.authoring.tool.tool_protocol import AgentProtocol
 from continuations.core.changes import run_events
 from continuations.core.changes.events import Event, ModelDelayed, ModelFailed
 from continuations.core.model_protocol import ModelRequest
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import FrameRow
+from continuations.core.rows.state import Draft
 from continuations.core.rows.waits import Wait
 from continuations.engine import deadlines, model_delays
 from continuations.engine.model_delays import ModelDelays

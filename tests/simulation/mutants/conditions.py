@@ -16,9 +16,8 @@ from continuations.core.changes import tool_messages
 from continuations.core.messages import Message
 from continuations.core.rows.calls import CallRow
 from continuations.core.rows.decisions import Decision, Deny
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import FrameRow
-from continuations.core.rows.state import RunState
+from continuations.core.rows.state import Draft, RunState
 from continuations.engine.journal.journal import StoreJournal
 from continuations.engine.requests.run_requests import RunRequests
 from continuations.errors import ContinuationsError, StoreUnavailable

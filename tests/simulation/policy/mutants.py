@@ -21,7 +21,7 @@ from continuations.errors import StoreError
 from continuations.ledger import layout
 from continuations.ledger.arrivals import recorded_decisions
 from continuations.ledger.arrivals.arrival_logs import REVOCATIONS
-from continuations.ledger.decisions import grant_revocations
+from continuations.ledger.decisions import run_grants
 from continuations.ledger.objects import AlreadyExists, Objects
 from continuations.wire.arrivals import REVOCATION, Revocation
 from tests.simulation.families import POLICY
@@ -66,14 +66,14 @@ def a_revocation_is_ignored() -> Patches:
 def a_revocation_under_a_taken_number_is_a_success() -> Patches:
     async def post(objects: Objects, run_id: str, revocation: Revocation) -> Revocation:
         numbers = await REVOCATIONS.numbers(objects, run_id)
-        await grant_revocations._check_has_grant(objects, run_id, revocation)
+        await run_grants._check_has_grant(objects, run_id, revocation)
         posted = replace(revocation, number=max(numbers, default=0) + 1)
         key = layout.numbered_key(layout.REVOCATION, run_id, posted.number)
         with suppress(AlreadyExists):
             await objects.create(key, REVOCATION.encode(posted, run_id))
         return posted
 
-    yield patch(grant_revocations.post, post)
+    yield patch(run_grants.post, post)
 
 
 # What a grant covers ----------------------------------------------------------------

@@ -54,8 +54,7 @@ if TYPE_CHECKING:
     from continuations.authoring.context import ToolContext
     from continuations.core.changes.events import Event
     from continuations.core.rows.calls import CallRow
-    from continuations.core.rows.draft import Draft
-    from continuations.core.rows.state import RunState
+    from continuations.core.rows.state import Draft, RunState
     from continuations.wire.arrivals import InboxMessage
     from tests.simulation.mutants.mutant import Original, Patches
 

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from continuations.core.messages import Message
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import MessageLog
-from continuations.core.rows.state import RunState
+from continuations.core.rows.state import Draft, RunState
 from continuations.engine.journal.journal import StoreJournal
 from continuations.errors import Inconclusive, StaleRun, StoreUnavailable
 from continuations.ledger import markers

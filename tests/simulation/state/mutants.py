@@ -12,7 +12,7 @@ from continuations.core import jsontext
 from continuations.core.rows import delta, frames
 from continuations.core.rows.calls import CallRow
 from continuations.core.rows.frames import FrameRow
-from continuations.wire.formats import Row
+from continuations.wire.fields import Row
 from continuations.wire.rows import CALL
 from tests.simulation.families import STATES
 from tests.simulation.mutants.mutant import (

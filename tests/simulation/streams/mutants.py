@@ -11,8 +11,7 @@ from continuations.core.model_protocol import ModelDelta
 from continuations.core.reading.live_events import LiveTranscript
 from continuations.engine import event_reading
 from continuations.engine.event_reading import Cursor
-from continuations.engine.events.event_feeds import RunFeed
-from continuations.engine.events.live_feeds import TurnFeed
+from continuations.engine.events.event_feeds import RunFeed, TurnFeed
 from tests.simulation.families import STREAMS
 from tests.simulation.mutants.mutant import (
     Original,

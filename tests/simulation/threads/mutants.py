@@ -21,7 +21,7 @@ from continuations.engine.inbox_messages import (
 from continuations.engine.sweep.sweeping import RunSweep
 from continuations.engine.threads import async_ticket
 from continuations.ledger import layout
-from continuations.ledger.arrivals import inbox, thread_keys, thread_replies
+from continuations.ledger.arrivals import inbox, thread_arrivals
 from continuations.ledger.arrivals.arrival_logs import MESSAGES
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import LoadedVersion, Versions
@@ -92,7 +92,7 @@ def the_newest_reply_is_given_to_all() -> Patches:
     async def load_reply(objects: Objects, newest: VersionHeader) -> LoadedVersion:
         return await Versions(objects, newest.run_id).load(newest.number)
 
-    yield patch(thread_replies.load_reply, load_reply, only_in=(async_ticket,))
+    yield patch(thread_arrivals.load_reply, load_reply, only_in=(async_ticket,))
 
 
 @mutant(
@@ -222,9 +222,9 @@ def a_new_generation_begins_beside_the_old_one() -> Patches:
             return newest
         run_id = layout.thread_run_id(agent, key, 2)
         number = await Versions(objects, run_id).newest_number()
-        return thread_keys.Generation(2 if number else 1, run_id, number)
+        return thread_arrivals.Generation(2 if number else 1, run_id, number)
 
-    yield patch(thread_keys.newest_generation, newest_generation)
+    yield patch(thread_arrivals.newest_generation, newest_generation)
 
 
 MUTANTS = mutants_in(globals())

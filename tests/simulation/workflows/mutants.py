@@ -19,9 +19,8 @@ from continuations.core.changes.plan import CancelCall
 from continuations.core.messages import Message, ToolCallRequest
 from continuations.core.rows import delta, workflow_history
 from continuations.core.rows.calls import Ready, Started
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import FrameRow, MessageLog
-from continuations.core.rows.state import RunState
+from continuations.core.rows.state import Draft, RunState
 from continuations.core.rows.workflow_history import (
     OutcomeEntry,
     StartEntry,

@@ -11,9 +11,8 @@ from continuations.core.operator_request import OperatorRequest
 from continuations.core.rows.calls import Started
 from continuations.core.rows.decisions import Decision, DecisionKind
 from continuations.core.rows.delta import diff
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.slots import Slot
-from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.state import ROOT_FRAME_ID, Draft, RunState
 from continuations.core.rows.waits import Wait
 from continuations.core.words.call_display import CallDisplay
 from continuations.wire.arrivals import (

@@ -20,12 +20,11 @@ from continuations.core.messages import (
 )
 from continuations.core.rows.attachments import Audio, Content, File, Image, text_part
 from continuations.core.rows.calls import Handoff, Ready
-from continuations.core.rows.draft import Draft
 from continuations.core.rows.frames import ConditionCount, DenialCount
 from continuations.core.rows.grants import KeptGrant
 from continuations.core.rows.quorum import Quorum
 from continuations.core.rows.run import Budget, Claim, Failure, KeptSignal, Trip
-from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.state import ROOT_FRAME_ID, Draft, RunState
 from continuations.core.rows.waits import Wait
 from continuations.core.rows.workflow_history import (
     CommandsEntry,
