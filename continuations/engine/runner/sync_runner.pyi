@@ -39,8 +39,7 @@ from continuations.ledger.decisions.worklist import Worklist
 from continuations.ledger.index.run_listing import RunSummary
 from continuations.ledger.published_events import Publication
 from continuations.ledger.repair.erasing import ErasedRun
-from continuations.ledger.repair.retention import PruneResult
-from continuations.ledger.repair.retention import Retention
+from continuations.ledger.repair.retention import PruneResult, Retention
 from continuations.wire.continuation import Continuation
 from continuations_storage import Store
 from datetime import timedelta
