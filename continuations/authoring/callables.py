@@ -353,7 +353,7 @@ def _check_parameter(parameter: inspect.Parameter, name: str) -> None:
 
 
 # The text of an annotation whose name exists only under `if TYPE_CHECKING:`.
-_CONTEXT_ANNOTATION = re.compile(
+_CONTEXT_ANNOTATION = (
     r"['\"]?(?:(?:\w+\.)*Optional\[)?(?:\w+\.)*ToolContext(?:\[[\w. ,\[\]]+\])?\]?"
     r"(?:\s*\|\s*None)?['\"]?"
 )
@@ -369,8 +369,8 @@ def parameter_type(
     `scope` has the local names of the place where the function was written.
     """
     annotation = parameter.annotation
-    if isinstance(annotation, str) and _CONTEXT_ANNOTATION.fullmatch(
-        annotation.strip()
+    if isinstance(annotation, str) and re.fullmatch(
+        _CONTEXT_ANNOTATION, annotation.strip()
     ):
         return ToolContext
 

@@ -26,7 +26,7 @@ _MAX_EXACT_INTEGER = 1 << 53
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 _TOO_MANY = f"it has more than {MAX_CONTAINERS} arrays and objects"
 # A string, even one without an end, is one match: each character is read once.
-_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+_BRACKET = r'(?s:"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}])'
 
 
 class NotJson(ValueError):
@@ -139,7 +139,7 @@ def check_limits(text: str) -> None:
     if len(text) <= MAX_DEPTH or text.count("[") + text.count("{") <= MAX_DEPTH:
         return
     depth = opened = 0
-    for match in _BRACKET.finditer(text):
+    for match in re.finditer(_BRACKET, text):
         bracket = match[0]
         if bracket in "[{":
             depth += 1

@@ -14,20 +14,20 @@ from continuations.errors import InvalidInput
 # The headers with their values, sorted by name; empty for no context.
 TraceContext: TypeAlias = tuple[tuple[str, str], ...]
 
-_PARENT = re.compile(
-    r"00-(?!0{32}-)[0-9a-f]{32}-(?!0{16}-)[0-9a-f]{16}-[0-9a-f]{2}\Z", re.ASCII
-)
+# Patterns are texts, because most runs have no context: `re` compiles them when they
+# are used.
+_PARENT = r"00-(?!0{32}-)[0-9a-f]{32}-(?!0{16}-)[0-9a-f]{16}-[0-9a-f]{2}\Z"
 # A list of at most 32 members `key=value`, as the standard limits them. Members may be
 # empty.
 _KEY = r"[a-z0-9][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z0-9_\-*/]{1,14}"
 _VALUE = r"[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]"
-_MEMBER = re.compile(rf"(?:{_KEY})={_VALUE}\Z", re.ASCII)
+_MEMBER = rf"(?:{_KEY})={_VALUE}\Z"
 _MAX_MEMBERS = 32
 
 
 def is_trace_parent(value: object) -> bool:
     """Return whether a value is a `traceparent` header of version 00."""
-    return isinstance(value, str) and _PARENT.match(value) is not None
+    return isinstance(value, str) and bool(re.match(_PARENT, value, re.ASCII))
 
 
 def is_trace_state(value: object) -> bool:
@@ -35,7 +35,9 @@ def is_trace_state(value: object) -> bool:
     if not isinstance(value, str):
         return False
     members = [each for each in map(_stripped, value.split(",")) if each]
-    return 0 < len(members) <= _MAX_MEMBERS and all(map(_MEMBER.match, members))
+    return 0 < len(members) <= _MAX_MEMBERS and all(
+        re.match(_MEMBER, member, re.ASCII) for member in members
+    )
 
 
 def _stripped(member: str) -> str:

@@ -7,7 +7,7 @@ history.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from continuations.core.rows.delta import diff
 from continuations.core.rows.run import ENDED_STATUSES
@@ -97,7 +97,8 @@ def _carried_object(
     return base.small_object if tree.follows_root(number) else None
 
 
-class _Place(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Place:
     """The place of a version that will be created."""
 
     number: int
@@ -293,7 +294,7 @@ class Versions:
             answered = previous.state.run.answered
         replies = follow(place.replies, answered, state.run.answered, place.number)
         return await self._create(
-            place._replace(replies=replies),
+            replace(place, replies=replies),
             state,
             at,
             marker_keys,
@@ -322,7 +323,7 @@ class Versions:
         may_be_stored: bool = False,
         together: Together | None = None,
     ) -> LoadedVersion:
-        number, tree, chain, replies = place
+        number, tree, chain = place.number, place.tree, place.chain
         base = tree.base(number)
         step = next((step for step in chain if step.number == base), None)
         run, claim = state.run, state.run.claim
@@ -340,7 +341,7 @@ class Versions:
             base_object=_carried_object(tree, number, step, state),
             inbox=run.last_inbox_number if is_thread else 0,
             answered=run.answered if is_thread else 0,
-            replies=replies if is_thread else (),
+            replies=place.replies if is_thread else (),
         )
         body = encode_version(header, diff(step.state if step else None, state))
         committed = Committed(store_time=None)
@@ -355,7 +356,7 @@ class Versions:
         new = RebuiltVersion(number, state, object_digest(body), small)
         time = committed.store_time
         created = LoadedVersion(
-            number, tree, state, (*chain, new), at, marker_keys, time, replies
+            number, tree, state, (*chain, new), at, marker_keys, time, place.replies
         )
         self._keep(created)
         return replace(created, committed=committed)

@@ -30,7 +30,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from continuations.core import jsontext
 from continuations.core.ulid import is_ulid
@@ -380,7 +380,8 @@ FORMATS = {1: "2026-11: the first"}
 FIRST_FORMAT, NEWEST_FORMAT = min(FORMATS), max(FORMATS)
 
 
-class NewValue(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NewValue:
     """A value of an older field that a later format introduced.
 
     Attributes:

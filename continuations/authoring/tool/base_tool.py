@@ -6,7 +6,7 @@ import copy
 import re
 from abc import ABC, abstractmethod
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from continuations.authoring import callables
 from continuations.authoring.errors import EnabledInvalid
@@ -17,6 +17,7 @@ from continuations.authoring.tool_contract import (
 )
 from continuations.core import jsontext
 from continuations.errors import InvalidInput
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # the names that providers accept
 
 
-class _Contract(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Contract:
     schema_json: str
     digest: str
     model_text_digest: str

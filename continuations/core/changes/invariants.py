@@ -9,10 +9,11 @@ and those that refer to them, are checked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows.calls import STATE_TYPES, Nested, Waiting, open_wait_id
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -38,7 +39,8 @@ def find_violation(state: RunState, known: RunState | None = None) -> str | None
     return next(_violations(state, rows), None)
 
 
-class _Rows(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Rows:
     """The ids of the rows that are checked."""
 
     frames: Collection[str]

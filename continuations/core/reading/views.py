@@ -10,7 +10,7 @@ reason in its metadata, which no provider gets.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from continuations.core import jsontext
 from continuations.core.changes.tool_messages import is_retry_request, retry_reason
@@ -19,6 +19,7 @@ from continuations.core.rows.calls import STATE_NAMES, CallRow, Nested, open_wai
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.rows.waits import Wait, withheld
 from continuations.core.visible_text import shorten
+from continuations.value_class import dataclass
 
 
 class Frame:
@@ -203,7 +204,8 @@ _MAX_SHOWN = 10
 _EXCERPT, _REASON = "refused_reply", "refused_because"
 
 
-class RefusedReply(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RefusedReply:
     """A reply that was refused.
 
     Attributes:

@@ -27,8 +27,8 @@ WHEN_BUSY: frozenset[str] = frozenset(get_args(WhenBusy))
 ENDED_STATUSES: frozenset[str] = frozenset({"finished", "failed", "cancelled"})
 # Each version of a run and each of its waits has the names.
 MAX_REQUESTERS = 100
-_LABEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z")
+_LABEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z"
+_LABEL_VALUE = r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}\Z"
 
 
 def is_label(name: object, value: object) -> bool:
@@ -36,8 +36,8 @@ def is_label(name: object, value: object) -> bool:
     return (
         isinstance(name, str)
         and isinstance(value, str)
-        and _LABEL_NAME.match(name) is not None
-        and _LABEL_VALUE.match(value) is not None
+        and re.match(_LABEL_NAME, name) is not None
+        and re.match(_LABEL_VALUE, value) is not None
     )
 
 

@@ -6,7 +6,7 @@ decides.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from continuations.core.visible_text import escape_beginning, escape_invisible
 from continuations.value_class import dataclass
@@ -93,7 +93,8 @@ MAX_FINDING_CHARS = 240
 MAX_WORDS_CHARS = 400
 
 
-class Finding(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Finding:
     """The result of one earlier call, shortened.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from continuations.authoring import callables
 from continuations.authoring.errors import InstructionsInvalid
@@ -22,6 +22,7 @@ from continuations.engine.code_changes import first_manifest
 from continuations.errors import InvalidId, InvalidInput
 from continuations.ledger import layout
 from continuations.ledger.index.run_overview import has_thread_id
+from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -41,7 +42,8 @@ Input: TypeAlias = "str | _Parts | Mapping[str, Any] | BoundWorkflow[Any]"
 UserText: TypeAlias = "str | Sequence[str | Image | Audio | File]"
 
 
-class RunLimits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RunLimits:
     """The limits that are stored with a run when it starts.
 
     `prices` are those of this process. A budget in money needs them.

@@ -140,7 +140,7 @@ async def _create(objects: Objects, key: str) -> None:
 
 
 INDEX_PREFIX = "index/"
-_KEY = re.compile(
+_KEY = (
     r"index/(?:live|(?:ended|erased)/[0-9]{4}-[0-9]{2}-[0-9]{2}|label/[^/=]+=[^/]*)"
     r"/([A-Za-z0-9][A-Za-z0-9._-]{0,199})\Z"
 )
@@ -183,7 +183,7 @@ def key_after_ended(moment: datetime) -> str:
 
 def indexed_run_id(key: str) -> str | None:
     """Return the run that a key of the index lists, or `None` for another key."""
-    match = _KEY.match(key)
+    match = re.match(_KEY, key)
     return match and match[1]
 
 
