@@ -8,7 +8,7 @@ Each is a value class and its table. In the values, numbers start at 1 without g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from continuations.core.jsontext import NotJson
 from continuations.core.messages import MalformedMessage, Message
@@ -84,8 +84,7 @@ MESSAGE = Record(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FirstNumber:
+class FirstNumber(NamedTuple):
     """The lowest number that a message or a signal with a sender's own id can have."""
 
     number: int

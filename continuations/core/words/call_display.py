@@ -6,7 +6,7 @@ decides.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from continuations.core.visible_text import escape_beginning, escape_invisible
 from continuations.value_class import dataclass
@@ -93,8 +93,7 @@ MAX_FINDING_CHARS = 240
 MAX_WORDS_CHARS = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """The result of one earlier call, shortened.
 
     Attributes:
