@@ -195,9 +195,9 @@ def run_json(
     if run.root.state:
         form["state"] = run.root.state
     if with_stack:
-        from continuations.wire import continuation  # noqa: PLC0415 - decisions need no stack
+        from continuations.wire.stack_json import stack_json  # noqa: PLC0415 - decisions need no stack
 
-        form |= continuation.stack_json(run.run_state, about.detail)
+        form |= stack_json(run.run_state, about.detail)
     return form
 
 

@@ -63,8 +63,8 @@ from continuations.present.schema_parts import (
     object_form,
     ref,
 )
-from continuations.wire.continuation import CALL, FRAME
 from continuations.wire.report import JSON_FORMS, JsonForm
+from continuations.wire.stack_json import CALL, FRAME
 
 # Schemas of classes ---------------------------------------------------------------
 

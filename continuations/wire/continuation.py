@@ -6,26 +6,21 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.messages import Detail, shown_message
-from continuations.core.reading.views import Frame, shown_facts
-from continuations.core.rows.calls import STATE_NAMES, CallRow
 from continuations.core.rows.delta import diff
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
 from continuations.core.rows.waits import Wait, withheld
-from continuations.core.words.secret_arguments import MASK, masked
 from continuations.errors import Corrupt, FormatError
 from continuations.value_class import replace
-from continuations.wire import envelope, report
+from continuations.wire import envelope
 from continuations.wire.fields import COUNT, ID, NEWEST_FORMAT, OBJECTS, Row
 from continuations.wire.records import open_object
-from continuations.wire.report import JsonForm
 from continuations.wire.rows import DELTA, delta_fields, read_delta
 from continuations.wire.versions import check_state, rebuild_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from continuations.core.rows.frames import FrameRow
+    from continuations.core.reading.views import Frame
     from continuations.core.rows.run import Failure, RunStatus
     from continuations.core.usage import Usage
 
@@ -96,6 +91,8 @@ class Continuation:
     @property
     def root(self) -> Frame:
         """Frame of the root agent; its calls lead to the frames of sub-agents."""
+        from continuations.core.reading.views import Frame  # noqa: PLC0415 - cold start
+
         return Frame(self._run_state, ROOT_FRAME_ID)
 
     @property
@@ -185,6 +182,9 @@ class Continuation:
             A JSON object with all frames, calls, waits and messages. It is the type
             `continuation` of docs/schemas/continuations.schema.json.
         """
+        from continuations.wire import report  # noqa: PLC0415 - cold start
+        from continuations.wire.stack_json import stack_json  # noqa: PLC0415 - cold start
+
         state = self._run_state
         value = {
             "format": NEWEST_FORMAT,
@@ -194,58 +194,3 @@ class Continuation:
         }
         # `jsontext.dump` limits the depth, and a stored message may already reach it.
         return jsontext.escape_surrogates(json.dumps(value, ensure_ascii=False))
-
-
-FRAME = JsonForm(
-    names="id agent parent_call_id turns open_call_ids", optional="state model_error"
-)
-# Secret arguments are masked. Before the arguments are validated, the secrets of a call
-# are not known.
-CALL = JsonForm(
-    names="id frame_id tool tool_call_id raw_arguments state tasks",
-    values={
-        "raw_arguments": lambda row: (
-            MASK if row.arguments is None or row.secrets else row.raw_arguments
-        ),
-        "state": lambda row: STATE_NAMES[type(row.state)],
-    },
-)
-
-
-def stack_json(state: RunState, detail: Detail = "transcript") -> dict[str, Any]:
-    """Return all frames and calls of a run as JSON values.
-
-    They are two flat lists with parent ids: a stack may be a thousand frames deep.
-    `detail` says which texts of messages the frames have.
-    """
-    return {
-        "frames": [_frame_json(state, row, detail) for row in state.frames.values()],
-        "calls": [_call_json(row) for row in state.calls.values()],
-    }
-
-
-def _call_json(row: CallRow) -> dict[str, Any]:
-    texts = {
-        "arguments": row.arguments,
-        "original_arguments": row.original_arguments,
-    }
-    arguments = {
-        name: None if text is None else masked(jsontext.parse(text), row.secrets)
-        for name, text in texts.items()
-    }
-    return {**CALL.of(row), **arguments}
-
-
-def _frame_json(state: RunState, row: FrameRow, detail: Detail) -> dict[str, Any]:
-    frame = Frame(state, row.id)
-    is_sub_agent = row.parent_call_id is not None
-    messages = [
-        shown_message(each, detail, of_sub_agent=is_sub_agent)
-        for each in frame.messages
-    ]
-    metadata = {
-        str(number): shown_facts(facts, detail)
-        for number, facts in frame.metadata.items()
-    }
-    form = {**FRAME.of(row), "messages": messages}
-    return {**form, "metadata": metadata} if metadata else form

@@ -13,7 +13,6 @@ from continuations.core import jsontext
 from continuations.core.rows.calls import open_wait_id
 from continuations.core.rows.state import call_path, early_wait_ulids
 from continuations.core.rows.waits import Wait
-from continuations.core.words.call_display import CallDisplay
 from continuations.ledger import layout
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.run import RunRow
     from continuations.core.rows.state import RunState
+    from continuations.core.words.call_display import CallDisplay
 
 
 def accepted_digests(
@@ -94,8 +94,14 @@ def early_wait(state: RunState, call: CallRow, wait_id: str) -> Wait:
         digest=early_answer_digest(state.run, call),
         created_at=state.run.created_at,
         stage=call.stage,
-        display=CallDisplay(secrets=call.secrets) if call.secrets else None,
+        display=_display(call.secrets) if call.secrets else None,
     )
+
+
+def _display(secrets: tuple[str, ...]) -> CallDisplay:
+    from continuations.core.words.call_display import CallDisplay  # noqa: PLC0415 - cold start
+
+    return CallDisplay(secrets=secrets)
 
 
 def early_answer_digest(run: RunRow, call: CallRow) -> str:

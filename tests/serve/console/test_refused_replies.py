@@ -14,7 +14,7 @@ from continuations.core.reading.views import refused_replies
 from continuations.core.reading.withheld_texts import shown_state
 from continuations.hooks import Hooks, RefuseReply
 from continuations.models.scripted import ScriptedModel
-from continuations.wire.continuation import stack_json
+from continuations.wire.stack_json import stack_json
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.html_forms import main_of
 
