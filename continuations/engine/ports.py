@@ -18,9 +18,15 @@ from continuations.value_class import dataclass
 from continuations.wire.fields import to_milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Collection,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
 
-    from continuations.core.operator_request import OperatorRequest
     from continuations.core.reading.live_events import RunEvent
     from continuations.core.reading.notices import Notice
     from continuations.core.rows.state import RunState
@@ -270,11 +276,7 @@ class Journal(Protocol):
         ...
 
     async def close_cancelled_waits(
-        self,
-        state: RunState,
-        waits: Sequence[Wait],
-        requests: Sequence[OperatorRequest],
-        reason: str = "",
+        self, state: RunState, by_reason: Mapping[str, Sequence[Wait]]
     ) -> None:
-        """Close the waits that requests of operators ended."""
+        """Close waits that operators ended, by the reasons."""
         ...

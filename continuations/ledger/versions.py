@@ -35,7 +35,7 @@ from continuations.wire.versions import (
 from continuations_storage.contract import Changes, Committed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from datetime import datetime
 
     from continuations.core.rows.state import RunState
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from continuations_storage.contract import Listing
 
     Bases = Mapping[int, RebuiltVersion]
+    OnAppend = Callable[[LoadedVersion | None, LoadedVersion], Awaitable[None]]
 
 __all__ = ["LoadedVersion", "RebuiltVersion", "Together", "Versions", "tree_of"]
 
@@ -108,11 +109,20 @@ class _Place:
 
 
 class Versions:
-    """The versions of one run."""
+    """The versions of one run.
 
-    def __init__(self, objects: Objects, run_id: str) -> None:
+    Args:
+        objects: The store.
+        run_id: The id of the run.
+        on_append: Called with each version that was appended, and the one before it.
+    """
+
+    def __init__(
+        self, objects: Objects, run_id: str, on_append: OnAppend | None = None
+    ) -> None:
         self._objects = objects
         self.run_id = run_id
+        self._on_append = on_append
 
     async def newest_number(self) -> int:
         """Return the number of the newest version, or 0."""
@@ -293,7 +303,7 @@ class Versions:
             )
             answered = previous.state.run.answered
         replies = follow(place.replies, answered, state.run.answered, place.number)
-        return await self._create(
+        created = await self._create(
             replace(place, replies=replies),
             state,
             at,
@@ -301,6 +311,9 @@ class Versions:
             may_be_stored=may_be_stored,
             together=together,
         )
+        if self._on_append is not None:
+            await self._on_append(previous, created)
+        return created
 
     async def append_root(
         self, number: int, state: RunState, old_tree: Tree, *, at: datetime

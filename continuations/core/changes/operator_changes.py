@@ -203,16 +203,19 @@ def with_operator_requests(
     return state
 
 
-def cancel_reasons(
-    state: RunState, requests: Iterable[OperatorRequest]
-) -> dict[str, str]:
-    """Return for each call that requests cancel the reason of the first of them."""
+def cancelled_waits(
+    state: RunState, waits: Iterable[Wait], requests: Iterable[OperatorRequest]
+) -> dict[str, list[Wait]]:
+    """Return the waits that requests ended, by the reason of the first request."""
     reasons: dict[str, str] = {}
     for request in sorted(requests, key=lambda each: each.number):
         if request.action == "cancel" and request.call_id is not None:
             for call_id in open_calls_below(state, request.call_id):
                 reasons.setdefault(call_id, request.reason or CANCELLED)
-    return reasons
+    found: dict[str, list[Wait]] = {}
+    for wait in waits:
+        found.setdefault(reasons.get(wait.call_id, CANCELLED), []).append(wait)
+    return found
 
 
 def _with_request(

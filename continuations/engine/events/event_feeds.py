@@ -20,7 +20,7 @@ from continuations.core.reading.live_events import (
 )
 from continuations.core.rows.state import RunState, call_path, frame_path
 from continuations.engine.ports import EventSinks
-from continuations.ledger.versions import LoadedVersion, Together, Versions
+from continuations.ledger.versions import LoadedVersion, Versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -245,7 +245,7 @@ class RunFeed(EventFeed):
     @property
     def versions(self) -> Versions:
         """The versions of the run; the feed reports each new one."""
-        return _ReportedVersions(self._objects, self._run_id, self)
+        return Versions(self._objects, self._run_id, self.report_version)
 
     async def catch_up(self, number: int) -> None:
         """Report the versions of other workers, up to the newest version `number`.
@@ -285,36 +285,6 @@ class RunFeed(EventFeed):
         if version.state.run.claim is None and isinstance(self._sink, EventSinks):
             self._sink.released(self._run_id)
         self._place = Cursor(number + 1)
-
-
-class _ReportedVersions(Versions):
-    """The versions of a run, with a feed that reports each new one."""
-
-    def __init__(self, objects: Objects, run_id: str, feed: RunFeed) -> None:
-        super().__init__(objects, run_id)
-        self._feed = feed
-
-    async def append(
-        self,
-        previous: LoadedVersion | None,
-        state: RunState,
-        *,
-        at: datetime,
-        marker_keys: tuple[str, ...] = (),
-        may_be_stored: bool = False,
-        together: Together | None = None,
-    ) -> LoadedVersion:
-        """Create the next version, as `Versions.append`, and report its events."""
-        version = await super().append(
-            previous,
-            state,
-            at=at,
-            marker_keys=marker_keys,
-            may_be_stored=may_be_stored,
-            together=together,
-        )
-        await self._feed.report_version(previous, version)
-        return version
 
 
 class StorelessFeed(EventFeed):

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from continuations import errors
-from continuations.core.operator_request import OperatorRequest, tells_of_cancellation
+from continuations.core.operator_request import tells_of_cancellation
 from continuations.core.rows.event_matching import opened_and_closed
 from continuations.core.rows.run import ENDED_STATUSES, RunRow
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
@@ -362,16 +362,12 @@ class StoreJournal:
         )
 
     async def close_cancelled_waits(
-        self,
-        state: RunState,
-        waits: Sequence[Wait],
-        requests: Sequence[OperatorRequest],
-        reason: str = "",
+        self, state: RunState, by_reason: Mapping[str, Sequence[Wait]]
     ) -> None:
-        """Record "cancel" for the waits that requests of operators ended."""
+        """Record "cancel" for waits that operators ended."""
         ender = self.ender or RunEnder(self._objects, self._ports)
         await self._retry_while_claimed(
-            lambda: ender.close_cancelled_waits(state, waits, requests, reason)
+            lambda: ender.close_cancelled_waits(state, by_reason)
         )
 
     async def _retry_while_claimed(self, attempt: Callable[[], Awaitable[T]]) -> T:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from continuations.core.changes.events import RunStopped
-from continuations.core.changes.operator_changes import CANCELLED, cancel_reasons
+from continuations.core.changes.operator_changes import cancelled_waits
 from continuations.core.changes.reducer import advance
 from continuations.core.rows.decisions import OPERATOR, Door
 from continuations.core.rows.run import ENDED_STATUSES, Failure
@@ -16,7 +16,7 @@ from continuations.ledger.index import waits
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from continuations.core.operator_request import OperatorRequest
@@ -89,26 +89,15 @@ class RunEnder:
         """
         await waits.delete(self.objects, settled)
         ended = [wait for key, wait in state.waits.items() if key in cancelled]
-        await self.close_cancelled_waits(state, ended, requests)
+        by_reason = cancelled_waits(state, ended, requests)
+        await self.close_cancelled_waits(state, by_reason)
 
     async def close_cancelled_waits(
-        self,
-        state: RunState,
-        waits: Sequence[Wait],
-        requests: Sequence[OperatorRequest],
-        reason: str = "",
+        self, state: RunState, by_reason: Mapping[str, Sequence[Wait]]
     ) -> None:
-        """Record "cancel" for waits that requests of operators ended, with the reasons.
-
-        `state` has the waits.
-        """
-        reasons = cancel_reasons(state, requests)
-        by_reason: dict[str, list[Wait]] = {}
-        for wait in waits:
-            why = reasons.get(wait.call_id, reason or CANCELLED)
-            by_reason.setdefault(why, []).append(wait)
-        for why, group in by_reason.items():
-            await self.close_waits(state, group, why, door=OPERATOR)
+        """Record "cancel" for waits that operators ended; `state` has the waits."""
+        for reason, ended in by_reason.items():
+            await self.close_waits(state, ended, reason, door=OPERATOR)
 
     async def close_waits(
         self,

@@ -481,7 +481,8 @@ class RunRequests:
             return _as_continuation(loaded)  # a worker calls `on_cancel`
 
         async def close(ender: RunEnder) -> RunState:
-            await ender.close_cancelled_waits(state, ended, requests)
+            by_reason = operator_changes.cancelled_waits(state, ended, requests)
+            await ender.close_cancelled_waits(state, by_reason)
             return after
 
         taken_in = Arrivals(operator_requests=requests, signals=signals)

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from continuations.authoring.workflow.workflow import BoundWorkflow
     from continuations.core.declared_types import Output
     from continuations.core.identity import Identity
-    from continuations.core.operator_request import OperatorRequest
     from continuations.core.prices import Prices
     from continuations.core.rows.run import Budget
     from continuations.core.rows.state import RunState
@@ -508,11 +507,7 @@ class NoJournal:
         return Arrivals()
 
     async def close_cancelled_waits(
-        self,
-        state: RunState,
-        waits: Sequence[Wait],
-        requests: Sequence[OperatorRequest],
-        reason: str = "",
+        self, state: RunState, by_reason: Mapping[str, Sequence[Wait]]
     ) -> None:
         """Do nothing; without a store, no process decides a wait meanwhile."""
 

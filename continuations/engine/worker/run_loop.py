@@ -287,7 +287,8 @@ class RunLoop:
                 self._awaits_mark = True
                 return False
             del self._event_to_await[action]
-            await self._journal.close_cancelled_waits(before, ended, (), reason)
+            why = reason or operator_changes.CANCELLED
+            await self._journal.close_cancelled_waits(before, {why: ended})
             if self.state is not before:
                 return True  # meanwhile another event came; the mark is still there
         self.state = after
@@ -602,7 +603,8 @@ class OperatorEffects:
             # loop has ended: an open call keeps the run from its end.
             after = _with_starts_taken_back(state, not_begun)
         else:
-            await self.journal.close_cancelled_waits(state, ended, requests)
+            by_reason = operator_changes.cancelled_waits(state, ended, requests)
+            await self.journal.close_cancelled_waits(state, by_reason)
         await self.actions.drop(
             [each for each in self.actions if _is_void(after, each)]
         )

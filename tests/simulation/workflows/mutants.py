@@ -266,7 +266,8 @@ def a_wait_is_closed_before_its_mark() -> Patches:
         after = with_cancelled_call(before, action.call_id, reason, not_begun)
         ended = [wait for key, wait in before.waits.items() if key not in after.waits]
         ended = [wait for wait in ended if wait.rules.has_object]
-        await self._journal.close_cancelled_waits(before, ended, (), reason)
+        why = reason or operator_changes.CANCELLED
+        await self._journal.close_cancelled_waits(before, {why: ended})
         if self.state is before:
             self.state = after
             self._last_event_to_save += 1
