@@ -18,12 +18,9 @@ from continuations.errors import FormatError
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
-# Each message with a reference has this text, the type of its part. In a text of a
-# person, quotes have a backslash before them.
-_REFERENCE = '"continuations.attachment"'
 # Which texts of a run a form shows; `core.reading.withheld_texts` explains them.
 Detail: TypeAlias = Literal["transcript", "texts", "states"]
 WITHHELD = "[not shown]"
@@ -242,22 +239,6 @@ def _has_attachments(parts: list[Any]) -> bool:
         return bool(references(parts))
     except InvalidReference as error:
         raise MalformedMessage(str(error)) from None
-
-
-def refers_to_attachment(texts: Iterable[object]) -> bool:
-    """Return whether one of the texts is a message with an attachment; never raises.
-
-    A version may have thousands of messages, so most of them are not parsed.
-    """
-    found = [text for text in texts if type(text) is str and _REFERENCE in text]
-    return any(map(_is_with_attachment, found))
-
-
-def _is_with_attachment(text: str) -> bool:
-    try:
-        return _facts_of_text(text).has_attachments
-    except (MalformedMessage, jsontext.NotJson):
-        return False
 
 
 def system_message(text: str) -> Message:
