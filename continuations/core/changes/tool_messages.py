@@ -59,7 +59,6 @@ CallEnd = Literal[
     "error",
 ]
 CALL_ENDS: tuple[CallEnd, ...] = get_args(CallEnd)
-FAILED_ENDS = frozenset({"invalid", "error"})
 # The ends of calls that began, and whose tool or agent may have run to its end.
 BEGUN_ENDS = frozenset({"returned", "error"})
 _END = "end"
