@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from continuations.core import jsontext
 from continuations.core.rows import event_matching
 from continuations.core.rows.decisions import Decision
+from continuations.core.rows.waits import waits_for_events
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid
 from continuations.errors import Corrupt, FormatError, InvalidInput, NewerFormat
 from continuations.ledger import event_keys, layout, markers
@@ -247,7 +248,7 @@ class EventDelivery:
             log = EventLog(self.objects, topic, limit)
             await self._deliver_to(log, wait, delivered)
 
-        await gather(*map(look_back_for, event_matching.waits_for_events(waits)))
+        await gather(*map(look_back_for, waits_for_events(waits)))
 
     async def _deliver_to_group(
         self, log: EventLog, keys: list[str], delivered: Delivered

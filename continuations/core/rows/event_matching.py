@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
-from continuations.core.rows.waits import Wait
+from continuations.core.rows.waits import Wait, waits_for_events
 from continuations.core.ulid import RANDOM_BYTES, encode_ulid, milliseconds_of
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from continuations.core.operator_request import OperatorRequest
     from continuations.core.rows.run import KeptSignal
@@ -63,13 +63,6 @@ def may_take(taken: Collection[str], event_id: str) -> bool:
 def is_in_time(event_at: datetime, deadline: datetime | None) -> bool:
     """Return whether an event was published before the deadline of a wait."""
     return deadline is None or event_at <= deadline
-
-
-def waits_for_events(waits: Iterable[Wait]) -> list[Wait]:
-    """Return the waits that a published event can end."""
-    return [
-        wait for wait in waits if wait.event is not None and wait.rules.takes_events
-    ]
 
 
 def opened_and_closed(

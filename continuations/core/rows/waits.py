@@ -416,6 +416,13 @@ def _derived_ulid(run: RunRow, *parts: str) -> str:
     return encode_ulid(milliseconds, bytes.fromhex(text[: 2 * RANDOM_BYTES]))
 
 
+def waits_for_events(waits: Iterable[Wait]) -> list[Wait]:
+    """Return the waits that a published event can end."""
+    return [
+        wait for wait in waits if wait.event is not None and wait.rules.takes_events
+    ]
+
+
 def withheld(wait: Wait) -> Wait:
     """Return a wait with `"[secret]"` in place of each secret value.
 

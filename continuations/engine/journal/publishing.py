@@ -7,9 +7,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from continuations.authoring import callables
-from continuations.core.rows.event_matching import waits_for_events
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.waits import Wait, withheld
+from continuations.core.rows.waits import Wait, waits_for_events, withheld
 from continuations.engine.side_task import with_side_task
 from continuations.errors import ContinuationsError, StoreError
 from continuations.ledger import layout, markers

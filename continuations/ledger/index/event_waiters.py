@@ -12,8 +12,7 @@ import logging
 from asyncio import gather
 from typing import TYPE_CHECKING
 
-from continuations.core.rows.event_matching import waits_for_events
-from continuations.core.rows.waits import withheld
+from continuations.core.rows.waits import waits_for_events, withheld
 from continuations.errors import Corrupt, StoreError
 from continuations.ledger import event_keys, layout
 from continuations.ledger.objects import AlreadyExists, NotFound

@@ -19,8 +19,8 @@ from contextlib import suppress
 from datetime import date
 from typing import TYPE_CHECKING
 
-from continuations.core.rows.event_matching import waits_for_events
 from continuations.core.rows.run import ENDED_STATUSES
+from continuations.core.rows.waits import waits_for_events
 from continuations.errors import RunErased
 from continuations.ledger import layout
 from continuations.ledger.objects import AlreadyExists, gather_all

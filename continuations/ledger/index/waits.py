@@ -11,9 +11,8 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-from continuations.core.rows.event_matching import waits_for_events
 from continuations.core.rows.wait_rules import WAIT_KINDS, WAIT_RULES
-from continuations.core.rows.waits import WaitSummary, withheld
+from continuations.core.rows.waits import WaitSummary, waits_for_events, withheld
 from continuations.errors import Corrupt, InvalidInput
 from continuations.ledger import layout, markers
 from continuations.ledger.objects import (
