@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -25,6 +25,7 @@ from typing import (
 from continuations.authoring.deadline_options import checked_action, to_seconds
 from continuations.authoring.errors import WaitNotReturned
 from continuations.core.rows.decisions import Answer, Deny, Escalate, Fail
+from continuations.core.rows.grants import checked_moment
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
@@ -378,7 +379,7 @@ def sleep_until(moment: datetime, *, memo: Any = None) -> ToolWait[str]:
     """
     return _recorded(
         kind="timer",
-        until=_checked_moment("sleep_until: moment", moment),
+        until=checked_moment("sleep_until: moment", moment),
         memo=memo,
     )
 
@@ -448,15 +449,6 @@ def _checked_text(label: str, value: object) -> str:
     if isinstance(value, str) and value.strip():
         return value
     raise InvalidInput(f"{label} must be a str that is not empty, got {value!r}.")
-
-
-def _checked_moment(label: str, value: object) -> datetime:
-    if isinstance(value, datetime) and value.utcoffset() is not None:
-        return value.astimezone(UTC)
-    raise InvalidInput(
-        f"{label} must be a datetime with a time zone, got {value!r}. Pass a datetime "
-        "such as datetime.now(UTC) + timedelta(days=1)."
-    )
 
 
 def _checked_period(label: str, value: Duration | None) -> timedelta | None:

@@ -22,6 +22,7 @@ from continuations import (
     tool,
 )
 from continuations.errors import DecisionRefused, InvalidInput, RunNotFound
+from continuations.present.requests import FieldsInvalid, parse_grant
 from continuations.results import Door
 from continuations.tools import Tool
 from continuations_storage import MemoryStore
@@ -151,6 +152,17 @@ def test_a_grant_ends_at_its_time() -> None:
     assert {"cents": 7} == waits_again.arguments
     assert ["pay 5"] == effect_log.names()
     assert [] == runner.grants("r")
+
+
+@pytest.mark.parametrize(
+    "until", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "2027-01-01"]
+)
+def test_a_grant_until_a_time_that_no_clock_reaches_is_refused(until: str) -> None:
+    """Its decision could not be read again, and the run would be stuck."""
+    with pytest.raises(InvalidInput, match="until must be a datetime with a time zone"):
+        Grant("pay", until=datetime.fromisoformat(until))
+    with pytest.raises(FieldsInvalid, match="in the years 1 to 9999 of UTC"):
+        parse_grant({"tool": "pay", "until": until})
 
 
 def test_a_revoked_grant_covers_nothing_after_the_next_claim() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -451,6 +451,10 @@ def not_typed(value: Any) -> Any:
         (
             lambda: sleep_until(not_typed("soon")),
             "moment must be a datetime with a time zone",
+        ),
+        (
+            lambda: sleep_until(datetime.fromisoformat("9999-12-31T23:59:59-23:59")),
+            "in the years 1 to 9999 of UTC",
         ),
         (lambda: ask("?", int, on_deadline=Answer("x")), "does not fit answer_type"),
         (lambda: wait_for("e", on_deadline=Answer(object())), "cannot be stored"),

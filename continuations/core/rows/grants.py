@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,23 @@ if TYPE_CHECKING:
 MAX_SCHEMA_CHARS = 2000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIELDS = frozenset({"tool", "arguments", "until"})
+
+
+def checked_moment(label: str, value: object) -> datetime:
+    """Return a time in UTC.
+
+    Raises:
+        InvalidInput: The value is no datetime with a time zone. Or its year in UTC is
+            before 1 or after 9999, so that no reader could read it.
+    """
+    if isinstance(value, datetime) and value.utcoffset() is not None:
+        with suppress(OverflowError):
+            return value.astimezone(UTC)
+    raise InvalidInput(
+        f"{label} must be a datetime with a time zone, in the years 1 to 9999 of UTC, "
+        f"got {type(value).__name__} {value!s:.40}. Pass a datetime such as "
+        "datetime.now(UTC) + timedelta(days=1)."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +70,8 @@ class Grant:
             got = type(arguments).__name__
             msg = f"Grant: arguments must be a JSON Schema as a dict, got {got}."
             raise InvalidInput(msg)
-        until: Any = self.until
-        if until is not None and (
-            not isinstance(until, datetime) or until.tzinfo is None
-        ):
-            raise InvalidInput(
-                "Grant: until must be a datetime with a time zone, got "
-                f"{type(until).__name__} {until!s:.40}. Pass datetime.now(UTC) + "
-                "timedelta(...)."
-            )
+        if self.until is not None:
+            checked_moment("Grant: until", self.until)
 
 
 _NOT_A_GRANT = "it is not a grant"
