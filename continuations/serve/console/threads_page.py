@@ -477,8 +477,7 @@ async def _lacked(page: Page, number: int) -> str:
 async def send(page: Page) -> Response:
     """Post a message to the newest run of a thread; a repeated form posts it once."""
     run_id = page.run_id
-    # A browser ends the lines of a form with both characters.
-    text = page.form.get("text", "").replace("\r\n", "\n").strip()
+    text = page.form.get("text", "").strip()
     own_id = page.form.get("id", "")
     if not text:
         raise problems.malformed("The message is empty. Go back, and write a text.")

@@ -105,8 +105,6 @@ def decision_from_fields(
     fields: Mapping[str, str], by: str | Identity
 ) -> PostedDecision:
     """Return the decision in the fields of a form; raise `RequestRefused`."""
-    # Browsers send each line end as CR LF (HTML standard, 4.10.21.4).
-    fields = {name: text.replace("\r\n", "\n") for name, text in fields.items()}
     if not fields.get("shown"):
         msg = 'The form has no "shown", the digest of the page. Open the page again.'
         raise problems.malformed(msg)
@@ -320,13 +318,8 @@ _NO_NUMBER = "must be a number. Write digits, for example 12."
 
 
 def typed_fields(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the typed fields of a form, with the line ends of texts."""
-    # Browsers send each line end as CR LF (HTML standard, 4.10.21.4).
-    return {
-        name: text.replace("\r\n", "\n")
-        for name, text in fields.items()
-        if name.startswith(PREFIX)
-    }
+    """Return the typed fields of a form."""
+    return {name: text for name, text in fields.items() if name.startswith(PREFIX)}
 
 
 def field_errors(wait: Wait, fields: Mapping[str, str]) -> dict[str, str]:

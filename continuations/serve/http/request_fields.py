@@ -129,7 +129,10 @@ def parse_json_object(request: Request) -> Mapping[str, Any]:
 
 
 def form_fields(request: Request) -> Mapping[str, str]:
-    """Return the fields of a posted form; raise `RequestRefused` if it is invalid."""
+    """Return the fields of a posted form, whose lines end as in a text.
+
+    Raises `RequestRefused` for an invalid form.
+    """
     from urllib.parse import parse_qsl  # noqa: PLC0415 - JSON bodies do not need it
 
     _check_content_type(request, FORM_TYPE)
@@ -144,7 +147,8 @@ def form_fields(request: Request) -> Mapping[str, str]:
         )
     except ValueError:
         raise problems.malformed("The body is not a valid form.") from None
-    fields = dict(pairs)
+    # Browsers send each line end as CR LF (HTML standard, 4.10.21.4).
+    fields = {name: text.replace("\r\n", "\n") for name, text in pairs}
     if len(fields) != len(pairs):
         raise problems.malformed("The form has a repeated field.")
     return fields

@@ -58,10 +58,8 @@ class Decider:
         self, fields: Mapping[str, str], errors: Mapping[str, str]
     ) -> Decider:
         """Return the person with a posted form that was refused."""
-        # Browsers send each line end as CR LF (HTML standard, 4.10.21.4).
-        texts = {name: text.replace("\r\n", "\n") for name, text in fields.items()}
         posted = fields.get("decision", "")
-        return replace(self, texts=texts, posted=posted, errors=errors)
+        return replace(self, texts=fields, posted=posted, errors=errors)
 
 
 def decider_of(

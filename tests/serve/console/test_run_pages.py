@@ -16,6 +16,7 @@ from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.ledger.damage import all_objects
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
 
@@ -228,6 +229,18 @@ def test_message_reaches_the_run() -> None:
     empty = post(client, f"/runs/{RUN}/messages", text="  ")
 
     assert (303, 400) == (sent.status_code, empty.status_code)
+
+
+def test_texts_of_forms_have_the_line_ends_of_texts() -> None:
+    """A browser posts each line end as two characters; no reader sees the first."""
+    run, client = invoices()
+
+    post(client, f"/runs/{RUN}/messages", text="Hurry up:\r\nit is late")
+    post(client, f"/runs/{RUN}/cancel", reason="wrong\r\nmonth")
+
+    assert "wrong\nmonth" in {line.reason for line in run.runner.audit(RUN)}
+    stored = asyncio.run(all_objects(run.store)).values()
+    assert any(b"Hurry up:\\nit is late" in body for body in stored)
 
 
 def test_messages_that_the_run_has_not_read_are_in_its_log() -> None:
