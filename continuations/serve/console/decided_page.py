@@ -21,7 +21,7 @@ from continuations.present.times import time_view
 from continuations.present.wait_view import row_texts
 from continuations.present.wait_words import DECISION_WORDS, decision_word
 from continuations.serve.console.inbox_page import NOT_COMPLETE, tabs
-from continuations.serve.console.page import Page, PageRoute, run_of_wait
+from continuations.serve.console.page import Page, PageRoute, place_of, run_of_wait
 from continuations.serve.console.runs_page import list_note
 from continuations.serve.console.wait_list import count_waits, counted_shell, read_lists
 from continuations.serve.http import problems
@@ -191,20 +191,13 @@ class _Start:
     @classmethod
     def of_cursor(cls, cursor: str) -> _Start:
         """Return the start of a cursor; another text is refused."""
-        line, _, run = cursor.partition("|")
-        return cls(_place_of(line), _place_of(run))
+        places = (place_of(text, NOT_COMPLETE) for text in cursor.partition("|")[::2])
+        return cls(*((-ms, key) for ms, key in places))
 
     @property
     def cursor(self) -> str:
         """The start as a text."""
         return "|".join(f"{-ms}/{key}" for ms, key in (self.line, self.run))
-
-
-def _place_of(text: str) -> _Place:
-    ms, _, key = text.partition("/")
-    if not (ms.isascii() and ms.isdecimal() and len(ms) <= 16):  # noqa: PLR2004 - digits
-        raise problems.malformed(NOT_COMPLETE)
-    return -int(ms), key
 
 
 def _start(page: Page) -> _Start | None:

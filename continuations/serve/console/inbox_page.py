@@ -20,7 +20,8 @@ from continuations.serve.console.live_pages import (
     seal_place,
 )
 from continuations.serve.console.open_waits import KnownWait, WaitPlace
-from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.page import Page, PageRoute, place_of
+from continuations.serve.console.runs_page import list_note
 from continuations.serve.console.wait_list import (
     KINDS,
     MAX_CHECKED,
@@ -248,25 +249,12 @@ def _reading_note(page: Page, chosen: Filter, left_out: int) -> str:
     if known.listed_at is None:
         return "Reading the waits."
     if chosen.q and not missing:
-        return _live_note(page)
+        return list_note(page, with_ended=False)
     if not missing or not (chosen.whose == "me" or chosen.q or left_out):
         return ""
     if page.sees is not None:
         return "Still reading the waits."
     return f"Reading the waits: {total - missing:,} of {total:,}."
-
-
-def _live_note(page: Page) -> str:
-    """Return how many of the live runs are not read yet."""
-    runs = page.live.known_runs
-    missing, total = runs.missing_live, len(runs.live_ids)
-    if runs.listed_at is None:
-        return "Reading the runs."
-    if not missing:
-        return ""
-    if page.sees is not None:
-        return "Still reading the runs."
-    return f"Reading the runs: {total - missing:,} of {total:,}."
 
 
 def tabs(current: str, counts: WaitCounts | None) -> list[tuple[str, str, bool]]:
@@ -382,7 +370,7 @@ async def show_others(page: Page) -> Response:
     count = len(found)
     after = page.query.get("after", "")
     if after:
-        start = _other_place(after)
+        start = place_of(after, NOT_COMPLETE)
         found = [each for each in found if each.place > start]
     shown, now = found[:PAGE_ROWS], page.clock.now()
     more = len(found) > len(shown)
@@ -394,20 +382,13 @@ async def show_others(page: Page) -> Response:
         "others.html",
         shell=await counted_shell(page),
         rows=_other_rows(shown, now),
-        note=_live_note(page),
+        note=list_note(page, with_ended=False),
         age=age,
         range="" if is_cut else range_text,
         is_cut=is_cut,
         is_first=not after,
         next=page.next_page("/inbox/others", following),
     )
-
-
-def _other_place(after: str) -> tuple[int, str]:
-    due, _, wait_id = after.partition("/")
-    if not (due.isascii() and due.isdecimal() and len(due) <= 16):  # noqa: PLR2004 - digits
-        raise problems.malformed(NOT_COMPLETE)
-    return int(due), wait_id
 
 
 def _other_rows(found: Iterable[_Other], now: datetime) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, urlencode
 
 from continuations.ledger import layout
-from continuations.serve.http import request_fields
+from continuations.serve.http import problems, request_fields
 from continuations.serve.http.html_pages import html_response, page_query
 from continuations.serve.http.request_context import Caller
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from continuations.serve.http.request_response import Request
     from continuations.serve.pages.environment import Shell
     from continuations.serve.rights import Act, Rights
+
+
+# A time in milliseconds has fewer digits.
+PLACE_DIGITS = 16
 
 
 def _no_rights() -> list[tuple[Act, str | None]]:
@@ -269,6 +273,15 @@ def html_page(
         headers={**NO_STORE_HEADERS, **own},
         query=query,
     )
+
+
+def place_of(cursor: str, refusal: str) -> tuple[int, str]:
+    """Return the number and the id of a place in a list; refuse another text."""
+    text, _, name = cursor.partition("/")
+    number = request_fields.digits(text, PLACE_DIGITS)
+    if number is None or not name:
+        raise problems.malformed(refusal)
+    return number, name
 
 
 def run_of_wait(wait_id: str) -> str:

@@ -26,7 +26,7 @@ from continuations.serve.console.known_runs import (
     RunQuery,
 )
 from continuations.serve.console.live_pages import AFTER_HEADER, AT_HEADER, seal_place
-from continuations.serve.console.page import Page, PageRoute, RunAddresses
+from continuations.serve.console.page import Page, PageRoute, RunAddresses, place_of
 from continuations.serve.console.wait_list import (
     counted_shell,
     read_lists,
@@ -230,10 +230,9 @@ def _skipped(page: Page, runs: Sequence[KnownRun], order: str, after: str) -> in
     """Return how many runs earlier pages have shown."""
     if not after:
         return 0
-    ms, _, run_id = page.cursors().open(after).partition("/")
-    if not (ms.isascii() and ms.isdecimal() and len(ms) <= 16 and run_id):  # noqa: PLR2004 - digits
-        raise problems.malformed("The address of this page is not complete.")
-    start = (-int(ms), run_id)
+    refusal = "The address of this page is not complete."
+    ms, run_id = place_of(page.cursors().open(after), refusal)
+    start = (-ms, run_id)
     # A run whose id is the whole search is the first one.
     is_exact = len(runs) > 1 and runs[0].place(order) > runs[1].place(order)
     if is_exact and runs[0].place(order) == start:
@@ -244,7 +243,9 @@ def _skipped(page: Page, runs: Sequence[KnownRun], order: str, after: str) -> in
 def list_note(page: Page, *, with_ended: bool) -> str:
     """Return how much of the list is not read yet."""
     known = page.live.known_runs
-    missing = known.missing if with_ended else known.missing_live
+    missing, total = known.missing_live, len(known.live_ids)
+    if with_ended:
+        missing, total = known.missing, known.total
     if known.listed_at is None:
         return "Reading the runs."
     if with_ended and not known.has_ended_runs:
@@ -252,8 +253,7 @@ def list_note(page: Page, *, with_ended: bool) -> str:
     if missing and page.sees is not None:
         return "Still reading the runs."
     if missing:
-        read = known.total - missing
-        return f"Reading the runs: {read:,} of {known.total:,}."
+        return f"Reading the runs: {total - missing:,} of {total:,}."
     if with_ended and known.is_cut:
         return f"The list has the {MAX_ENDED_RUNS:,} runs that ended last."
     return ""

@@ -6,6 +6,7 @@ import asyncio
 import re
 from contextlib import suppress
 from html import unescape
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from continuations import Approve, Deny, Identity, Runner
 from continuations.errors import ModelError
 from continuations.ledger import layout
 from continuations.serve.console import known_runs
+from continuations.serve.console.runs_page import list_note
 from continuations_storage.faults import (
     Crash,
     Fault,
@@ -375,6 +377,16 @@ def test_page_says_how_much_is_not_read_yet(
     _, limited = asyncio.run(look_twice())
     assert "Still reading the runs." in limited
     assert "of 7" not in limited
+
+
+def test_note_of_live_runs_does_not_count_the_ended_ones() -> None:
+    known = SimpleNamespace(
+        listed_at=1, live_ids=("a", "b"), missing_live=1, total=7, missing=4
+    )
+    known.has_ended_runs, known.is_cut = True, False
+    page: Any = SimpleNamespace(live=SimpleNamespace(known_runs=known), sees=None)
+    assert "Reading the runs: 1 of 2." == list_note(page, with_ended=False)
+    assert "Reading the runs: 3 of 7." == list_note(page, with_ended=True)
 
 
 # A slow store -------------------------------------------------------------------------
