@@ -187,8 +187,8 @@ def title_lines(wait: Wait | None, decided: Decision | Vote) -> Iterator[str]:
 
 def decision_text(decision: Decision) -> str:
     """Return the kind, the person and the time of a decision as text."""
-    deciders = ", ".join(decision.voters) or decision.by
-    by = f" by {deciders}" if deciders else ""
+    decider = wait_words.decider_text(decision)
+    by = f" by {decider}" if decider else ""
     # A deadline has no decider: only `wake` ends a wait by a name before its time.
     is_woken = decision.kind == "expire" and decision.by is not None
     word = "woken" if is_woken else wait_words.DECISION_WORDS[decision.kind].lower()

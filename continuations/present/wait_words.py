@@ -19,6 +19,8 @@ from continuations.wire.fields import readable_time
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from continuations.core.reading.notices import DecisionNotice
+    from continuations.core.rows.decisions import Decision
     from continuations.core.rows.quorum import Vote
     from continuations.core.rows.state import RunState
     from continuations.core.rows.wait_rules import WaitKind
@@ -51,6 +53,13 @@ def decision_word(wait_id: str, kind: str) -> str:
             if verdict == kind:
                 return words.label
     return DECISION_WORDS[kind]
+
+
+def decider_text(decided: Decision | Vote | DecisionNotice) -> str:
+    """Return who decided: all voters, a rule or one name; "" for nobody."""
+    rule = getattr(decided, "rule", None)
+    voters = ", ".join(getattr(decided, "voters", ()))
+    return voters or (f"the rule {rule}" if rule else decided.by or "")
 
 
 # What is asked --------------------------------------------------------------------

@@ -14,13 +14,14 @@ from __future__ import annotations
 from continuations.core.visible_text import escape_invisible
 from continuations.present.times import plain_text
 from continuations.present.wait_view import ArgumentView, WaitView, wait_view
-from continuations.present.wait_words import DECISION_WORDS, question
+from continuations.present.wait_words import DECISION_WORDS, decider_text, question
 from continuations.present.wait_words import title as title_of
 
 __all__ = [
     "DECISION_WORDS",
     "ArgumentView",
     "WaitView",
+    "decider_text",
     "escape_invisible",
     "plain_text",
     "question",

@@ -183,8 +183,7 @@ def ending_text(ended: Decision | DecisionNotice) -> str:
         edited = ended.edited
     else:
         edited = ended.arguments is not None
-    rule = f"the rule {ended.rule}" if ended.rule else ""
-    who = ", ".join(ended.voters) or rule or ended.by or "a program"
+    who = wait_texts.decider_text(ended) or "a program"
     changed = ", with changed arguments" if edited else ""
     return f"{wait_texts.DECISION_WORDS[ended.kind]} by {who}{changed}."
 

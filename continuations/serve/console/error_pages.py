@@ -9,17 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from continuations import errors
-from continuations.present.times import PageText, time_view
-from continuations.present.wait_words import decision_word
 from continuations.serve.console.page import RunAddresses, html_page
 from continuations.serve.http import problems
+from continuations.serve.http.link_pages import decision_facts
 from continuations.serve.pages.environment import Shell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from continuations.core.rows.decisions import Decision
+    from continuations.present.times import PageText
     from continuations.serve.http.request_response import Response
 
 
@@ -178,7 +177,9 @@ def problem_page(
     way, address = _way(words.way, problem, shell)
     facts: Mapping[str, PageText] = {}
     if isinstance(error, errors.AlreadyDecided):
-        facts = decision_facts(error.decision)
+        door = error.decision.door
+        through = {"Through": door} if door else {}
+        facts = {**decision_facts(error.decision), **through}
     context = _context(shell, words.title, words.text, _technical(problem, error))
     links = {address: way} if way else {}
     is_open = is_form and problem.type.status < problems.SERVER_ERROR
@@ -322,15 +323,3 @@ def signed_out_page(
     shell = Shell(root=root, person="", csrf="")
     context = _context(shell, "You are signed out", text, {})
     return html_page("problem.html", context, headers=headers)
-
-
-def decision_facts(decision: Decision) -> dict[str, PageText]:
-    """Return who decided what, when, and by which way."""
-    facts = {
-        "Decision": decision_word(decision.wait_id, decision.kind),
-        "By": decision.rule or ", ".join(decision.voters) or decision.by,
-        "At": time_view(decision.at),
-        "Reason": decision.reason,
-        "Through": decision.door,
-    }
-    return {label: fact for label, fact in facts.items() if fact}

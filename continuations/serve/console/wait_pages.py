@@ -335,8 +335,7 @@ async def _decided_page(page: Page, decision: Decision) -> Response:
     titles = await titles_of(page, [decision.wait_id])
     asked = titles.get(decision.wait_id)
     facts = {**({"Asked": asked} if asked else {}), **decision_facts(decision)}
-    if decision.rule is not None:
-        facts["By"] = f"the rule {decision.rule}"
+    facts["Wait"] = decision.wait_id
     if decision.door is not None:
         facts["Through"] = decision.door
     run = page.url(f"/runs/{run_of_wait(decision.wait_id)}")

@@ -27,7 +27,7 @@ from continuations.errors import (
 from continuations.ledger import layout
 from continuations.present.json_forms import indented_json
 from continuations.present.times import TimeView, time_view
-from continuations.present.wait_words import decision_word, votes_text
+from continuations.present.wait_words import decider_text, decision_word, votes_text
 from continuations.serve.http import decision_bodies, problems, request_fields
 from continuations.serve.http.html_pages import html_response, page_query, text_response
 from continuations.serve.http.links import LinkInvalid, LinkPayload
@@ -315,15 +315,14 @@ def page_headers() -> Mapping[str, str]:
 
 
 def decision_facts(decision: decisions.Decision | Vote) -> dict[str, str | TimeView]:
-    """Return a recorded decision as labels and texts."""
-    facts = {
+    """Return who decided what, when and why, by labels."""
+    facts: dict[str, str | TimeView | None] = {
         "Decision": decision_word(decision.wait_id, decision.kind),
-        "By": ", ".join(getattr(decision, "voters", ())) or decision.by,
+        "By": decider_text(decision),
         "At": time_view(decision.at),
         "Reason": decision.reason,
-        "Wait": decision.wait_id,
     }
-    return {label: fact for label, fact in facts.items() if fact is not None}
+    return {label: fact for label, fact in facts.items() if fact}
 
 
 def decision_values(decision: decisions.Decision | Vote) -> dict[str, str]:
@@ -340,9 +339,10 @@ def _decision_html(
     decision: decisions.Decision | Vote, texts: LongTexts | None = None
 ) -> str:
     texts = texts or LongTexts()
+    facts = {**decision_facts(decision), "Wait": decision.wait_id}
     rows = "".join(
         f"<dt>{label}</dt><dd>{_html_fact(fact, texts)}</dd>\n"
-        for label, fact in decision_facts(decision).items()
+        for label, fact in facts.items()
     )
     values = "".join(
         f'<section class="card"><header><h2>{label}</h2></header>'

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from continuations.cli.formatting import decision_text
 from continuations.core.jsontext import dump
 from continuations.core.rows.decisions import Decision, DecisionKind
 from continuations.core.rows.wait_rules import WaitKind
@@ -37,7 +38,7 @@ HOSTILE_TEXTS = [
 ]
 
 
-@given(TEXTS)
+@given(TEXTS.filter(bool))
 def test_text_of_a_short_page_is_escaped_as_by_the_standard_library(text: str) -> None:
     decision = Decision(
         id="x", wait_id="w", kind="deny", at=MOMENT, digest="d", reason=text
@@ -168,6 +169,24 @@ def test_hostile_decision_text_is_escaped(hostile_text: str) -> None:
         assert "<script" not in page.body
         assert {"a": hostile_text} == shown_json(page.body, "Edited arguments")
         assert all(char.isprintable() or char == "\n" for char in page.body)
+
+
+def test_page_of_a_decision_names_the_rule_that_made_it() -> None:
+    """On the page, and on the command line; a reason without text has no row."""
+    decision = Decision(
+        id="x",
+        wait_id=make_wait().id,
+        kind="approve",
+        at=MOMENT,
+        digest="d",
+        reason="",
+        rule="small payments",
+    )
+
+    page = link_pages.already_decided(decision).body
+    assert "<dt>By</dt><dd>the rule small payments</dd>" in page
+    assert "Reason" not in page
+    assert decision_text(decision).startswith("approved by the rule small payments at")
 
 
 @pytest.mark.parametrize("hostile_text", HOSTILE_TEXTS)
