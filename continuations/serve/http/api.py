@@ -390,9 +390,7 @@ async def _thread_run_ids(context: RequestContext) -> set[str]:
     Most routes use the newest run, whatever the query says.
     """
     agent, key = context.path_params["agent"], context.path_params["key"]
-    # Not to decide.
-    from continuations.ledger import layout  # noqa: PLC0415
-    from continuations.ledger.arrivals import thread_arrivals  # noqa: PLC0415
+    from continuations.ledger.arrivals import thread_arrivals  # noqa: PLC0415 - not to decide
 
     objects = Objects(context.runner.store)
     newest = await thread_arrivals.newest_generation(objects, agent, key)

@@ -26,8 +26,6 @@ from continuations.serve.http import problems
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
     from continuations.serve.http.links import Links
     from continuations.serve.rights import Rights
 
@@ -132,37 +130,3 @@ class ListPage(Generic[Row]):
 
     rows: tuple[Row, ...]
     next: str | None
-
-
-async def read_page(
-    items: AsyncIterator[Row],
-    *,
-    limit: int,
-    max_read: int | None = None,
-    cursor_of: Callable[[Row], str],
-    is_shown: Callable[[Row], Awaitable[bool]],
-    seal: Callable[[str], str],
-) -> ListPage[Row]:
-    """Read one page of a list.
-
-    Args:
-        items: The rows after the cursor of the page.
-        limit: The largest number of rows of the page.
-        max_read: The largest number of rows that are read; at least `limit` are.
-            Default: `MAX_READ`.
-        cursor_of: Returns the cursor of a row.
-        is_shown: Returns whether the person may see a row.
-        seal: Returns the cursor of a hidden row as they may see it: `Cursors.seal`.
-    """
-    most = max(limit, MAX_READ if max_read is None else max_read)
-    rows: list[Row] = []
-    cursor, read, was_shown = "", 0, True
-    async for item in items:
-        if len(rows) == limit or read == most:
-            following = cursor if was_shown else seal(cursor)
-            return ListPage(rows=tuple(rows), next=following)
-        cursor, read = cursor_of(item), read + 1
-        was_shown = await is_shown(item)
-        if was_shown:
-            rows.append(item)
-    return ListPage(rows=tuple(rows), next=None)

@@ -100,25 +100,30 @@ class Caller(ABC):
         limit: int,
         max_read: int | None = None,
         cursor_of: Callable[[Row], str],
-        is_wanted: Callable[[Row], bool] = lambda _: True,
     ) -> ListPage[Row]:
         """Read a page of a list whose rows have a run that the sender may view.
 
-        The arguments are those of `read_page`. `is_wanted` leaves other rows out.
+        Args:
+            items: The rows after the cursor of the page.
+            limit: The largest number of rows of the page.
+            max_read: The largest number of rows that are read; at least `limit` are.
+                Default: `cursors.MAX_READ`.
+            cursor_of: Returns the cursor of a row.
         """
-        from continuations.serve.http.cursors import read_page  # noqa: PLC0415 - not to decide
+        from continuations.serve.http import cursors  # noqa: PLC0415 - not to decide
 
-        async def is_shown(row: Row) -> bool:
-            return is_wanted(row) and await self.may("view", row.run_id)
-
-        return await read_page(
-            items,
-            limit=limit,
-            max_read=max_read,
-            cursor_of=cursor_of,
-            is_shown=is_shown,
-            seal=self.cursors().seal,
-        )
+        most = max(limit, cursors.MAX_READ if max_read is None else max_read)
+        rows: list[Row] = []
+        cursor, read, was_shown = "", 0, True
+        async for item in items:
+            if len(rows) == limit or read == most:
+                following = cursor if was_shown else self.cursors().seal(cursor)
+                return cursors.ListPage(rows=tuple(rows), next=following)
+            cursor, read = cursor_of(item), read + 1
+            was_shown = await self.may("view", item.run_id)
+            if was_shown:
+                rows.append(item)
+        return cursors.ListPage(rows=tuple(rows), next=None)
 
     async def wake(self, run_id: str) -> bool:
         """Give a run to the dispatcher; return whether that worked; see `wake_run`."""
