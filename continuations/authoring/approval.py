@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from continuations.authoring import callables, deadline_options, tool_contract
 from continuations.authoring.arguments import answer_types
-from continuations.authoring.deadline_options import Duration, to_seconds
+from continuations.authoring.deadline_options import Duration, to_seconds, to_timedelta
 from continuations.authoring.errors import PolicyFailed
 from continuations.core import jsontext
 from continuations.core.rows.decisions import (
@@ -24,6 +23,7 @@ from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class ApprovalPolicy:
     @property
     def decision_timeout(self) -> timedelta | None:
         """The time that a person has to decide."""
-        return _to_timedelta(self.within or self.expires_after)
+        return to_timedelta(self.within or self.expires_after, "within")
 
     @property
     def quorum(self) -> Quorum | None:
@@ -291,7 +291,7 @@ class ApprovalPolicy:
     @property
     def approval_validity(self) -> timedelta | None:
         """The time after an approval during which the call may begin."""
-        return _to_timedelta(self.valid_for)
+        return to_timedelta(self.valid_for, "valid_for")
 
     @property
     def digest(self) -> str:
@@ -397,8 +397,3 @@ def checked_names(label: str, names: Any) -> tuple[str, ...]:
 def _option_error(option: str, wanted: str, value: object) -> InvalidInput:
     got = f"{value!r} ({type(value).__name__})"
     return InvalidInput(f"ApprovalPolicy: {option} must be {wanted}, got {got}.")
-
-
-def _to_timedelta(duration: Duration | None) -> timedelta | None:
-    seconds = to_seconds(duration, "duration")
-    return None if seconds is None else timedelta(seconds=seconds)

@@ -6,7 +6,6 @@ import inspect
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from continuations.authoring import callables
-from continuations.authoring.keyword_options import option_error
 from continuations.core.words.summaries import MIN_CHARS
 from continuations.errors import InvalidInput
 from continuations.value_class import dataclass
@@ -125,13 +124,6 @@ class Compaction:
         """The function that writes the summary; `None`: a model."""
         writer: Any = self.summarize
         return None if _is_agent(writer) else writer
-
-
-def check_compaction(agent_name: str, value: object) -> None:
-    """Raise `InvalidInput` unless an agent can have the compaction."""
-    if not isinstance(value, Compaction):
-        wanted = "Compaction(soft=..., hard=...) or None"
-        raise option_error(agent_name, "compaction", wanted, value)
 
 
 def _check_number(name: str, value: object, low: int, otherwise: str = "") -> None:

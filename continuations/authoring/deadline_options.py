@@ -47,6 +47,12 @@ def to_seconds(duration: object, label: str) -> float | None:
     )
 
 
+def to_timedelta(duration: object, label: str) -> timedelta | None:
+    """Return a duration; raises `InvalidInput` with a label."""
+    seconds = to_seconds(duration, label)
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
 _MAX_APPROVERS = 100
 
 

@@ -231,7 +231,8 @@ def _changes(old: _Manifest, new: _Manifest) -> Iterator[ManifestChange]:
     while queue:
         pair = queue.popleft()
         before, after = old.agents[pair.old], new.agents[pair.new]
-        yield from _agent_changes(before, after, pair, _old_names(new, after["name"]))
+        for kind, what in _agent_changes(before, after, pair, new):
+            yield ManifestChange(kind=kind, where=pair.where(), what=what)
         yield from _tool_changes(before["tools"], after["tools"], pair)
         for name, positions in _common_sub_agents(before["tools"], after["tools"]):
             if positions not in seen:
@@ -240,20 +241,20 @@ def _changes(old: _Manifest, new: _Manifest) -> Iterator[ManifestChange]:
 
 
 def _agent_changes(
-    old: dict[str, Any], new: dict[str, Any], pair: _AgentPair, old_names: set[str]
-) -> Iterator[ManifestChange]:
-    if old["name"] != new["name"]:
-        what = f"the agent {old['name']} is now {new['name']}"
+    old: dict[str, Any], new: dict[str, Any], pair: _AgentPair, manifest: _Manifest
+) -> Iterator[tuple[ChangeKind, str]]:
+    was, name = old["name"], new["name"]
+    if was != name:
         # A run finds its root agent by name, and every other agent by its tool.
-        is_found = pair.parent is not None or old["name"] in old_names
+        is_found = pair.parent is not None or any(
+            row["name"] == was and row.get(_RENAMED) == name for row in manifest.agents
+        )
         kind: ChangeKind = "compatible" if is_found else "missing"
-        yield ManifestChange(kind=kind, where=pair.where(), what=what)
+        yield kind, f"the agent {was} is now {name}"
     if old["prompt"] != new["prompt"]:
-        what = "the instructions changed"
-        yield ManifestChange(kind="compatible", where=pair.where(), what=what)
+        yield "compatible", "the instructions changed"
     if old.get("model") != new.get("model"):
-        what = f"the model was {old['model']} and is {new['model']}"
-        yield ManifestChange(kind="compatible", where=pair.where(), what=what)
+        yield "compatible", f"the model was {old['model']} and is {new['model']}"
 
 
 def _tool_changes(
@@ -273,10 +274,6 @@ def _tool_changes(
             continue
         where = f"{pair.where()}/{name}"
         yield ManifestChange(kind="compatible", where=where, what="the tool was added")
-
-
-def _old_names(manifest: _Manifest, name: str) -> set[str]:
-    return {row["name"] for row in manifest.agents if row.get(_RENAMED) == name}
 
 
 def _tool_removal(old: dict[str, Any]) -> tuple[ChangeKind, str]:

@@ -9,9 +9,7 @@ import dataclasses
 import inspect
 import logging
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Iterable as _Iterable
-from collections.abc import Mapping as _Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, TypeAlias, Union, get_args, get_origin
 from typing import get_type_hints as hints_of
@@ -209,9 +207,9 @@ class _Search:
             # Required[...], Literal[...] and the like
             for inner in get_args(type_):
                 yield from self.find(inner, steps)
-        elif issubclass(origin, _Mapping):
+        elif issubclass(origin, Mapping):
             yield from self.find(get_args(type_)[-1], (*steps, ANY_ITEM))
-        elif issubclass(origin, _Iterable):
+        elif issubclass(origin, Iterable):
             for inner in get_args(type_):
                 yield from self.find(inner, (*steps, ANY_ITEM))
         else:

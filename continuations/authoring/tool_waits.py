@@ -22,7 +22,7 @@ from typing import (
     overload,
 )
 
-from continuations.authoring.deadline_options import checked_action, to_seconds
+from continuations.authoring.deadline_options import checked_action, to_timedelta
 from continuations.authoring.errors import WaitNotReturned
 from continuations.core.rows.decisions import Answer, Deny, Escalate, Fail
 from continuations.core.rows.grants import checked_moment
@@ -274,7 +274,7 @@ def ask(
         kind="question",
         question=_checked_text("ask: question", question),
         answer_type=answer_type,
-        within=_checked_period("ask: within", within),
+        within=to_timedelta(within, "ask: within"),
         on_deadline=checked_action("ask", on_deadline, (Answer, Deny, Fail, Escalate)),
         memo=memo,
     )
@@ -336,7 +336,7 @@ def wait_for(
         event=_checked_text("wait_for: event", event),
         key=None if key is None else _checked_text("wait_for: key", key),
         answer_type=answer_type,
-        within=_checked_period("wait_for: within", within),
+        within=to_timedelta(within, "wait_for: within"),
         on_deadline=checked_action("wait_for", on_deadline),
         memo=memo,
     )
@@ -358,7 +358,7 @@ def sleep(duration: Duration, *, memo: Any = None) -> ToolWait[str]:
     """
     return _recorded(
         kind="timer",
-        within=_checked_period("sleep: duration", duration),
+        within=to_timedelta(duration, "sleep: duration"),
         memo=memo,
     )
 
@@ -439,7 +439,7 @@ def external(
         kind="external",
         question=_checked_text("external: job", job),
         answer_type=answer_type,
-        within=_checked_period("external: within", within),
+        within=to_timedelta(within, "external: within"),
         on_deadline=checked_action("external", on_deadline),
         memo=memo,
     )
@@ -449,11 +449,6 @@ def _checked_text(label: str, value: object) -> str:
     if isinstance(value, str) and value.strip():
         return value
     raise InvalidInput(f"{label} must be a str that is not empty, got {value!r}.")
-
-
-def _checked_period(label: str, value: Duration | None) -> timedelta | None:
-    seconds = to_seconds(value, label)
-    return None if seconds is None else timedelta(seconds=seconds)
 
 
 def is_tool_wait(value: object) -> TypeGuard[ToolWait[Any]]:

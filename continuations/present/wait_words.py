@@ -11,19 +11,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from continuations.core import jsontext
-from continuations.core.rows.decisions import Answer, Deny, Fail
-from continuations.core.rows.quorum import GROUP_PREFIX
-from continuations.core.rows.wait_rules import WAIT_RULES
+from continuations.core.rows.decisions import Answer, Decision, Deny, Fail
+from continuations.core.rows.quorum import GROUP_PREFIX, Vote
+from continuations.core.rows.wait_rules import WAIT_RULES, WaitKind
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from continuations.core.reading.notices import DecisionNotice
-    from continuations.core.rows.decisions import Decision
-    from continuations.core.rows.quorum import Vote
     from continuations.core.rows.state import RunState
-    from continuations.core.rows.wait_rules import WaitKind
     from continuations.core.rows.waits import Wait
     from continuations.core.words.call_display import Finding
     from continuations.ledger.index.waits_without_object import RunsAwaitingModels

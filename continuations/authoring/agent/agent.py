@@ -13,7 +13,7 @@ from continuations.authoring.agent import agent_options
 from continuations.authoring.agent.agent_options import is_tool_source
 from continuations.authoring.approval import ApprovalPolicy, Condition
 from continuations.authoring.errors import InstructionsInvalid
-from continuations.authoring.keyword_options import option_error
+from continuations.authoring.keyword_options import check_option_names, option_error
 from continuations.authoring.suspend_conditions import checked_conditions
 from continuations.authoring.tool.base_tool import BaseTool
 from continuations.authoring.tool.tool import Tool
@@ -220,18 +220,17 @@ class Agent(Generic[Output]):
             name = name or agent_classes.declared_name(self)
             options = {**agent_classes.declared_options(self, Agent), **options}
         agent_options.check_name(name)
-        agent_options.check_known(name, options)
+        check_option_names(f"agent {name}", options, agent_options.OPTIONS)
         vars(self).update(options, name=name)
         agent_options.check_options(name, agent_options.options_of(self))
         self.renders_state = agent_options.is_of_state(self.instructions)
-        agent_options.check_guards(name, self.hooks, self.guardrails)
+        agent_options.check_guards(name, self.hooks, self.guardrails, self.compaction)
         self.settings = agent_options.copy_settings(
             name, self.settings, self.tool_choice
         )
         self.approval = _checked_policy(name, self.approval)
         self._policy: ApprovalPolicy | None = self.approval
         self.suspend_conditions = checked_conditions(name, self.suspend_when)
-        agent_options.check_history(name, self.compaction)
         self.state_spec = agent_options.state_spec_of(name, self.state)
         if not any(map(_is_tools_function, (self.tools, self.handoffs))):
             _ = self._tools_by_name  # a function may use names that do not exist yet

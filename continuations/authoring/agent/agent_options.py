@@ -11,20 +11,43 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from continuations.authoring import callables
 from continuations.authoring.callables import takes_positional
-from continuations.authoring.keyword_options import (
-    check_option_names,
-    option_error,
-    signature_with_options,
-)
+from continuations.authoring.keyword_options import option_error, signature_with_options
 from continuations.core.declared_types import is_context_class
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from inspect import Signature
+    from typing import TypeAlias
 
     from typing_extensions import TypeIs
 
-    from continuations.authoring.tool.tool_protocol import ToolProtocol
+    from continuations.authoring.approval import ApprovalPolicy, Condition
+    from continuations.authoring.arguments.typed_values import StateSpec
+    from continuations.authoring.compaction import Compaction
+    from continuations.authoring.guardrails import Guardrails
+    from continuations.authoring.hooks import Hooks
+    from continuations.authoring.suspend_conditions import SuspendConditions
+    from continuations.authoring.tool.tool_options import ToolErrorFunction
+    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
+    from continuations.core.model_protocol import Model
+
+    ToolLike: TypeAlias = (
+        "ToolProtocol | AgentProtocol | ToolSource | Callable[..., Any]"
+    )
+    ToolsOption: TypeAlias = Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]
+    # Agents, and handoffs of `continuations.tools.handoff`.
+    Handoffs: TypeAlias = Sequence[AgentProtocol | ToolProtocol]
+    Messages: TypeAlias = list[dict[str, Any]]
+    HandoffFilter: TypeAlias = Callable[
+        [Messages], Sequence[Mapping[str, Any]] | Awaitable[Sequence[Mapping[str, Any]]]
+    ]
+    HandoffsOption: TypeAlias = Handoffs | Callable[[], Handoffs]
+    # The input is the text of the task, or the chat messages that `start` was given.
+    InstructionsFunction: TypeAlias = (
+        Callable[[Any, Any], str | Awaitable[str]]
+        | Callable[[Any], str | Awaitable[str]]
+    )
 
 
 class ToolSource(Protocol):
@@ -58,36 +81,6 @@ def is_tool_source(value: object) -> TypeIs[ToolSource]:
     has_name = isinstance(getattr(value, "name", None), str)
     return lists and has_name and not isinstance(value, type)
 
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-    from inspect import Signature
-    from typing import TypeAlias
-
-    from continuations.authoring.approval import ApprovalPolicy, Condition
-    from continuations.authoring.arguments.typed_values import StateSpec
-    from continuations.authoring.compaction import Compaction
-    from continuations.authoring.guardrails import Guardrails
-    from continuations.authoring.hooks import Hooks
-    from continuations.authoring.suspend_conditions import SuspendConditions
-    from continuations.authoring.tool.tool_options import ToolErrorFunction
-    from continuations.authoring.tool.tool_protocol import AgentProtocol, ToolProtocol
-    from continuations.core.model_protocol import Model
-
-    ToolLike: TypeAlias = ToolProtocol | AgentProtocol | ToolSource | Callable[..., Any]
-    ToolsOption: TypeAlias = Sequence[ToolLike] | Callable[[], Sequence[ToolLike]]
-    # Agents, and handoffs of `continuations.tools.handoff`.
-    Handoffs: TypeAlias = Sequence[AgentProtocol | ToolProtocol]
-    Messages: TypeAlias = list[dict[str, Any]]
-    HandoffFilter: TypeAlias = Callable[
-        [Messages], Sequence[Mapping[str, Any]] | Awaitable[Sequence[Mapping[str, Any]]]
-    ]
-    HandoffsOption: TypeAlias = Handoffs | Callable[[], Handoffs]
-    # The input is the text of the task, or the chat messages that `start` was given.
-    InstructionsFunction: TypeAlias = (
-        Callable[[Any, Any], str | Awaitable[str]]
-        | Callable[[Any], str | Awaitable[str]]
-    )
 
 # Larger than any conversation needs. The stored format can hold each smaller number.
 _MAX_TURNS = 1_000_000_000
@@ -148,13 +141,10 @@ class OptionsSignature:
         return signature_with_options([name], defaults, AgentOptions.__annotations__)
 
 
-def check_known(name: str, options: Mapping[str, Any]) -> None:
-    """Raise `InvalidInput` for an option that agents do not have."""
-    check_option_names(f"agent {name}", options, OPTIONS)
-
-
-def check_guards(name: str, hooks: object, guardrails: object) -> None:
-    """Raise `InvalidInput` for wrong hooks and guardrails."""
+def check_guards(
+    name: str, hooks: object, guardrails: object, compaction: object
+) -> None:
+    """Raise `InvalidInput` for wrong hooks, guardrails or compaction."""
     if hooks is not None:
         from continuations.authoring.hooks import Hooks  # noqa: PLC0415 - few agents have any
 
@@ -165,14 +155,12 @@ def check_guards(name: str, hooks: object, guardrails: object) -> None:
 
         if not isinstance(guardrails, Guardrails):
             raise option_error(name, "guardrails", "a Guardrails object", guardrails)
-
-
-def check_history(name: str, compaction: object) -> None:
-    """Raise `InvalidInput` for a wrong compaction."""
     if compaction is not None:
-        from continuations.authoring.compaction import check_compaction  # noqa: PLC0415 - few agents have one
+        from continuations.authoring.compaction import Compaction  # noqa: PLC0415 - likewise
 
-        check_compaction(name, compaction)
+        if not isinstance(compaction, Compaction):
+            wanted = "Compaction(soft=..., hard=...) or None"
+            raise option_error(name, "compaction", wanted, compaction)
 
 
 def options_of(agent: object) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from continuations.core.rows.wait_rules import WAIT_RULES
+from continuations.core.rows.wait_rules import WAIT_RULES, WaitKind
 from continuations.core.rows.waits import Wait
 from continuations.present.times import counted, left_text, left_view, time_view
 from continuations.present.wait_view import InboxRow, damaged_row, inbox_row
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from continuations.core.rows.wait_rules import WaitKind
     from continuations.serve.console.known_runs import KnownRun, OtherWait
     from continuations.serve.console.live_pages import WaitCounts
     from continuations.serve.http.request_response import Response

@@ -22,7 +22,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.rows.run import ENDED_STATUSES
-from continuations.core.rows.waits import withheld
+from continuations.core.rows.waits import Wait, withheld
 from continuations.core.visible_text import shorten
 from continuations.errors import FormatError, RunBusy, RunErased, RunNotFound
 from continuations.ledger.arrivals.recorded_decisions import read_decision
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 
     from continuations.core.rows.state import RunState
     from continuations.core.rows.wait_rules import WaitKind
-    from continuations.core.rows.waits import Wait
     from continuations.ledger.claims import Clock
     from continuations.serve.console.open_waits import OpenWaits
     from continuations_storage.contract import Store

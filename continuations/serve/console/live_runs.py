@@ -25,7 +25,7 @@ from continuations.core.reading.live_events import (
     TextDelta,
 )
 from continuations.core.visible_text import escape_invisible
-from continuations.engine.events.carried_words import WordReader
+from continuations.engine.events.carried_words import ReadTurn, WordReader
 from continuations.errors import ContinuationsError, RunErased, RunNotFound, StoreError
 from continuations.ledger.layout import is_thread_id, thread_of
 from continuations.ledger.objects import Objects
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.reading.live_events import LiveEvent, RunEvent
-    from continuations.engine.events.carried_words import ReadTurn
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.serve.console.run_snapshot import RunPlace, RunSnapshot
 

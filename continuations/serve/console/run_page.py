@@ -16,8 +16,8 @@ from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.console.run_snapshot import RunSnapshot, read_version
 from continuations.serve.http import problems, request_fields
 from continuations.serve.pages.call_arguments import CallArguments
-from continuations.serve.pages.log_entries import ENTRIES_PER_PAGE, run_log
-from continuations.serve.pages.run_tree import RunRows, tree
+from continuations.serve.pages.log_entries import ENTRIES_PER_PAGE, RunLog, run_log
+from continuations.serve.pages.run_tree import RunRows, Tree, tree
 from continuations.serve.pages.run_view import RunView, call_view, run_view
 from continuations.value_class import replace
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from continuations.core.rows.state import RunState
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.environment import Shell
-    from continuations.serve.pages.log_entries import RunLog
-    from continuations.serve.pages.run_tree import Tree
 
 _MAX_DIGITS = 10
 

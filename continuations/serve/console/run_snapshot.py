@@ -15,7 +15,7 @@ from continuations.core.reading.run_stream import WaitOpened
 from continuations.core.reading.withheld_texts import shown_window
 from continuations.core.rows.decisions import Decision
 from continuations.core.rows.slots import after_slot
-from continuations.core.rows.waits import withheld
+from continuations.core.rows.waits import Wait, withheld
 from continuations.engine.event_reading import read_window
 from continuations.errors import ContinuationsError
 from continuations.ledger import layout
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from continuations.core.reading.run_past import VersionWindow
-    from continuations.core.rows.waits import Wait
     from continuations.engine.runner.async_runner import AsyncRunner
     from continuations.wire.arrivals import InboxMessage
 

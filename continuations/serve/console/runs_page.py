@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core.rows.run import ENDED_STATUSES, is_label
 from continuations.core.visible_text import shorten
-from continuations.engine.past.drift import allowed_changes
+from continuations.engine.past.drift import DriftRow, DriftVerdict, allowed_changes
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.ledger.layout import is_thread_id
 from continuations.present.search_words import SearchWords
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from continuations.core.rows.grants import KeptGrant
-    from continuations.engine.past.drift import DriftRow, DriftVerdict
     from continuations.ledger.index.run_listing import RunSummary
     from continuations.serve.http.request_response import Response
 

@@ -23,7 +23,7 @@ from continuations.serve.console.messages_page import (
     call_words,
     without_attachments,
 )
-from continuations.serve.console.page import Page, PageRoute
+from continuations.serve.console.page import Page, PageRoute, RunAddresses
 from continuations.serve.console.run_page import (
     following,
     live_shell,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from continuations.core.reading.run_past import VersionEvents, VersionWindow
     from continuations.core.rows.waits import Wait
-    from continuations.serve.console.page import RunAddresses
     from continuations.serve.http.request_response import Response
     from continuations.serve.pages.environment import Shell
     from continuations.wire.arrivals import InboxMessage

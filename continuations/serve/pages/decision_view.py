@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from continuations.core import jsontext
 from continuations.core.rows.decisions import Decision, DecisionKind, VerdictKind
-from continuations.core.rows.quorum import GROUP_PREFIX
+from continuations.core.rows.quorum import GROUP_PREFIX, Vote
 from continuations.core.rows.slots import ENDING_ALONE, find_own_vote
 from continuations.core.rows.waits import TEXT_SCHEMA, Wait, withheld
 from continuations.present import wait_words
@@ -27,7 +27,6 @@ from continuations.value_class import dataclass, replace
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from continuations.core.rows.quorum import Vote
 
 # A longer amount does not fit a button; the title has it.
 _MAX_AMOUNT_CHARS = 20

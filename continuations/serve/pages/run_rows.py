@@ -23,7 +23,7 @@ from continuations.core.rows.calls import (
 from continuations.core.rows.state import RunState, by_depth, by_frame, shown_arguments
 from continuations.core.rows.wait_rules import WAIT_RULES
 from continuations.present.times import length_text
-from continuations.serve.pages.model_turns import model_turns
+from continuations.serve.pages.model_turns import ModelTurn, model_turns
 from continuations.serve.pages.run_log import result_text, workflow_frames
 from continuations.value_class import dataclass
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from continuations.core.reading.run_past import VersionWindow
     from continuations.core.rows.calls import CallRow
     from continuations.core.rows.waits import Wait
-    from continuations.serve.pages.model_turns import ModelTurn
     from continuations.serve.pages.working_time import WorkingTime
 
 _TASK_KEY_CHARS = 8

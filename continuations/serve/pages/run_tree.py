@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from continuations.core.visible_text import shorten
 from continuations.present.times import PageText, clock_view, length_text
-from continuations.serve.pages.model_turns import tokens_of
+from continuations.serve.pages.model_turns import ModelTurn, tokens_of
 from continuations.serve.pages.run_rows import RowStates, rows_of
 from continuations.serve.pages.working_time import AXIS_WIDTH, working_time
 from continuations.value_class import dataclass
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from continuations.core.reading.run_past import VersionWindow
     from continuations.serve.pages.call_arguments import CallArguments
-    from continuations.serve.pages.model_turns import ModelTurn
     from continuations.serve.pages.run_rows import RowState, RunRow, Span
     from continuations.serve.pages.working_time import Segment, WorkingTime
 

@@ -21,7 +21,7 @@ from continuations.present.times import (
 )
 from continuations.present.wait_view import FactView, fact_views
 from continuations.present.wait_words import question
-from continuations.serve.pages.model_turns import tokens_text
+from continuations.serve.pages.model_turns import ModelTurn, tokens_text
 from continuations.serve.pages.run_log import arguments_text, is_workflow, message_text
 from continuations.serve.pages.run_states import StatePill, run_state
 from continuations.value_class import dataclass
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from continuations.core.usage import Usage
     from continuations.serve.pages.call_arguments import CallArguments
-    from continuations.serve.pages.model_turns import ModelTurn
     from continuations.serve.pages.run_rows import RowState, RunRow
     from continuations.serve.pages.working_time import WorkingTime
 
