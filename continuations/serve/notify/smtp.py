@@ -79,7 +79,7 @@ class Server:
 
     def _connect(self, attempt: DeliveryAttempt) -> smtplib.SMTP:
         if self.security == "tls":
-            return _TrackedSmtpTls(attempt, self, self._tls_context())
+            return _TrackedSmtpTls(attempt, self, context=self._tls_context())
         return _TrackedSmtp(attempt, self)
 
     def _tls_context(self) -> ssl.SSLContext:
@@ -87,35 +87,25 @@ class Server:
         return self.tls or ssl.create_default_context()
 
 
-# smtplib connects in its constructors, so the connection is tracked in `connect`.
-
-
 class _TrackedSmtp(smtplib.SMTP):
-    def __init__(self, attempt: DeliveryAttempt, server: Server) -> None:
-        self._attempt = attempt
-        super().__init__(server.host, server.port, timeout=server.timeout)
+    """A connection that is tracked in `connect`: smtplib connects in constructors."""
 
-    def connect(
-        self, host: str = "localhost", port: int = 0, source_address: Any = None
-    ) -> tuple[int, bytes]:
-        self._attempt.track(self)
-        return super().connect(host, port, source_address)
-
-
-class _TrackedSmtpTls(smtplib.SMTP_SSL):
     def __init__(
-        self, attempt: DeliveryAttempt, server: Server, context: ssl.SSLContext
+        self, attempt: DeliveryAttempt, server: Server, **options: Any
     ) -> None:
         self._attempt = attempt
-        super().__init__(
-            server.host, server.port, timeout=server.timeout, context=context
-        )
+        host, port, timeout = server.host, server.port, server.timeout
+        super().__init__(host, port, timeout=timeout, **options)
 
     def connect(
         self, host: str = "localhost", port: int = 0, source_address: Any = None
     ) -> tuple[int, bytes]:
         self._attempt.track(self)
         return super().connect(host, port, source_address)
+
+
+class _TrackedSmtpTls(_TrackedSmtp, smtplib.SMTP_SSL):
+    """Such a connection with TLS from its first byte."""
 
 
 def _to_attempt_failure(error: smtplib.SMTPException) -> DeliveryAttemptFailed:
