@@ -28,7 +28,7 @@ from continuations.cli.terminal import print_lines
 from continuations.core.rows.attachments import Content, check_total
 from continuations.core.rows.run import ENDED_STATUSES, WhenBusy
 from continuations.core.visible_text import escape_invisible
-from continuations.engine.event_reading import MAX_ORDINAL
+from continuations.engine.event_reading import MAX_ORDINAL, Cursor
 from continuations.engine.outcomes import Failed, Queued, Replied, SendResult, Suspended
 from continuations.engine.ports import SystemClock
 from continuations.engine.sync import portal
@@ -175,7 +175,7 @@ class ChatSession:
 
     async def events_until(self, event: StreamEvent) -> list[StreamEvent]:
         """Return the events since the last call, if a new one is not among them."""
-        if _place(event.cursor) <= _place(self._cursor):
+        if Cursor.parse(event.cursor) <= Cursor.parse(self._cursor):
             return []
         return await self._read_events(event.run_id)
 
@@ -208,11 +208,6 @@ class ChatSession:
     def close(self) -> None:
         """Close the conversation after the messages before."""
         self._thread.close(by=self._actor.name, context=self._context)
-
-
-def _place(cursor: str) -> tuple[int, int]:
-    version, _, ordinal = cursor.partition(".")
-    return int(version or 0), int(ordinal or 0)
 
 
 def next_command(session: ChatSession, options: list[str]) -> str:

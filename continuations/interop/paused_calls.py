@@ -333,29 +333,21 @@ def _verdict(
     decision: tuple[str | None, str | None],
 ) -> CallVerdict:
     kind, by = decision
-    arguments = call.arguments
-    if ending == "approved" and kind != "approve":
-        # A result that a person gave, or a policy that did not ask, is no approval.
-        if kind is None:
-            msg = (
-                f"run {run_id} was not handed back: nobody approved the call "
-                f"{call.id}, because the policy does not ask. Open it with a policy "
-                "that asks a person."
-            )
-            raise errors.InvalidInput(msg, run_id=run_id)
-        return CallVerdict(
-            call=call, ending="answered", arguments=arguments, value=value, by=by
+    if ending == "approved" and kind is None:
+        msg = (
+            f"run {run_id} was not handed back: nobody approved the call "
+            f"{call.id}, because the policy does not ask. Open it with a policy "
+            "that asks a person."
         )
-    if ending == "approved":
+        raise errors.InvalidInput(msg, run_id=run_id)
+    if ending == "approved" and kind == "approve":
         approved = json.loads(value)
         return CallVerdict(call=call, ending=ending, arguments=approved, by=by)
-    if ending == "answered":
-        return CallVerdict(
-            call=call, ending=ending, arguments=arguments, value=value, by=by
-        )
-    return CallVerdict(
-        call=call, ending=ending, arguments=arguments, reason=value, by=by
-    )
+    verdict = CallVerdict(call=call, ending=ending, arguments=call.arguments, by=by)
+    if ending in ("approved", "answered"):
+        # A result that a person gave is no approval.
+        return replace(verdict, ending="answered", value=value)
+    return replace(verdict, reason=value)
 
 
 def digest_of(value: Any) -> str:

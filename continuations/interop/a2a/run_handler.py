@@ -14,6 +14,7 @@ from a2a.utils.input_mode_validator import validate_input_modes
 from a2a.utils.proto_utils import validate_proto_required_fields
 
 from continuations import errors
+from continuations.engine.event_reading import MAX_ORDINAL
 from continuations.interop.a2a import task_states
 from continuations.interop.a2a.task_states import (
     ENDED,
@@ -44,8 +45,6 @@ A2A = Door("a2a", "verifier")
 
 _ENDED_STATES = frozenset(ENDED.values())
 _PAGE_SIZE = 50
-# After all events of a version: no event has so high a number in its version.
-_LAST_ORDINAL = 9_999_999_999
 _DECIDED_NOTHING = (
     "This text decided nothing. The agent reads it after the decision. To decide, "
     "send a message with this taskId and a data part in the form of a wait's schema."
@@ -429,7 +428,7 @@ class RunHandler(RequestHandler):
     async def _follow(
         self, run: Continuation, queue: asyncio.Queue[BaseException | None]
     ) -> None:
-        after = f"{run.version}.{_LAST_ORDINAL}"
+        after = f"{run.version}.{MAX_ORDINAL}"  # after all events of the version
         try:
             async for _ in self._runner.events(run.run_id, after=after, follow=True):
                 queue.put_nowait(None)
@@ -461,8 +460,7 @@ class RunHandler(RequestHandler):
     ) -> types.TaskPushNotificationConfig:
         """Store where the changes of a task are posted."""
         with _a2a_errors(params):
-            pushes = self._pushes()
-            await self._look(params.task_id, _sender(context))
+            pushes = await self._pushes_of(params.task_id, context)
             await pushes.check(params.url)
             return await pushes.configs.set_info(params.task_id, params, context)
 
@@ -495,16 +493,19 @@ class RunHandler(RequestHandler):
     ) -> None:
         """Delete a push notification configuration of the sender."""
         with _a2a_errors(params):
-            pushes = self._pushes()
-            await self._look(params.task_id, _sender(context))
+            pushes = await self._pushes_of(params.task_id, context)
             await pushes.configs.delete_info(params.task_id, context, params.id)
 
     async def _configs(
         self, task_id: str, context: ServerCallContext
     ) -> list[types.TaskPushNotificationConfig]:
+        pushes = await self._pushes_of(task_id, context)
+        return await pushes.configs.get_info(task_id, context)
+
+    async def _pushes_of(self, task_id: str, context: ServerCallContext) -> Push:
         pushes = self._pushes()
         await self._look(task_id, _sender(context))
-        return await pushes.configs.get_info(task_id, context)
+        return pushes
 
     def _pushes(self) -> Push:
         if self._push is None:

@@ -17,11 +17,9 @@ from continuations import AsyncRunner, Identity
 from continuations.errors import ContinuationsError, InvalidInput
 from continuations.interop.agui.conversation import new_messages
 from continuations.interop.agui.turn import Subject, Turn
-from continuations.serve.http import asgi, problems, request_fields
+from continuations.serve.http import asgi, event_stream, problems, request_fields
 from continuations.serve.http.api import MAX_BODY_BYTES, Verifier
 from continuations.serve.http.asgi import IDENTITY, Verified
-from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
-from continuations.serve.http.request_response import Request as PlainRequest
 from continuations.serve.option_checks import check_async_runner, check_callable
 from continuations.serve.rights import Act, Can, Rights
 from continuations.threads import AsyncThread
@@ -29,6 +27,8 @@ from continuations.threads import AsyncThread
 if TYPE_CHECKING:
     from starlette.types import Lifespan, Receive, Scope, Send
 
+    from continuations.serve.http.request_response import Request as PlainRequest
+    from continuations.serve.http.request_response import Response
 
 _log = logging.getLogger("continuations")
 # The most waits that one turn answers.
@@ -135,10 +135,7 @@ class _Door:
             return problems.method_not_allowed("POST").response()
         plain = asgi.plain_request(request, path, await request.body())
         turn = await self._turn(request.scope[IDENTITY], _input_of(plain))
-        headers = {"content-type": "text/event-stream", "x-accel-buffering": "no"}
-        return Response(
-            status=200, headers={**headers, **NO_STORE_HEADERS}, chunks=turn.lines()
-        )
+        return event_stream.live_response(turn.lines())
 
     async def _turn(self, person: str | Identity, given: RunAgentInput) -> Turn:
         """Return the turn; raise if the person may not have it."""

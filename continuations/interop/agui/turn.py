@@ -20,6 +20,7 @@ from continuations.interop.agui.conversation import interrupt_of, verdict_of
 from continuations.interop.agui.translation import Translator
 from continuations.results import Door, Verdict
 from continuations.serve.http import problems
+from continuations.serve.http.event_stream import KEEP_ALIVE, KEEP_ALIVE_LINE
 from continuations.serve.rights import name_of
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ _OVER = (
 )
 _STOPPED = ("cancelled", "stopped")
 _ENDED = ("finished", "failed", "cancelled")
-_KEEP_ALIVE_SECONDS = 15.0
-_KEEP_ALIVE_LINE = ": still working\n\n"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 # asyncio keeps no task alive.
 _tasks: set[asyncio.Task[Any]] = set()
@@ -126,7 +125,7 @@ class _Work:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(_KEEP_ALIVE_SECONDS):
+                    async with asyncio.timeout(KEEP_ALIVE):
                         event = await self._events.get()
                 except TimeoutError:
                     yield None
@@ -220,7 +219,7 @@ class Turn:
         try:
             async with aclosing(self._events()) as events:
                 async for event in events:
-                    yield _KEEP_ALIVE_LINE if event is None else _line(event)
+                    yield KEEP_ALIVE_LINE if event is None else _line(event)
         except Exception as error:  # noqa: BLE001 - every error is an event
             yield _line(_error_event(error))
 

@@ -141,7 +141,7 @@ class RunTasks:
             MCPError: An answer does not fit, or the person may not give it. The other
                 answers are recorded.
         """
-        if not await self._rights.allow(client.identity, "decide", run_id):
+        if not await self.may(client, "decide", run_id):
             raise forbidden("decide")
         waits = {wait.id: wait for wait in (await self._look(run_id)).waits}
         refused: list[str] = []
@@ -187,22 +187,16 @@ class RunTasks:
         if status == "cancelled":
             return {**head, "status": "cancelled"}
         if status == "finished":
-            result = await self.result(client, run)
-            dumped = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-            return {**head, "status": "completed", "result": dumped}
+            return {**head, **await self._completed(client, run)}
         if status == "failed":
             return {**head, **await self._failed(client, run)}
         if not run.waits:
             return head
+        head["statusMessage"] = waiting_text(run)
         questions = await self.questions(client, run)
         if not questions:
-            return {**head, "statusMessage": waiting_text(run)}
-        return {
-            **head,
-            "status": "input_required",
-            "statusMessage": waiting_text(run),
-            "inputRequests": questions,
-        }
+            return head
+        return {**head, "status": "input_required", "inputRequests": questions}
 
     async def head(self, run: Continuation) -> dict[str, Any]:
         """Return the fields that each state of a task has."""
@@ -224,7 +218,7 @@ class RunTasks:
             return {}
         acts: tuple[Act, ...] = ("view", "decide")
         for act in acts:
-            if not await self._rights.allow(client.identity, act, run.run_id):
+            if not await self.may(client, act, run.run_id):
                 return {}
         waits = [wait for wait in run.waits if forms.asks(wait)]
         is_open = await asyncio.gather(*(self._is_open_for(client, w) for w in waits))
@@ -272,6 +266,9 @@ class RunTasks:
                 message = _NOT_SHOWN
             shown = {"code": error.code, "message": message}
             return {"status": "failed", "statusMessage": message, "error": shown}
+        return await self._completed(client, run)
+
+    async def _completed(self, client: Client, run: Continuation) -> dict[str, Any]:
         result = await self.result(client, run)
         dumped = result.model_dump(by_alias=True, mode="json", exclude_none=True)
         return {"status": "completed", "result": dumped}
@@ -283,9 +280,8 @@ class RunTasks:
         return await self._rights.allow(client.identity, act, run_id)
 
     async def _may_read(self, client: Client, run_id: str) -> bool:
-        may = self._rights.allow
-        return await may(client.identity, "view", run_id) and await may(
-            client.identity, "read", run_id
+        return await self.may(client, "view", run_id) and (
+            await self.may(client, "read", run_id)
         )
 
     async def _run_id(self, client: Client, task_id: str, act: Act) -> str:
@@ -294,8 +290,8 @@ class RunTasks:
             run_id = self._signer.read(task_id).decode()
         except (TokenInvalid, UnicodeDecodeError):
             raise unknown_task() from None
-        if not await self._rights.allow(client.identity, act, run_id):
-            if await self._rights.allow(client.identity, "view", run_id):
+        if not await self.may(client, act, run_id):
+            if await self.may(client, "view", run_id):
                 raise forbidden(act)
             raise unknown_task()
         return run_id

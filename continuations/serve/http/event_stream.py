@@ -56,8 +56,8 @@ STREAM_SECONDS = 25.0
 # A request whose work fails within so many seconds gets the status of its problem.
 _FIRST_WAIT = 2.0
 # A proxy may end a connection on which nothing is sent for a minute, in seconds.
-_KEEP_ALIVE = 15.0
-_KEEP_ALIVE_LINE = ": still working\n\n"
+KEEP_ALIVE = 15.0
+KEEP_ALIVE_LINE = ": still working\n\n"
 # asyncio keeps no task alive.
 _tasks: set[asyncio.Task[Any]] = set()
 
@@ -90,7 +90,8 @@ def _event_lines(event: RunEvent, detail: Detail, prefix: str) -> str:
     return f"id: {prefix}{event.cursor}\n{line}"
 
 
-def _live_response(chunks: AsyncIterator[str]) -> Response:
+def live_response(chunks: AsyncIterator[str]) -> Response:
+    """Return server-sent events that come one after the other."""
     # With this header nginx sends each part at once.
     headers = {"content-type": MEDIA_TYPE, "x-accel-buffering": "no"}
     return Response(status=200, headers={**headers, **NO_STORE_HEADERS}, chunks=chunks)
@@ -185,7 +186,7 @@ async def words_of_thread(context: RequestContext, agent: str, key: str) -> Resp
     after = f"{run_id}/{cursor}" if run_id else ""
     follow = thread.follow(after=after, words=True)
     events = cast("Flattened[RunEvent]", follow)
-    return _live_response(_words(context, events.batches))
+    return live_response(_words(context, events.batches))
 
 
 async def _words(
@@ -342,7 +343,7 @@ class _WorkStream:
             result = task.result()
             if isinstance(result, problems.Problem):
                 return result.response()
-        return _live_response(self._chunks(task, first, events))
+        return live_response(self._chunks(task, first, events))
 
     async def _result(
         self, work: Callable[[EventBuffer], Coroutine[Any, Any, _Named]]
@@ -364,8 +365,8 @@ class _WorkStream:
         try:
             while events != []:
                 lines = [self._text(event) for event in events or ()]
-                yield "".join(lines) or _KEEP_ALIVE_LINE
-                events = await self._next(_KEEP_ALIVE)
+                yield "".join(lines) or KEEP_ALIVE_LINE
+                events = await self._next(KEEP_ALIVE)
         finally:
             # Without a reader nothing is kept; the work goes on.
             self._buffer.close()
