@@ -14,7 +14,6 @@ from a2a.utils.input_mode_validator import validate_input_modes
 from a2a.utils.proto_utils import validate_proto_required_fields
 
 from continuations import errors
-from continuations.engine.event_reading import MAX_ORDINAL
 from continuations.interop.a2a import task_states
 from continuations.interop.a2a.task_states import (
     ENDED,
@@ -45,6 +44,8 @@ A2A = Door("a2a", "verifier")
 
 _ENDED_STATES = frozenset(ENDED.values())
 _PAGE_SIZE = 50
+# After all events of a version: no event has so high a number in its version.
+_LAST_ORDINAL = 9_999_999_999
 _DECIDED_NOTHING = (
     "This text decided nothing. The agent reads it after the decision. To decide, "
     "send a message with this taskId and a data part in the form of a wait's schema."
@@ -428,7 +429,7 @@ class RunHandler(RequestHandler):
     async def _follow(
         self, run: Continuation, queue: asyncio.Queue[BaseException | None]
     ) -> None:
-        after = f"{run.version}.{MAX_ORDINAL}"  # after all events of the version
+        after = f"{run.version}.{_LAST_ORDINAL}"
         try:
             async for _ in self._runner.events(run.run_id, after=after, follow=True):
                 queue.put_nowait(None)

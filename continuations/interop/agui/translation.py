@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ag_ui import core as agui
 
 from continuations import events
-from continuations.engine.event_reading import MAX_ORDINAL, Cursor
 from continuations.interop.agui.conversation import (
     NOT_SHOWN,
     call_id,
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from continuations import Continuation, Frame
 
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
+# Greater than the number of the events of a version.
+_LAST_ORDINAL = 9_999_999_999
 _SUCCESSES = (None, "returned", "answered")
 
 
@@ -78,7 +79,7 @@ class Translator:
     own_texts: list[str] = field(default_factory=list[str])
     sent: list[agui.UserMessage] = field(default_factory=list[agui.UserMessage])
     state: dict[str, Any] = field(default_factory=dict[str, Any])
-    cursor: Cursor = field(default_factory=Cursor)
+    cursor: tuple[int, int] = (0, 0)
     is_out_of_step: bool = False
     has_state_baseline: bool = False
     _frames: dict[str, _Frame] = field(default_factory=dict[str, _Frame])
@@ -92,7 +93,7 @@ class Translator:
 
     def know(self, newest: Continuation) -> None:
         """Take the frames and open calls of a state whose events are handed on."""
-        self.cursor = max(self.cursor, Cursor(newest.version, MAX_ORDINAL))
+        self.cursor = max(self.cursor, (newest.version, _LAST_ORDINAL))
         frames: list[tuple[Frame, str | None, str | None]] = [(newest.root, None, None)]
         for frame, call, parent in frames:
             known = self._frames.get(frame.id)
@@ -134,7 +135,8 @@ class Translator:
             if self.reads and call is not None:
                 yield progress(call, event.value, self.subagent_of(event.frame))
         else:
-            place = Cursor.parse(event.cursor)
+            version, _, ordinal = event.cursor.partition(".")
+            place = (int(version), int(ordinal))
             if place > self.cursor:
                 self.cursor = place
                 yield from self._stored(event)
