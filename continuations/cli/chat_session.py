@@ -30,7 +30,6 @@ from continuations.core.rows.run import ENDED_STATUSES, WhenBusy
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.event_reading import MAX_ORDINAL, Cursor
 from continuations.engine.outcomes import Failed, Queued, Replied, SendResult, Suspended
-from continuations.engine.ports import SystemClock
 from continuations.engine.sync import portal
 from continuations.errors import InvalidInput, RunErased
 from continuations.serve.operation_calls import TextsViewer, reply_response
@@ -343,7 +342,7 @@ class ChatPipe:
 
     def _write(self, ticket: AsyncTicket[Any], result: SendResult[Any]) -> None:
         if self._as_json:
-            viewer = TextsViewer(self._runner.async_runner, SystemClock())
+            viewer = TextsViewer(self._runner.async_runner)
             shown = reply_response(viewer, result, ticket.number)
             write_json(portal.run_until_complete(shown))
             sys.stdout.flush()  # a program that reads the lines waits for each

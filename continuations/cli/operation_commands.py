@@ -28,7 +28,6 @@ from continuations.cli.command import (
 from continuations.cli.output import write_note
 from continuations.core import jsontext
 from continuations.core.visible_text import escape_invisible
-from continuations.engine.ports import SystemClock
 from continuations.engine.runner.async_runner import AsyncRunner
 from continuations.engine.sync import portal
 from continuations.present.times import counted
@@ -341,7 +340,7 @@ def _run(operation: Operation, command: Command, **values: Any) -> None:
 def _form(operation: Operation, runner: Runner, done: Done) -> Any:
     if operation.form not in FORMS:
         return to_json(done.result)
-    viewer = TextsViewer(runner.async_runner, SystemClock(), done.given)
+    viewer = TextsViewer(runner.async_runner, path_params=done.given)
     shown = FORMS[operation.form](viewer, done.given["run_id"], done.result)
     form = portal.run_until_complete(shown)
     return form[_LISTS[operation.form]] if operation.form in _LISTS else form

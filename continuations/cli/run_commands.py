@@ -22,7 +22,7 @@ from continuations.cli.interruption import advance_until_stopped, stopped_by_sig
 from continuations.cli.output import write_note
 from continuations.core.visible_text import escape_invisible
 from continuations.engine.past.drift import allowed_changes
-from continuations.engine.ports import Ports, SystemClock
+from continuations.engine.ports import Ports
 from continuations.engine.sync import portal
 from continuations.errors import AlreadyDecided, ContinuationsError, RunBusy, StaleRun
 from continuations.ledger.layout import is_thread_id
@@ -459,7 +459,7 @@ class _Advance:
 
 def _write_outcome(command: Command, runner: Runner, outcome: Outcome) -> None:
     def form() -> object:
-        viewer = TextsViewer(runner.async_runner, SystemClock())
+        viewer = TextsViewer(runner.async_runner)
         shown = outcome_response(viewer, outcome)
         return portal.run_until_complete(shown)
 

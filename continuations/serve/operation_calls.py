@@ -144,7 +144,7 @@ Render: TypeAlias = "Callable[[Viewer, str, Any], Coroutine[Any, Any, dict[str, 
 # waits that are decided. They raise `StoreError` if the decisions cannot be read.
 
 
-async def _report(viewer: Viewer, run_id: str, run: Continuation | None) -> Report:
+async def report_of(viewer: Viewer, run_id: str, run: Continuation | None) -> Report:
     """Return what the form of a run says beside its version.
 
     A version may contain waits that are decided since, so the report of a run with
@@ -168,7 +168,7 @@ async def run_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
     Raises:
         StoreError: The decisions of the run cannot be read.
     """
-    return json_forms.run_json(run, await _report(viewer, run.run_id, run))
+    return json_forms.run_json(run, await report_of(viewer, run.run_id, run))
 
 
 async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
@@ -184,7 +184,7 @@ async def outcome_response(viewer: Viewer, outcome: Outcome) -> dict[str, Any]:
     Raises:
         StoreError: The decisions of the run cannot be read.
     """
-    report = await _report(viewer, outcome.run_id, outcome.continuation)
+    report = await report_of(viewer, outcome.run_id, outcome.continuation)
     return json_forms.outcome_json(outcome, report)
 
 
@@ -205,24 +205,8 @@ async def reply_response(
         StoreError: The decisions of the run cannot be read.
     """
     run: Continuation | None = getattr(result, "continuation", None)
-    report = await _report(viewer, result.run_id, run)
+    report = await report_of(viewer, result.run_id, run)
     return json_forms.reply_json(result, report, run_id=result.run_id, number=number)
-
-
-async def thread_response(viewer: Viewer, run: Continuation) -> dict[str, Any]:
-    """Return a thread as JSON values (`thread`).
-
-    Args:
-        viewer: The reader, who may lack the right to its texts.
-        run: The newest run of the thread.
-
-    Returns:
-        The form, with the waits that are not decided yet.
-
-    Raises:
-        StoreError: The decisions of the run cannot be read.
-    """
-    return json_forms.thread_json(run, await _report(viewer, run.run_id, run))
 
 
 def sweep_response(result: SweepResult) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from continuations.present import json_forms
 from continuations.serve.http import event_stream, problems, request_fields
 from continuations.serve.http.request_context import HTTP, RequestContext, RouteHandler
 from continuations.serve.http.request_response import Response, json_response
-from continuations.serve.operation_calls import reply_response, thread_response
+from continuations.serve.operation_calls import reply_response, report_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,8 @@ async def show(context: RequestContext) -> Response:
     run = await _thread(context).look()
     if run is None:
         raise problems.no_such_message()
-    return json_response(await thread_response(context, run))
+    report = await report_of(context, run.run_id, run)
+    return json_response(json_forms.thread_json(run, report))
 
 
 async def stream_events(context: RequestContext) -> Response:
