@@ -325,3 +325,13 @@ def indented_json(text: str) -> str:
     except (jsontext.NotJson, RecursionError):
         # The value is nested too deeply for `json`: show it on one line.
         return text
+
+
+def decided_values(decided: Decision | Vote) -> dict[str, str]:
+    """Return the edit, answer and form of a decision, as JSON texts by their labels."""
+    values = {
+        "Edited arguments": decided.arguments,
+        "Answer": decided.value,
+        "Form": decided.form,
+    }
+    return {k: indented_json(text) for k, text in values.items() if text is not None}

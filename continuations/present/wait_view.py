@@ -27,7 +27,7 @@ from continuations.core import jsontext
 from continuations.core.rows.waits import Wait, withheld
 from continuations.core.visible_text import escape_invisible
 from continuations.present import wait_words
-from continuations.present.json_forms import indented_json
+from continuations.present.json_forms import decided_values, indented_json
 from continuations.present.search_words import search_text
 from continuations.present.times import TimeView, left_text, left_view, time_view
 from continuations.value_class import dataclass
@@ -302,11 +302,6 @@ def _count_text(count: int) -> str:
 
 def vote_view(wait: Wait, vote: Vote) -> VoteView:
     """Return a vote, with everything that it is for."""
-    values = {
-        "Edited arguments": vote.arguments,
-        "Answer": vote.value,
-        "Form": vote.form,
-    }
     title = None
     if vote.arguments is not None and wait.display is not None:
         title = wait.display.title_of(jsontext.parse(vote.arguments))
@@ -316,11 +311,7 @@ def vote_view(wait: Wait, vote: Vote) -> VoteView:
         at=time_view(vote.at),
         reason=vote.reason or "",
         title=title or "",
-        values={
-            label: indented_json(text)
-            for label, text in values.items()
-            if text is not None
-        },
+        values=decided_values(vote),
     )
 
 
@@ -343,15 +334,11 @@ def argument_views(
     wait = withheld(wait)
     arguments, readings = wait.arguments, wait.readings
     old_readings = _readings_of(wait, before or {})
-    properties = jsontext.as_object(wait.schema.get("properties")) or {}
-    secrets = {path.partition("/")[0] for path in wait.secrets}
-    # Stored arguments have sorted names; this list has the order of the declaration.
-    required = jsontext.as_array(wait.schema.get("required")) or ()
-    names = dict.fromkeys([*(n for n in required if n in arguments), *arguments])
+    secrets = wait_words.secret_names(wait)
     views: list[ArgumentView] = []
-    for name in names:
+    for name in wait_words.required_first(wait.schema, arguments):
         value = arguments[name]
-        declared = jsontext.as_object(properties.get(name)) or {}
+        declared = wait_words.declared_property(wait.schema, name)
         description = declared.get("description")
         default = declared.get("default", _MISSING)
         view = ArgumentView(

@@ -11,13 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from continuations.core import jsontext
-from continuations.core.rows.decisions import Answer, Decision, Deny, Fail
+from continuations.core.rows.decisions import Answer, Decision, Deny, Escalate, Fail
 from continuations.core.rows.quorum import GROUP_PREFIX, Vote
 from continuations.core.rows.wait_rules import WAIT_RULES, WaitKind
 from continuations.wire.fields import readable_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from continuations.core.reading.notices import DecisionNotice
     from continuations.core.rows.state import RunState
@@ -113,9 +113,7 @@ def _made_values(wait: Wait) -> str:
 
 def _matters(wait: Wait, name: str) -> bool:
     """Return whether an argument says something: no empty value, and no default."""
-    value = wait.arguments[name]
-    properties = jsontext.as_object(wait.schema.get("properties")) or {}
-    declared = jsontext.as_object(properties.get(name)) or {}
+    value, declared = wait.arguments[name], declared_property(wait.schema, name)
     is_default = "default" in declared and declared["default"] == value
     return not (is_default or value in ("", None, [], {}))
 
@@ -128,13 +126,10 @@ def _rank(wait: Wait, name: str, text: str) -> int:
 
 def _short_values(wait: Wait) -> dict[str, str]:
     """Return the short values of a call that are not secret, in their order."""
-    secrets = {path.partition("/")[0] for path in wait.secrets}
-    required = jsontext.as_array(wait.schema.get("required")) or ()
-    arguments, readings = wait.arguments, wait.readings
-    names = dict.fromkeys([*(n for n in required if n in arguments), *arguments])
+    arguments, readings, secrets = wait.arguments, wait.readings, secret_names(wait)
     texts = {
         name: readings.get(name) or (value if isinstance(value, str) else f"{value}")
-        for name in names
+        for name in required_first(wait.schema, arguments)
         if name not in secrets
         and isinstance(value := arguments[name], (str, int, float))
         and type(value) is not bool
@@ -144,6 +139,28 @@ def _short_values(wait: Wait) -> dict[str, str]:
         for name, text in texts.items()
         if len(text) <= _MADE_CHARS and text.isprintable() and text.strip()
     }
+
+
+def secret_names(wait: Wait) -> set[str]:
+    """Return the names of the arguments that people must not read, or a part of."""
+    return {path.partition("/")[0] for path in wait.secrets}
+
+
+def required_first(
+    schema: Mapping[str, Any] | None, names: Collection[str]
+) -> list[str]:
+    """Return names of properties, those that a schema requires in its order first.
+
+    Stored objects have sorted names, and `required` has the order of the declaration.
+    """
+    required = jsontext.as_array((schema or {}).get("required")) or ()
+    return [*dict.fromkeys(name for name in (*required, *names) if name in names)]
+
+
+def declared_property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the schema of a property; empty if it is not declared."""
+    properties = jsontext.as_object(schema.get("properties")) or {}
+    return jsontext.as_object(properties.get(name)) or {}
 
 
 def question(wait: Wait) -> str:
@@ -208,8 +225,6 @@ def at_denial(wait: Wait) -> str:
 
 def at_deadline(wait: Wait) -> str:
     """Return the consequence of the deadline, after the word "then"."""
-    from continuations.core.rows.decisions import Escalate  # noqa: PLC0415 - few waits have an action
-
     if wait.expiry_stops:
         return "expired, nothing runs, and the run stops"
     match wait.on_deadline or wait.rules.on_deadline:
@@ -232,8 +247,6 @@ def at_deadline(wait: Wait) -> str:
 
 def at_deadline_in_short(wait: Wait) -> str:
     """Return the consequence of the deadline in a few words, after the word "then"."""
-    from continuations.core.rows.decisions import Escalate  # noqa: PLC0415 - few waits have an action
-
     if wait.expiry_stops:
         return "the run stops"
     match wait.on_deadline or wait.rules.on_deadline:
@@ -258,10 +271,9 @@ def _answer_text(value: object, schema: Mapping[str, Any] | None = None) -> str:
     fields = jsontext.as_object(value)
     if fields is None:
         return jsontext.dump(value)
-    required = jsontext.as_array((schema or {}).get("required")) or ()
-    names = dict.fromkeys(name for name in (*required, *fields) if name in fields)
     return ", ".join(
-        f"{name.replace('_', ' ')}: {_answer_text(fields[name])}" for name in names
+        f"{name.replace('_', ' ')}: {_answer_text(fields[name])}"
+        for name in required_first(schema, fields)
     )
 
 
@@ -532,19 +544,14 @@ def schema_fields(schema: dict[str, Any]) -> tuple[FormField, ...]:
     """Return the fields of an object with this schema, the required ones first."""
     properties = jsontext.as_object(schema.get("properties")) or {}
     required = jsontext.as_array(schema.get("required")) or ()
-    # The stored schema has its properties by name, and `required` as declared.
-    names = [name for name in required if name in properties]
-    names += [name for name in properties if name not in required]
     return tuple(
-        _field(name, properties[name], schema, required=name in required)
-        for name in names
+        _field(name, schema, required=name in required)
+        for name in required_first(schema, properties)
     )
 
 
-def _field(
-    name: str, shape: object, schema: dict[str, Any], *, required: bool
-) -> FormField:
-    own = jsontext.as_object(shape) or {}
+def _field(name: str, schema: dict[str, Any], *, required: bool) -> FormField:
+    own = declared_property(schema, name)
     description = own.get("description")
     return FormField(
         name=name,
@@ -578,23 +585,14 @@ def _type_text(shape: Any, schema: dict[str, Any], *, may_refer: bool = True) ->
 # Runs that wait for their models --------------------------------------------------
 
 
-def awaiting_models_words(found: RunsAwaitingModels) -> str:
-    """Return for example `2 runs wait for their models`; empty without such runs."""
+def awaiting_models_line(found: RunsAwaitingModels) -> str:
+    """Return how many runs wait for their models, with the command that shows why."""
     from continuations.present.times import counted  # noqa: PLC0415 - not to decide
 
     count = len(found.run_ids)
     if not count:
         return ""
     words = "waits for its model" if count == 1 else "wait for their models"
-    if found.has_more:
-        return f"at least {counted(count, 'run')} {words}"
-    return f"{counted(count, 'run')} {words}"
-
-
-def awaiting_models_line(found: RunsAwaitingModels) -> str:
-    """Return the words as a sentence, with the command that shows why."""
-    words = awaiting_models_words(found)
-    if not words:
-        return ""
-    sentence = f"{words[0].upper()}{words[1:]}"
+    least = "At least " if found.has_more else ""
+    sentence = f"{least}{counted(count, 'run')} {words}"
     return f"{sentence}. `continuations show {found.run_ids[0]}` shows why."

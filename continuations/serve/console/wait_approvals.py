@@ -22,6 +22,7 @@ from continuations.ledger.edits import find_fixed_problem, find_problem
 from continuations.ledger.objects import Objects
 from continuations.ledger.store_clock import StoreClock
 from continuations.present.wait_view import argument_views, value_text
+from continuations.present.wait_words import secret_names
 from continuations.serve.console import wait_pages
 from continuations.serve.console.page import Page, PageRoute
 from continuations.serve.http import decision_bodies, problems
@@ -276,7 +277,7 @@ def _choices(wait: Wait, name: str) -> dict[str, tuple[str, dict[str, Any]]]:
     A condition that lets every value of the tool pass is no choice.
     """
     value = wait.arguments[name]
-    if name in {path.partition("/")[0] for path in wait.secrets}:
+    if name in secret_names(wait):
         return {"any": ("any value: it is secret", {})}
     shown = wait.readings.get(name) or value_text(jsontext.dump(value))
     if len(shown) > _MAX_SHOWN_CHARS:

@@ -27,6 +27,7 @@ from continuations.errors import (
 from continuations.ledger.arrivals.arrivals import read_cancel_request
 from continuations.ledger.arrivals.recorded_decisions import read_decision
 from continuations.ledger.objects import Objects
+from continuations.present.json_forms import decided_values
 from continuations.present.times import PageText, time_view
 from continuations.present.wait_view import wait_view
 from continuations.present.wait_words import agent_state, decision_word
@@ -36,7 +37,7 @@ from continuations.serve.console.run_page import snapshot_of
 from continuations.serve.console.wait_list import WaitList
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.decision_bodies import field_errors
-from continuations.serve.http.link_pages import decision_facts, decision_values
+from continuations.serve.http.link_pages import decision_facts
 from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
 from continuations.serve.pages.decision_view import (
     Decider,
@@ -119,7 +120,7 @@ async def record(
     return page.render(
         "recorded.html",
         recorded=recorded_view(result, before),
-        values=decision_values(result) if before else {},
+        values=decided_values(result) if before else {},
         following=following,
         here=page.url(f"/waits/{wait_id}{WaitList.of(page).query}"),
         inbox=inbox_address(page),
@@ -345,7 +346,7 @@ async def _decided_page(page: Page, decision: Decision) -> Response:
         "This decision is recorded and cannot be changed.",
         links,
         facts=facts,
-        values=decision_values(decision),
+        values=decided_values(decision),
     )
 
 

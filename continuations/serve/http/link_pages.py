@@ -25,7 +25,7 @@ from continuations.errors import (
     WaitNotFound,
 )
 from continuations.ledger import layout
-from continuations.present.json_forms import indented_json
+from continuations.present.json_forms import decided_values
 from continuations.present.times import TimeView, time_view
 from continuations.present.wait_words import decider_text, decision_word, votes_text
 from continuations.serve.http import decision_bodies, problems, request_fields
@@ -325,16 +325,6 @@ def decision_facts(decision: decisions.Decision | Vote) -> dict[str, str | TimeV
     return {label: fact for label, fact in facts.items() if fact}
 
 
-def decision_values(decision: decisions.Decision | Vote) -> dict[str, str]:
-    """Return the JSON of a recorded decision by its labels."""
-    values = {
-        "Edited arguments": decision.arguments,
-        "Answer": decision.value,
-        "Form": decision.form,
-    }
-    return {k: indented_json(text) for k, text in values.items() if text is not None}
-
-
 def _decision_html(
     decision: decisions.Decision | Vote, texts: LongTexts | None = None
 ) -> str:
@@ -347,7 +337,7 @@ def _decision_html(
     values = "".join(
         f'<section class="card"><header><h2>{label}</h2></header>'
         f"<pre>{texts.html(text, keeps_lines=True)}</pre></section>\n"
-        for label, text in decision_values(decision).items()
+        for label, text in decided_values(decision).items()
     )
     return f'<section class="card"><dl class="facts">\n{rows}</dl></section>\n{values}'
 

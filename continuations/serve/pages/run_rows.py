@@ -265,7 +265,9 @@ class _RowReader:
     def _start_frame(
         self, frame_id: str | None, agent: str, call_id: str | None, at: datetime
     ) -> None:
-        row = self._by_call.get(call_id) if call_id else self._root(frame_id)
+        row = self._by_call.get(call_id or "")
+        if not call_id:
+            row = self._by_frame.get(frame_id or "")
         if row is None:
             key = call_id or frame_id or agent
             row = self._new_row(key, agent, None if call_id is None else "", at)
@@ -279,9 +281,6 @@ class _RowReader:
             row.spans.append(Span(kind="frame", begin=at))
         if frame_id is not None:
             self._by_frame[frame_id] = row
-
-    def _root(self, frame_id: str | None) -> RunRow | None:
-        return self._by_frame.get(frame_id or "")
 
     def _new_row(
         self,

@@ -105,10 +105,8 @@ _MAX_NOTE_CHARS = 60
 _FAILED_ATTEMPT = " failed: "
 
 
-def status_pill(status: str, *, is_paused: bool = False) -> StatePill:
+def status_pill(status: str) -> StatePill:
     """Return a status in words, where the state of the run is not at hand."""
-    if is_paused and status == "suspended":
-        return _STATES["paused"]
     if status == "unreadable":
         return replace(_STATES["look"], words="Unreadable")
     found = (pill for name, pill in _STATES.items() if name == status)
