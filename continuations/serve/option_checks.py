@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from continuations.engine.runner.async_runner import AsyncRunner
-from continuations.engine.worker_options import is_number
+from continuations.engine.worker_options import is_count, is_number
 from continuations.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -33,6 +33,12 @@ def check_seconds(name: str, value: object, *, above_zero: bool) -> None:
         return
     lowest = "above 0" if above_zero else "of at least 0"
     raise InvalidInput(f"{name} must be a number of seconds {lowest}, got {value!r}.")
+
+
+def check_count(name: str, value: object) -> None:
+    """Raise `InvalidInput` unless the value is a positive integer."""
+    if not is_count(value):
+        raise InvalidInput(f"{name} must be an integer, at least 1, got {value!r}.")
 
 
 def check_dispatcher(name: str, value: object) -> None:

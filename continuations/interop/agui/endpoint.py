@@ -20,7 +20,11 @@ from continuations.interop.agui.turn import Subject, Turn
 from continuations.serve.http import asgi, event_stream, problems, request_fields
 from continuations.serve.http.api import MAX_BODY_BYTES, Verifier
 from continuations.serve.http.asgi import IDENTITY, Verified
-from continuations.serve.option_checks import check_async_runner, check_callable
+from continuations.serve.option_checks import (
+    check_async_runner,
+    check_callable,
+    check_count,
+)
 from continuations.serve.rights import Act, Can, Rights
 from continuations.threads import AsyncThread
 
@@ -89,9 +93,7 @@ def app(
         )
     check_callable("verify", verify, "a function that takes a Request")
     rights = Rights(can)
-    if type(max_body_bytes) is not int or max_body_bytes < 1:
-        msg = f"max_body_bytes must be an integer, at least 1, got {max_body_bytes!r}."
-        raise InvalidInput(msg)
+    check_count("max_body_bytes", max_body_bytes)
     application = Starlette(lifespan=lifespan)
     application.router.default = _Door(runner, thread, rights)
     application.add_middleware(

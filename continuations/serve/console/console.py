@@ -52,11 +52,7 @@ from continuations.serve.console.wait_list import count_for_navigation
 from continuations.serve.http import problems
 from continuations.serve.http.api import HttpApi, Verifier, identify
 from continuations.serve.http.request_fields import JSON_TYPE
-from continuations.serve.http.request_response import (
-    NO_STORE_HEADERS,
-    Request,
-    Response,
-)
+from continuations.serve.http.request_response import Request, Response, see_other
 from continuations.serve.http.routes import find_route, match_path
 from continuations.serve.option_checks import check_type
 from continuations.serve.pages import environment
@@ -518,8 +514,7 @@ class Console:
         if found is None:
             page_of_form = "" if _wants_json(request) else _page_of_form(request)
             if page_of_form:
-                headers = {**NO_STORE_HEADERS, "location": shell.root + page_of_form}
-                return Response(status=303, headers=headers)
+                return see_other(shell.root + page_of_form)
             return await self._answer_program(request, shell)
         route, params = found
         page = Page(

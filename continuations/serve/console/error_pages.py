@@ -261,6 +261,10 @@ class _Unknown(NamedTuple):
     technical: str
 
 
+_NO_VERIFIER = (
+    "This console has no verifier, so it refuses every request. Pass verify= to "
+    "console.app."
+)
 UNKNOWN: Mapping[Unknown, _Unknown] = {
     "local": _Unknown(
         "Sign in",
@@ -275,10 +279,8 @@ UNKNOWN: Mapping[Unknown, _Unknown] = {
         "This console is closed",
         "Nobody can sign in: its operator has not said who may.",
         _TECHNICAL,
-        "This console has no verifier, so it refuses every request. Pass verify= to "
-        "console.app.",
-        "This console has no verifier, so it refuses every request. Pass verify= to "
-        "console.app.",
+        _NO_VERIFIER,
+        _NO_VERIFIER,
     ),
     "not accepted": _Unknown(
         "Sign in",

@@ -24,17 +24,13 @@ from continuations.authoring import callables
 from continuations.core import jsontext
 from continuations.core.identity import Identity
 from continuations.errors import InvalidInput
-from continuations.serve.http.request_response import (
-    NO_STORE_HEADERS,
-    UNIX_SOCKET,
-    Response,
-)
+from continuations.serve.http.request_response import UNIX_SOCKET, see_other
 from continuations.serve.option_checks import check_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from continuations.serve.http.request_response import Request
+    from continuations.serve.http.request_response import Request, Response
 
 
 __all__ = [
@@ -416,16 +412,16 @@ class LocalIdentity:
         given = request.query.get(TOKEN_PARAMETER)
         if given is None or request.method != "GET" or not is_loopback(request):
             return None
-        headers = {**NO_STORE_HEADERS, "location": f"{root}{self._asked or '/'}"}
+        location = f"{root}{self._asked or '/'}"
         if self(request) is not None:
-            return Response(status=303, headers=headers)
+            return see_other(location)
         token = self._token
         if token is None or not hmac.compare_digest(given.encode(), token.encode()):
             return None
         self._token, self._asked = None, ""
         self._host = _host(request)
-        headers["set-cookie"] = _cookie(request, root, self._session)
-        return Response(status=303, headers=headers)
+        cookie = {"set-cookie": _cookie(request, root, self._session)}
+        return see_other(location, **cookie)
 
     def ask(self, request: Request, root: str, address: str) -> Response | None:
         """Hear that an unknown person opens a page; return where it is known, if so.
@@ -443,9 +439,7 @@ class LocalIdentity:
         host = _host(request)
         if self._host and self._host != host and _port(self._host) == _port(host):
             scheme = "https" if request.is_tls else "http"
-            location = f"{scheme}://{self._host}{root}{address}"
-            headers = {**NO_STORE_HEADERS, "location": location}
-            return Response(status=303, headers=headers)
+            return see_other(f"{scheme}://{self._host}{root}{address}")
         self._asked = address
         return None
 

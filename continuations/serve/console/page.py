@@ -22,7 +22,11 @@ from continuations.ledger import layout
 from continuations.serve.http import problems, request_fields
 from continuations.serve.http.html_pages import html_response, page_query
 from continuations.serve.http.request_context import Caller
-from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
+from continuations.serve.http.request_response import (
+    NO_STORE_HEADERS,
+    Response,
+    see_other,
+)
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -103,6 +107,14 @@ class Page(Caller):
     def form(self) -> Mapping[str, str]:
         """The fields of the posted form; a body that is no form is refused."""
         return request_fields.form_fields(self.request)
+
+    @property
+    def posted_text(self) -> str:
+        """The message in the posted form; an empty one is refused."""
+        text = self.form.get("text", "").strip()
+        if not text:
+            raise problems.malformed("The message is empty. Go back, and write a text.")
+        return text
 
     async def may(self, act: Act, run_id: str | None) -> bool:
         """Return whether the person may do something with a run."""
@@ -209,8 +221,7 @@ class Page(Caller):
 
     def see_other(self, path: str) -> Response:
         """Return the redirect after a successful POST (status 303)."""
-        headers = {**NO_STORE_HEADERS, "location": self.url(path)}
-        return Response(status=303, headers=headers)
+        return see_other(self.url(path))
 
 
 PageHandler: TypeAlias = Callable[[Page], Awaitable[Response]]

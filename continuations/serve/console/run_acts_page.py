@@ -136,11 +136,7 @@ def _cancel_fields(page: Page) -> Fields:
 
 
 def _message_fields(page: Page) -> Fields:
-    form = page.form
-    text = form.get("text", "").strip()
-    if not text:
-        raise problems.malformed("The message is empty. Go back, and write a text.")
-    return {"text": text, "id": form.get("id") or None}
+    return {"text": page.posted_text, "id": page.form.get("id") or None}
 
 
 def _signal_fields(page: Page) -> Fields:

@@ -476,10 +476,7 @@ async def _lacked(page: Page, number: int) -> str:
 async def send(page: Page) -> Response:
     """Post a message to the newest run of a thread; a repeated form posts it once."""
     run_id = page.run_id
-    text = page.form.get("text", "").strip()
-    own_id = page.form.get("id", "")
-    if not text:
-        raise problems.malformed("The message is empty. Go back, and write a text.")
+    text, own_id = page.posted_text, page.form.get("id", "")
     run = (await page.runner.look(run_id)).run_state.run
     if run.thread_key is None:
         raise problems.malformed(

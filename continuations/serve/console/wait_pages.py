@@ -37,8 +37,8 @@ from continuations.serve.console.run_page import snapshot_of
 from continuations.serve.console.wait_list import WaitList
 from continuations.serve.http import decision_bodies
 from continuations.serve.http.decision_bodies import field_errors
-from continuations.serve.http.link_pages import decision_facts
-from continuations.serve.http.request_response import NO_STORE_HEADERS, Response
+from continuations.serve.http.link_pages import EXPIRED_TEXT, decision_facts
+from continuations.serve.http.request_response import Response, see_other
 from continuations.serve.pages.decision_view import (
     Decider,
     decider_of,
@@ -61,6 +61,10 @@ _CONFLICT, _REFUSED = 409, 422
 _NEW_CALL = (
     "Nothing is recorded: the call is not the one that you saw.",
     "This page shows the call as it is now. Read it again before you decide.",
+)
+_CLOSED_TEXT = (
+    "Closed",
+    "The run was cancelled, has failed or was repaired. Nothing was approved.",
 )
 _NO_RIGHT = "You cannot decide this: you have no right to decide waits of this run."
 
@@ -252,8 +256,7 @@ async def show_evidence(page: Page) -> Response:
         if number.isdecimal() and int(number[:3]) < len(lines):
             key = lines[int(number[:3])][1]
     here = page.addresses()
-    headers = {**NO_STORE_HEADERS, "location": here.call(key) if key else here.newest}
-    return Response(status=303, headers=headers)
+    return see_other(here.call(key) if key else here.newest)
 
 
 async def state(page: Page) -> Response:
@@ -276,7 +279,7 @@ async def state(page: Page) -> Response:
     except RunErased:
         title = "This run was erased."
     else:
-        return Response(status=204, headers=NO_STORE_HEADERS)
+        return page.unchanged()
     here = page.url(f"/waits/{wait_id}")
     return page.render("wait_state.html", title=title, sentences=sentences, here=here)
 
@@ -357,12 +360,7 @@ def inbox_address(page: Page) -> str:
 
 async def _ended_page(page: Page, error: Exception) -> Response:
     is_expired = isinstance(error, WaitExpired)
-    title = "Expired" if is_expired else "Closed"
-    text = (
-        "The deadline passed before anyone decided. Nothing was approved."
-        if is_expired
-        else "The run was cancelled, has failed or was repaired. Nothing was approved."
-    )
+    title, text = EXPIRED_TEXT if is_expired else _CLOSED_TEXT
     links = {inbox_address(page): "Back to the inbox"}
     wait_id = page.params["wait"]
     facts: dict[str, PageText] = {"Wait": wait_id}

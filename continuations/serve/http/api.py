@@ -21,8 +21,7 @@ from urllib.parse import quote
 
 from continuations.core import jsontext
 from continuations.engine.ports import SystemClock
-from continuations.engine.worker_options import is_count
-from continuations.errors import AlreadyDecided, InvalidInput, WaitNotFound
+from continuations.errors import AlreadyDecided, WaitNotFound
 from continuations.ledger import layout
 from continuations.ledger.objects import Objects, check_folder_exists
 from continuations.serve import option_checks
@@ -143,11 +142,7 @@ class HttpApi:
         if dispatcher is not None:
             option_checks.check_dispatcher("dispatcher", dispatcher)
         option_checks.check_type("base_path", base_path, str, "a text")
-        if not is_count(max_body_bytes):
-            raise InvalidInput(
-                "max_body_bytes must be an integer, at least 1, got "
-                f"{max_body_bytes!r}."
-            )
+        option_checks.check_count("max_body_bytes", max_body_bytes)
         self.max_body_bytes = max_body_bytes
         # A console with a secret of its own sets it.
         self.cursor_secret: bytes | None = None

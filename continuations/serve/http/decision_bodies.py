@@ -132,7 +132,7 @@ def _verdict_from_form(fields: Mapping[str, str], by: str | Identity) -> Verdict
 
 def _typed_verdict(fields: Mapping[str, str], by: str | Identity) -> Verdict:
     """Return an answer, or an approval with its form, of typed fields."""
-    typed = {k: fields[k] for k in fields if k.startswith(PREFIX)}
+    typed = typed_fields(fields)
     others = {k: fields[k] for k in fields if k not in typed and k != "as"}
     is_approval = others.get("decision") == "approve"
     kind = _checked_kind(others if is_approval else {**others, "value": ""})

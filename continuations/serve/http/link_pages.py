@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from continuations.serve.pages.decision_view import Decider
 
 LINK = decisions.Door("link", "signed link")
-_EXPIRED_TEXT = (
+EXPIRED_TEXT = (
     "Expired",
     "The deadline passed before anyone decided. Nothing was approved.",
 )
@@ -65,7 +65,7 @@ async def show(context: RequestContext) -> Response:
     if isinstance(subject, decisions.Decision):
         return already_decided(subject, query=context.request.query)
     if subject.deadline is not None and context.clock.now() > subject.deadline:
-        return _titled_page(200, *_EXPIRED_TEXT)
+        return _titled_page(200, *EXPIRED_TEXT)
     return _open_page(context, subject, link)
 
 
@@ -228,7 +228,7 @@ async def _wait_or_decision(
 
 
 def _ended_page(error: WaitExpired | Cancelled, *, status: int) -> Response:
-    text = _EXPIRED_TEXT if isinstance(error, WaitExpired) else _CANCELLED_TEXT
+    text = EXPIRED_TEXT if isinstance(error, WaitExpired) else _CANCELLED_TEXT
     return _titled_page(status, *text)
 
 

@@ -96,3 +96,10 @@ def json_response(value: Any, status: int = 200, **headers: str) -> Response:
         headers={"content-type": "application/json", **NO_STORE_HEADERS, **headers},
         body=jsontext.escape_surrogates(text),
     )
+
+
+def see_other(location: str, **headers: str) -> Response:
+    """Return a redirect that a browser follows with GET (status 303)."""
+    return Response(
+        status=303, headers={**NO_STORE_HEADERS, "location": location, **headers}
+    )
