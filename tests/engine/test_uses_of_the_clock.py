@@ -193,7 +193,7 @@ _REASONS: dict[str, str] = {
         serve/http/thread_handlers.py post_message
         serve/http/event_stream.py _WorkStream._result
         serve/http/problems.py from_error
-        serve/operation_calls.py _report
+        serve/operation_calls.py report_of
     """,
     """The time of a file is from the clock of the file system, and is compared with
     another time of this clock, or shown.""": """

@@ -136,18 +136,11 @@ def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
             f'"unknown" or "tell_model", got {on_timeout!r}.'
         )
     repeatable = checked["read_only"] or checked["idempotent"]
-    retries = _checked_retries(name, checked["retries"], repeatable=repeatable)
+    retries = checked_retries(name, checked["retries"], repeatable=repeatable)
     _check_functions(name, checked)
     check_type(name, "reversible", checked["reversible"], bool, None)
     check_type(name, "writes_state", checked["writes_state"], bool)
     return {**checked, "approval": approval, "timeout": timeout, "retries": retries}
-
-
-def _checked_retries(name: str, option: object, *, repeatable: bool) -> Retries | None:
-    if type(option) is int and not option:
-        return None
-
-    return checked_retries(name, option, repeatable=repeatable)
 
 
 def _check_functions(name: str, options: Mapping[str, Any]) -> None:
