@@ -53,7 +53,7 @@ def decision_word(wait_id: str, kind: str) -> str:
 
 
 def decider_text(decided: Decision | Vote | DecisionNotice) -> str:
-    """Return who decided: all voters, a rule or one name; "" for nobody."""
+    """Return who decided: all voters, a rule or one name; "" for none."""
     rule = getattr(decided, "rule", None)
     voters = ", ".join(getattr(decided, "voters", ()))
     return voters or (f"the rule {rule}" if rule else decided.by or "")

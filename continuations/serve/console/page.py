@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 # A time in milliseconds has fewer digits.
-PLACE_DIGITS = 16
+_PLACE_DIGITS = 16
 
 
 def _no_rights() -> list[tuple[Act, str | None]]:
@@ -289,7 +289,7 @@ def html_page(
 def place_of(cursor: str, refusal: str) -> tuple[int, str]:
     """Return the number and the id of a place in a list; refuse another text."""
     text, _, name = cursor.partition("/")
-    number = request_fields.digits(text, PLACE_DIGITS)
+    number = request_fields.digits(text, _PLACE_DIGITS)
     if number is None or not name:
         raise problems.malformed(refusal)
     return number, name

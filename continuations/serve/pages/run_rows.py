@@ -265,8 +265,9 @@ class _RowReader:
     def _start_frame(
         self, frame_id: str | None, agent: str, call_id: str | None, at: datetime
     ) -> None:
-        row = self._by_call.get(call_id or "")
-        if not call_id:
+        if call_id:
+            row = self._by_call.get(call_id)
+        else:
             row = self._by_frame.get(frame_id or "")
         if row is None:
             key = call_id or frame_id or agent
