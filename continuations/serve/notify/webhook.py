@@ -244,5 +244,6 @@ def _retry_after_seconds(retry_after: str, now: datetime) -> float:
     try:
         then = parsedate_to_datetime(retry_after)
         return max(0.0, (then - now).total_seconds())
-    except (TypeError, ValueError):  # no date, or a date without a time zone
+    except (TypeError, ValueError, OverflowError):
+        # It is no date, a date without a time zone, or one that is too large.
         return 0.0

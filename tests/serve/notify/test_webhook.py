@@ -329,6 +329,8 @@ def test_attempts_are_bounded() -> None:
         ("-5", 0.25),
         ("٣", 0.25),
         ("Sat, 21 Nov 2026 14:00:00", 0.25),
+        ("Sat, 21 Nov 99999999999 14:00:00 GMT", 0.25),
+        ("Sat, 21 Nov 2026 14:00:00 +99999999999999", 0.25),
     ],
 )
 def test_retry_after_is_honoured(header_value: str, delay: float) -> None:
