@@ -254,7 +254,7 @@ def _parse_request(event: dict[str, Any]) -> Request:
 
 
 def _parse_payload_2(event: dict[str, Any]) -> Request:
-    headers = _headers(event.get("headers"), None)
+    headers, _ = _headers(event.get("headers"), None)
     # The gateway removes cookies from the headers, and a verifier may need them.
     if cookies := event.get("cookies"):
         headers["cookie"] = "; ".join(cookies)
@@ -279,15 +279,17 @@ def _parse_payload_1(event: dict[str, Any]) -> Request:
         **(event.get("queryStringParameters") or {}),
         **{name: values[-1] for name, values in many.items()},
     }
+    headers, repeated = _headers(event.get("headers"), event.get("multiValueHeaders"))
     return Request(
         method=event["httpMethod"].upper(),
         path=_decode_path(event["path"]),
         query={
             _require_text(name): _require_text(value) for name, value in query.items()
         },
-        headers=_headers(event.get("headers"), event.get("multiValueHeaders")),
+        headers=headers,
         body=_body(event),
         raw_path=event["path"],
+        repeated=repeated,
     )
 
 
@@ -302,12 +304,14 @@ def _without_stage(path: str, stage: str) -> str:
 
 def _headers(
     single: Mapping[str, Any] | None, multi_value: Mapping[str, Any] | None
-) -> dict[str, str]:
+) -> tuple[dict[str, str], frozenset[str]]:
+    """Return the headers, and the names of those that the request has repeatedly."""
     # Names have any case; values of a repeated name are joined (RFC 9110, 5.3).
     headers: dict[str, list[str]] = {}
     for name, value in _pairs(single, multi_value):
         headers.setdefault(name.lower(), []).append(_require_text(value))
-    return {name: ", ".join(values) for name, values in headers.items()}
+    repeated = frozenset(name for name, values in headers.items() if len(values) > 1)
+    return {name: ", ".join(values) for name, values in headers.items()}, repeated
 
 
 def _pairs(

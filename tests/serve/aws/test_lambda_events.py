@@ -129,6 +129,7 @@ def test_repeated_headers_are_joined_and_no_body_is_empty() -> None:
 
     assert isinstance(found, HttpEvent)
     assert {"x-a": "1, 2, 3"} == found.request.headers
+    assert {"x-a"} == found.request.repeated
     assert b"" == found.request.body
 
 
