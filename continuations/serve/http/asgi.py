@@ -72,8 +72,7 @@ class _Paths:
     async def _response(self, scope: Scope, receive: Receive) -> Response | None:
         """Return the response, or `None` if the client has left."""
         path = path_below_mount(scope)
-        raw_path = encoded_path(scope, path)
-        found = find_route(path, raw_path)
+        found = find_route(path, encoded_path(scope, path))
         if found is None:
             return problems.no_such_path().response()
         request = requests.Request(scope, receive)
@@ -84,7 +83,7 @@ class _Paths:
         route, path_params = found
         if body is None:
             return self._api.refuse_large_body(route)
-        plain = plain_request(request, path, body, raw_path)
+        plain = plain_request(request, path, body)
         return await self._api.handle_route(route, path_params, plain)
 
 
@@ -111,9 +110,7 @@ def encoded_path(scope: Scope, path: str) -> str:
     return quote(path)
 
 
-def plain_request(
-    request: requests.Request, path: str, body: bytes, raw_path: str | None = None
-) -> Request:
+def plain_request(request: requests.Request, path: str, body: bytes) -> Request:
     """Return a request without the types of a framework."""
     headers: dict[str, str] = {}
     repeated: set[str] = set()
@@ -130,7 +127,7 @@ def plain_request(
         query=dict(request.query_params) if request.scope["query_string"] else {},
         headers=headers,
         body=body,
-        raw_path=raw_path,
+        raw_path=encoded_path(request.scope, path),
         client=_client(request.scope),
         is_tls=request.scope.get("scheme") == "https",
         repeated=frozenset(repeated),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 
+from continuations import Agent, AsyncRunner
+from continuations.models.scripted import ScriptedModel
 from continuations.serve import console
 from tests.serve.console.console_client import ConsoleClient, verify_header
 from tests.serve.http.api_fixture import waiting_api
@@ -44,6 +47,27 @@ async def test_mounted_console_keeps_to_its_prefix(make_site: Any) -> None:
     )
     assert 200 == answer.status_code
     assert 404 == (await client.get("/inbox")).status_code
+
+
+@pytest.mark.parametrize("root", ["", "/agents"])
+@pytest.mark.parametrize("key", ["a/b", "x/messages/1", "100%", "%41"])
+async def test_console_answers_programs_about_a_thread_of_any_key(
+    key: str, root: str
+) -> None:
+    """A slash that belongs to the key is encoded in the path."""
+    agent = Agent("chat", model=ScriptedModel(["hello"]))
+    runner = AsyncRunner(agent, store="memory:")
+    site = Starlette()
+    site.mount(root, console.app(runner, verify=verify_header))
+    client = ConsoleClient(app=site)
+    place = f"{root}/threads/chat/{quote(key, safe='')}/messages"
+
+    answer = await client.send(
+        "POST", place, None, {"text": "hi"}, accept="application/json"
+    )
+
+    assert 200 == answer.status_code
+    assert 2 == len(await runner.thread(key=key).messages())
 
 
 async def test_cookie_of_a_mounted_local_console_stays_below_its_prefix() -> None:
