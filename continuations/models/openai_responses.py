@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from openai import AsyncOpenAI
-    from openai.types import Batch
 
     from continuations.core.model_protocol import ModelReply
 
@@ -253,20 +252,18 @@ class OpenAIResponses(OpenAIModel):
     ) -> ModelReply | PendingReply | LostReply:
         if response is None or responses_items.is_pending(response):
             return PendingReply(id=reply_id, poll_after=self._poll_after)
-        if not responses_items.is_lost(response):
+        if responses_items.is_lost(response):
+            reason = f"the response is {response.get('status')}"
+            lost = responses_items.provider_error(response, reason)
+            usage = responses_items.usage_of(response)
+        else:
             try:
                 reply = responses_items.reply_of(response)
                 return self._owned(reply, request, self._form)
             except UnusableReply as unusable:
                 # The provider would return the same response to each poll.
-                quoted = errors.quote_provider(unusable.provider_text)
-                reason, usage = f"{unusable}{quoted}", unusable.usage
-                return _lost_reply(reason, usage, lacks_credit=unusable.lacks_credit)
-        reason = f"the response is {response.get('status')}"
-        lost = responses_items.provider_error(response, reason)
-        quoted = errors.quote_provider(lost.provider_text)
-        usage = responses_items.usage_of(response)
-        reason = f"{reason}{quoted}"
+                lost, usage = unusable, unusable.usage
+        reason = f"{lost}{errors.quote_provider(lost.provider_text)}"
         return _lost_reply(reason, usage, lacks_credit=lost.lacks_credit)
 
 
@@ -348,22 +345,19 @@ async def response_of_batch(
     Raises `LostBatch`, `UnusableReply` and the exceptions of the client.
     """
     batch = await client.batches.retrieve(batch_id)
-    if batch.output_file_id:
-        return _response_of_line(await _read_file(client, batch.output_file_id))
-    if batch.error_file_id:
-        return _response_of_line(await _read_file(client, batch.error_file_id))
+    file_id = batch.output_file_id or batch.error_file_id
+    if file_id:
+        content = await client.files.content(file_id)
+        return _response_of_line(content.content)
     if batch.status in _LOST_STATUSES:
         errors = (batch.errors.data if batch.errors else None) or []
         credit = any(lacks_credit({"code": error.code}) for error in errors)
-        raise LostBatch(_reason(batch), lacks_credit=credit)
+        texts = [error.message for error in errors if error.message]
+        reason = ": ".join([f"the batch is {batch.status}", *texts[:1]])
+        raise LostBatch(reason, lacks_credit=credit)
     if batch.status == "completed":
         raise LostBatch("the batch is completed, and has no output")
     return None
-
-
-async def _read_file(client: AsyncOpenAI, file_id: str) -> bytes:
-    content = await client.files.content(file_id)
-    return content.content
 
 
 def _response_of_line(content: bytes) -> Mapping[str, Any]:
@@ -380,12 +374,6 @@ def _response_of_line(content: bytes) -> Mapping[str, Any]:
         text = error_text(dict(failed)) or "the request of the batch failed"
         raise LostBatch(text, lacks_credit=lacks_credit(dict(failed)))
     return body
-
-
-def _reason(batch: Batch) -> str:
-    errors = (batch.errors.data if batch.errors else None) or []
-    texts = [error.message for error in errors if error.message]
-    return ": ".join([f"the batch is {batch.status}", *texts[:1]])
 
 
 _PATH = "/responses"
