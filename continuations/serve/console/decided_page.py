@@ -273,15 +273,10 @@ async def titles_of(page: Page, wait_ids: Iterable[str]) -> Mapping[str, str]:
 
     The run of a wait that is not in memory is read.
     """
-    titles, opened = page.live.titles, page.live.waits.known.titles
-    missing: dict[str, None] = {}
-    for wait_id in wait_ids:
-        if wait_id in opened:
-            titles.put(wait_id, opened[wait_id])
-        elif wait_id not in titles:
-            missing[run_of_wait(wait_id)] = None
+    titles = page.live.waits.known.titles
+    missing = list(dict.fromkeys(run_of_wait(w) for w in wait_ids if w not in titles))
     for first in range(0, len(missing), _PARALLEL_READS):
-        group = list(missing)[first : first + _PARALLEL_READS]
+        group = missing[first : first + _PARALLEL_READS]
         await gather(*(_read_titles(page, run_id) for run_id in group))
     return titles
 
@@ -294,7 +289,8 @@ async def _read_titles(page: Page, run_id: str) -> None:
     for version in window.versions:
         for event in version.events:
             if isinstance(event, run_stream.WaitOpened):
-                page.live.titles.put(event.wait.id, row_texts(event.wait).title)
+                title = row_texts(event.wait).title
+                page.live.waits.known.titles.put(event.wait.id, title)
 
 
 def _view(

@@ -60,7 +60,7 @@ class WaitCounts:
 
 
 KeptAudit: TypeAlias = "tuple[int, list[AuditLine]]"
-_MAX_AUDITS, _MAX_TITLES = 5_000, 10_000
+_MAX_AUDITS = 5_000
 
 
 def seal_place(cursors: Cursors, place: str) -> str:
@@ -94,7 +94,6 @@ class LivePages:
         runs: The followers of runs.
         counts: The last counts of waits of some persons.
         audits: The decisions of some runs, and the time of their last act.
-        titles: The titles of some decided waits.
     """
 
     mode: LiveMode
@@ -103,7 +102,6 @@ class LivePages:
     runs: live_runs.LiveRuns
     counts: dict[Identity, WaitCounts] = field(default_factory=_no_counts)
     audits: Kept[KeptAudit] = field(default_factory=lambda: Kept(_MAX_AUDITS))
-    titles: Kept[str] = field(default_factory=lambda: Kept(_MAX_TITLES))
 
     @classmethod
     def of_runner(cls, runner: AsyncRunner, mode: LiveMode, clock: Clock) -> Self:
@@ -175,9 +173,9 @@ class LivePages:
         """Keep nothing of a run that may be erased; a list reads it again."""
         self.known_runs.forget(run_id)
         self.audits.pop(run_id, None)
-        for titles in (self.titles, self.waits.known.titles):
-            for wait_id in [each for each in titles if each.endswith(f"@{run_id}")]:
-                del titles[wait_id]
+        titles = self.waits.known.titles
+        for wait_id in [each for each in titles if each.endswith(f"@{run_id}")]:
+            del titles[wait_id]
 
     def close(self) -> None:
         """End the streams of all viewers, because the server stops."""

@@ -144,7 +144,7 @@ class OpenWaits:
         self._known: dict[str, KnownWait] = {}
         # The ids of waits that cannot be read.
         self.damaged: set[str] = set()
-        # The titles of waits that were decided meanwhile.
+        # The titles of decided waits, as far as a page or the last listing had them.
         self.titles: Kept[str] = Kept(_MAX_TITLES)
         self._began = self._applied = 0
         self._listed_at: datetime | None = None
