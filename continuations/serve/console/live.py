@@ -31,6 +31,7 @@ from continuations.errors import ContinuationsError
 from continuations.serve.console.background import BackgroundReading
 from continuations.serve.console.known_runs import KnownRuns
 from continuations.serve.console.open_waits import OpenWaits
+from continuations.serve.http.request_fields import digits
 from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
@@ -110,10 +111,10 @@ class ChangeLog:
     def since(self, cursor: str) -> frozenset[str] | None:
         """Return the runs that changed after a place; `None` if it is not known."""
         name, _, text = cursor.partition(".")
-        is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
-        if name != self._name or not is_number:
+        number = digits(text, _MAX_DIGITS)
+        if name != self._name or number is None:
             return None
-        missed = self._number - int(text)
+        missed = self._number - number
         if not 0 <= missed <= len(self._changes):
             return None
         last = islice(reversed(self._changes), missed)

@@ -29,6 +29,7 @@ from continuations.ledger.objects import Objects, pieces
 from continuations.ledger.store_clock import StoreClock
 from continuations.present.wait_view import RowTexts, row_texts, searched_text
 from continuations.serve.console.background import BackgroundReading
+from continuations.serve.http.request_fields import digits
 from continuations.value_class import dataclass, replace
 from continuations.wire.fields import to_milliseconds
 
@@ -47,6 +48,7 @@ _PARALLEL_READS = 50
 _MAX_TITLES = 10_000
 _SOON_MS = timedelta(days=1) // timedelta(milliseconds=1)
 _NO_DEADLINE = 10**15
+_MAX_DIGITS = 16
 _UNKNOWN_KINDS = {kind for kind in WAIT_RULES if WAIT_RULES[kind].may_have_run}
 
 
@@ -101,7 +103,7 @@ class WaitPlace(NamedTuple):
         due, _, rest = rest.partition("/")
         opened, _, wait_id = rest.partition("/")
         numbers = (group, due, opened)
-        if not all(n.isascii() and n.isdecimal() and len(n) <= 16 for n in numbers):  # noqa: PLR2004 - digits
+        if any(digits(text, _MAX_DIGITS) is None for text in numbers):
             return None
         return cls(int(group), int(due), int(opened), wait_id)
 
