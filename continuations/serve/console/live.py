@@ -20,7 +20,6 @@ import asyncio
 import logging
 from collections import deque
 from contextlib import aclosing
-from functools import partial
 from hashlib import sha256
 from itertools import count, islice
 from secrets import token_hex
@@ -74,16 +73,41 @@ class Away:
     since: datetime | None
 
 
-async def alarmed(work: Coroutine[Any, Any, None], alarm: Callable[[], None]) -> None:
-    """Do some work of a store, and raise an alarm when the store is away."""
+async def look_at_store(
+    work: Coroutine[Any, Any, None],
+    what: str,
+    began: datetime,
+    set_away: Callable[[datetime | None], None],
+) -> float:
+    """Look at a store, and say since when it is away, or that it answers.
+
+    Args:
+        work: The requests to the store.
+        what: What they do, for the log.
+        began: Since when the store is away if it does not answer now.
+        set_away: Hears it. Viewers keep what they have while the store is away.
+
+    Returns:
+        The least pause before the next look, in seconds.
+    """
     task = asyncio.create_task(work)
     try:
         done, _ = await asyncio.wait({task}, timeout=AWAY_SECONDS)
         if not done:
-            alarm()
+            set_away(began)
         await task
+    except ContinuationsError:
+        set_away(began)
+    except Exception:  # noqa: BLE001 - the viewers of open pages depend on it
+        # Such as a fault of a store of the application.
+        _log.exception("the console cannot %s: it tries again", what)
+        set_away(began)
+        return PAUSE_SECONDS
+    else:
+        set_away(None)
     finally:
         task.cancel()
+    return 0.0
 
 
 class ChangeLog:
@@ -272,22 +296,12 @@ class LiveWaits:
 
     async def _list_waits(self) -> None:
         for number in count():
-            seconds = self._interval
             began = self.away_since or self.clock.now()
             listing = self._list(with_markers=number % _MARKERS_EVERY == 0)
-            # A viewer keeps the rows that it has while the store is away.
-            try:
-                await alarmed(listing, partial(self._set_away, began))
-            except ContinuationsError:
-                self._set_away(began)
-            except Exception:  # noqa: BLE001 - the viewers of all pages depend on it
-                # Such as a fault of a store of the application.
-                _log.exception("the console cannot list the open waits: it tries again")
-                self._set_away(began)
-                seconds = max(PAUSE_SECONDS, seconds)
-            else:
-                self._set_away(None)
-            await asyncio.sleep(seconds)
+            pause = await look_at_store(
+                listing, "list the open waits", began, self._set_away
+            )
+            await asyncio.sleep(max(pause, self._interval))
 
     async def _list(self, *, with_markers: bool) -> None:
         await self.look(with_markers=with_markers)

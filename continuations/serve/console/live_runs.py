@@ -15,7 +15,6 @@ import dataclasses
 import threading
 from contextlib import suppress
 from dataclasses import field
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from continuations.core.reading import run_stream
@@ -30,7 +29,7 @@ from continuations.errors import ContinuationsError, RunErased, RunNotFound, Sto
 from continuations.ledger.layout import is_thread_id, thread_of
 from continuations.ledger.objects import Objects
 from continuations.ledger.versions import Versions
-from continuations.serve.console.live import Away, LiveWaits, alarmed
+from continuations.serve.console.live import Away, LiveWaits, look_at_store
 from continuations.serve.console.run_snapshot import find_place, read_snapshot
 from continuations.value_class import dataclass
 
@@ -457,15 +456,10 @@ class _Follower:
 
     async def _follow(self) -> None:
         while not self.is_over:
-            # Viewers keep what they have while the store is away.
             began = self._away.since or self._waits.clock.now()
-            try:
-                await alarmed(self._look(), partial(self._set_away, began))
-            except ContinuationsError:
-                self._set_away(began)
-            else:
-                self._set_away(None)
-            await self._pause()
+            what = f"look at run {self._run_id}"
+            seconds = await look_at_store(self._look(), what, began, self._set_away)
+            await self._pause(seconds)
 
     def _set_away(self, since: datetime | None) -> None:
         if since != self._away.since:
@@ -494,9 +488,9 @@ class _Follower:
             return ""  # the page of the run says what is wrong
         return header.status
 
-    async def _pause(self) -> None:
+    async def _pause(self, seconds: float) -> None:
         """Wait for the next look; a decision is found by the lister of the waits."""
-        seconds = self._interval
+        seconds = max(seconds, self._interval)
         if self._status == "suspended":
             seconds = max(SUSPENDED_SECONDS, seconds)
             self._waits.join(self._look_now)

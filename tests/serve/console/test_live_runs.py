@@ -15,6 +15,7 @@ from continuations.events import TextDelta
 from continuations.models.interface import ModelReply, ModelRequest, PendingReply
 from continuations.models.scripted import ScriptedModel
 from continuations.serve.console import console_app, live_runs
+from continuations.serve.console.live import Away
 from continuations.serve.console.live_runs import (
     Changed,
     Gone,
@@ -24,6 +25,7 @@ from continuations.serve.console.live_runs import (
     WordsPlace,
     Writings,
 )
+from continuations.serve.console.run_snapshot import RunPlace, find_place
 from continuations.serve.http.request_response import Request
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
@@ -169,6 +171,33 @@ async def test_erased_run_ends_the_stream() -> None:
     chat.look()
     assert isinstance(await next_of(news), Gone)
     assert await anext(news, None) is None
+
+
+async def test_follower_goes_on_after_an_unexpected_error(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a fault of a store of the application."""
+    chat = Chat()
+    await chat.say("one")
+    calls = 0
+
+    async def fails_once(*where: Any) -> RunPlace:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            msg = "a fault of a store"
+            raise ZeroDivisionError(msg)
+        return await find_place(*where)
+
+    monkeypatch.setattr(live_runs, "find_place", fails_once)
+    news = chat.runs.changes(chat.run_id, "")
+    assert await next_of(news) != Away(None)
+    chat.look()
+    heard = [await next_of(news), await next_of(news)]
+    assert Away(None) in heard
+    assert any(isinstance(each, Changed) for each in heard)
+    await news.aclose()
+    assert f"cannot look at run {chat.run_id}: it tries again" in caplog.text
 
 
 async def test_server_that_stops_ends_the_streams() -> None:
