@@ -39,7 +39,6 @@ _OVER = (
     errors.WaitNotFound,
 )
 _STOPPED = ("cancelled", "stopped")
-_ENDED = ("finished", "failed", "cancelled")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 # asyncio keeps no task alive.
 _tasks: set[asyncio.Task[Any]] = set()
@@ -77,7 +76,7 @@ class Subject:
         """Post a message, once for its id, and return the run that reads it."""
         if self.thread is None:
             return await self._send(self.run_id, content, by, own_id)
-        if newest is not None and newest.status in _ENDED:
+        if newest is not None and newest.run_state.run.has_ended:
             # A browser may repeat a message of the run that has ended.
             with suppress(errors.InvalidInput):
                 return await self._send(newest.run_id, content, by, own_id)

@@ -210,7 +210,7 @@ class Calls:
 
     async def _end(self, client: Client, name: str, run: Continuation) -> Any:
         """Return the reply to a call whose run ended, or goes on without the call."""
-        has_ended = run.status in ("finished", "failed", "cancelled")
+        has_ended = run.run_state.run.has_ended
         if name in self._options.task_required or (client.has_tasks and not has_ended):
             return {"resultType": "task", **await self._tasks.head(run)}
         if not has_ended:
