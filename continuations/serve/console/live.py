@@ -83,7 +83,7 @@ async def look_at_store(
 
     Args:
         work: The requests to the store.
-        what: What they do, for the log.
+        what: Their purpose, for the log.
         began: Since when the store is away if it does not answer now.
         set_away: Hears it. Viewers keep what they have while the store is away.
 
