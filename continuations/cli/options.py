@@ -155,7 +155,7 @@ def parse_settings(options: list[str]) -> dict[str, Any] | None:
 
 def _parse_value(name: str, text: str) -> Any:
     try:
-        return jsontext.parse(text)
+        return jsontext.parse(text, lossless=True)
     except jsontext.NotJson as error:
         if _WORD.match(text):
             return text

@@ -73,7 +73,13 @@ def test_budget_in_money_needs_prices(cli: CommandLine) -> None:
     assert "" == done.out
 
 
-@pytest.mark.parametrize("settings", [("seed",), ("a=1", "a=2"), ("a={",), ("=1",)])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *(("seed",), ("a=1", "a=2"), ("a={",), ("=1",)),
+        *(('a={"b": 1, "b": 2}',), ("a=0.10000000000000000001",)),
+    ],
+)
 def test_setting_without_a_value_or_twice_is_a_usage_error(
     cli: CommandLine, settings: tuple[str, ...]
 ) -> None:

@@ -30,6 +30,7 @@ from continuations.serve.console.run_acts_page import Fields, RunAct
 from continuations.serve.console.run_page import number_of
 from continuations.serve.console.wait_list import shown_range
 from continuations.serve.http import problems
+from continuations.serve.http.decision_bodies import json_problem
 from continuations.serve.http.run_handlers import fork_by_rights, new_fork_id
 from continuations.serve.pages.call_arguments import CallArguments
 from continuations.serve.pages.difference_view import difference_lines
@@ -210,10 +211,10 @@ def _value(wait: Wait, text: str) -> object:
     if _takes_text(wait):
         return text
     try:
-        return jsontext.parse(text)
-    except jsontext.NotJson:
-        msg = f"The answer must be JSON of type {wait.answer_type_name}."
-        raise problems.malformed(msg) from None
+        return jsontext.parse(text, lossless=True)
+    except jsontext.NotJson as error:
+        msg = f"The answer must be JSON of type {wait.answer_type_name}. It "
+        raise problems.malformed(msg + json_problem(text, error)) from None
 
 
 def _takes_text(wait: Wait) -> bool:

@@ -18,12 +18,13 @@ from continuations import (
     Deny,
     Identity,
     Runner,
+    ask,
     escalate,
     tool,
 )
 from continuations.ledger.objects import Objects
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.tools import Money
+from continuations.tools import Money, ToolWait
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, Operation
 from tests.clocks import ManualClock
@@ -495,6 +496,33 @@ def test_fork_form_has_a_field_for_each_choice() -> None:
     [page] = show(payment.client, "/runs/denied?view=log")
     assert "not this month" in page
     assert "not for a denial" not in page
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [("0.10000000000000000001", "more digits than a float keeps"), ("1,", "JSON")],
+)
+def test_answer_for_a_fork_is_recorded_as_it_was_written(answer: str, why: str) -> None:
+    """A number that would be rounded is refused, as on the page of the wait."""
+
+    @tool
+    def weigh() -> ToolWait[float]:
+        """Weigh the parcel."""
+        return ask("How heavy is it?", answer_type=float)
+
+    model = ScriptedModel([ToolCall("weigh", {}), "ok"])
+    runner = Runner(Agent("shop", tools=[weigh], model=model), store=MemoryStore())
+    runner.start("go", run_id="r")
+    [wait] = runner.waiting()
+    version = str(runner.look("r").version)
+    form = {"version": version, "run_id": "f", f"verdict-{wait.id}": "answer"}
+    client = ConsoleClient(runner.async_runner)
+
+    refused = post(client, "/runs/r/fork", **form, **{f"answer-{wait.id}": answer})
+
+    assert (400, True) == (refused.status_code, why in text_of(refused))
+    accepted = post(client, "/runs/r/fork", **form, **{f"answer-{wait.id}": "0.1"})
+    assert 303 == accepted.status_code
 
 
 def test_remembered_call_has_its_choices_in_the_declared_order() -> None:
