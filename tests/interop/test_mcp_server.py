@@ -186,8 +186,9 @@ async def test_one_of_two_questions_may_be_answered() -> None:
         right = {"action": "accept", "content": {"answer": "M"}}
         await client.update(task, **{size: right})
         assert [*(await client.get(task))["inputRequests"]] == [tags]
-        not_json = {"action": "accept", "content": {"answer": "{"}}
-        assert "error" in await client.update(task, **{tags: not_json})
+        for text in ("{", '{"new": 1, "new": 2}', "[" * 9999, 7):
+            not_json = {"action": "accept", "content": {"answer": text}}
+            assert "error" in await client.update(task, **{tags: not_json})
         as_json = {"action": "accept", "content": {"answer": '{"new": 1}'}}
         await client.update(task, **{tags: as_json})
         end = await end_of(client, task)

@@ -21,6 +21,8 @@ from mcp_types import ElicitRequest, ElicitRequestURLParams, ElicitResult
 from pydantic import ValidationError, WithJsonSchema
 
 from continuations import Answer, Approve, Deny, ask
+from continuations.serve.http.decision_bodies import json_value
+from continuations.serve.http.problems import RequestRefused
 from continuations.serve.wait_texts import title_of
 
 if TYPE_CHECKING:
@@ -187,13 +189,9 @@ def _answer(wait: Wait, content: Mapping[str, Any]) -> Any:
     if read == "field":
         return value
     try:
-        return json.loads(value, parse_constant=_refuse_constant)
-    except (TypeError, ValueError, RecursionError):
+        return json_value(value if isinstance(value, str) else "")
+    except RequestRefused:
         raise NotAnAnswer("the field answer must be JSON text") from None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 # Schemas -------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def _verdict_from_form(fields: Mapping[str, str], by: str | Identity) -> Verdict
     if kind == "approve":
         return Approve(by=by, reason=reason)
     text = fields.get("value", "")
-    value = _json_value(text) if kind == "answer" and "as" in fields else text
+    value = json_value(text) if kind == "answer" and "as" in fields else text
     return _plain_verdict(kind, value, fields.get("error", ""), by, reason)
 
 
@@ -183,7 +183,8 @@ def _grant(fields: Mapping[str, Any]) -> Grant | None:
         raise problems.malformed(f'"remember" is not a grant: {error}.') from None
 
 
-def _json_value(text: str) -> object:
+def json_value(text: str) -> object:
+    """Return the value of a JSON text that a person wrote; raise `RequestRefused`."""
     try:
         return jsontext.parse(text, lossless=True)
     except jsontext.NotJson as error:
