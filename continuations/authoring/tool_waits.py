@@ -10,7 +10,6 @@ import asyncio
 import logging
 import threading
 from contextvars import ContextVar
-from datetime import datetime, timedelta
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -32,6 +31,7 @@ from continuations.value_class import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator, Mapping, Sequence
+    from datetime import datetime, timedelta
 
     from continuations.authoring.deadline_options import Duration
 
