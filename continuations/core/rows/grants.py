@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +24,11 @@ def checked_moment(label: str, value: object) -> datetime:
         InvalidInput: The value is no datetime with a time zone. Or its year in UTC is
             before 1 or after 9999, so that no reader could read it.
     """
-    if isinstance(value, datetime) and value.utcoffset() is not None:
-        with suppress(OverflowError):
+    try:
+        if isinstance(value, datetime) and value.utcoffset() is not None:
             return value.astimezone(UTC)
+    except OverflowError:
+        pass
     raise InvalidInput(
         f"{label} must be a datetime with a time zone, in the years 1 to 9999 of UTC, "
         f"got {type(value).__name__} {value!s:.40}. Pass a datetime such as "
