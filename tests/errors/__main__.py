@@ -9,7 +9,7 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-from tests.errors.case import Case, dedent, observe
+from tests.errors.case import Case, observe
 from tests.errors.catalogue import AREAS
 from tests.errors.scene import Scene
 
@@ -30,7 +30,7 @@ def main(words: list[str]) -> None:
         if shown:
             out.write(f"\n{area.title}\n{'=' * len(area.title)}\n")
         for case in shown:
-            out.write(f"\n{case.id}\n{textwrap.indent(dedent(case.code), _CODE)}\n")
+            out.write(f"\n{case.id}\n{textwrap.indent(case.code, _CODE)}\n")
             for line in _result(case).splitlines():
                 out.write(f"{_wrapped(line)}\n")
 

@@ -6,7 +6,6 @@ ran, and a wrong type needs no excuse to a type checker.
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,9 +52,9 @@ class Case:
     error: type[BaseException] | str
     code: str
     advice: str
-    setup: str = ""
-    names: tuple[str, ...] = ()
-    is_list: bool = False
+    setup: str
+    names: tuple[str, ...]
+    is_list: bool
 
     @property
     def error_name(self) -> str:
@@ -112,8 +111,3 @@ def observe(case: Case, scene: Scene) -> Observation:
 def follow_advice(case: Case, scene: Scene) -> None:
     """Run the advice of a case: the next step that its message names."""
     scene.execute(case.advice, f"<advice of {case.id}>")
-
-
-def dedent(code: str) -> str:
-    """Return code that was written as a block of a table."""
-    return textwrap.dedent(code.strip("\n")).strip()

@@ -1,88 +1,86 @@
-"""All cases, in the order in which a reader meets them."""
+"""All cases, in the order in which a reader meets them.
+
+A file of `cases/` has areas (`= title`), code that several cases share (`@name`), and
+cases: `- id | error | word | word`. The error is a class or the kind of what is shown;
+the message must have the words. Below are up to three pieces of code:
+
+- `given` runs before; it may begin with a `@name`.
+- `fails` makes the error.
+- `works` is the next step that the message names; it succeeds.
+"""
 
 from __future__ import annotations
 
-from tests.errors import (
-    cases_approvals,
-    cases_bytes,
-    cases_class_bodies,
-    cases_classes,
-    cases_command_line,
-    cases_compaction,
-    cases_deciding,
-    cases_declaring,
-    cases_files,
-    cases_hooks,
-    cases_http,
-    cases_index,
-    cases_interop,
-    cases_jobs,
-    cases_messages,
-    cases_models,
-    cases_past,
-    cases_running,
-    cases_serving,
-    cases_state,
-    cases_stores,
-    cases_testing,
-    cases_threads,
-    cases_votes,
-    cases_waits,
-)
+import builtins
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
+from pathlib import Path
+from types import SimpleNamespace
 
-AREAS = (
-    cases_declaring.AGENTS,
-    cases_classes.CLASSES,
-    cases_class_bodies.CLASS_BODIES,
-    cases_declaring.TOOLS,
-    cases_declaring.SCHEMA_TOOLS,
-    cases_declaring.POLICIES,
-    cases_state.STATE,
-    cases_models.OPENAI,
-    cases_models.OTHERS,
-    cases_compaction.COMPACTION,
-    cases_running.OPTIONS,
-    cases_running.OUTCOMES,
-    cases_running.STARTING,
-    cases_running.RESUMING,
-    cases_files.FILES,
-    cases_messages.ENDINGS,
-    cases_deciding.DECIDING,
-    cases_waits.DECIDING,
-    cases_deciding.STORELESS,
-    cases_approvals.APPROVALS,
-    cases_votes.VOTES,
-    cases_running.SENDING,
-    cases_threads.THREADS,
-    cases_hooks.HOOKS,
-    cases_index.FINDING,
-    cases_past.PAST,
-    cases_interop.ADOPTING,
-    cases_interop.PROTOTYPE,
-    cases_interop.KITS,
-    cases_interop.CLOUDEVENTS,
-    cases_interop.TRACES,
-    cases_interop.A2A,
-    cases_interop.SLACK,
-    cases_interop.MCP,
-    cases_stores.URLS,
-    cases_stores.STORES,
-    cases_stores.FAILING,
-    cases_bytes.BYTES,
-    cases_bytes.STORED,
-    cases_command_line.USAGE,
-    cases_command_line.COMMANDS,
-    cases_http.REQUESTS,
-    cases_http.PROBLEMS,
-    cases_http.LINKS,
-    cases_jobs.CALLBACKS,
-    cases_jobs.WEBHOOKS,
-    cases_jobs.HEARTBEATS,
-    cases_jobs.CANCELLATIONS,
-    cases_serving.OPTIONS,
-    cases_serving.DELIVERY,
-    cases_serving.LAMBDA,
-    cases_messages.MESSAGES,
-    cases_testing.TESTING,
+from tests.errors import names
+from tests.errors.case import Area, Case
+
+FILES = (
+    "declaring",
+    "running",
+    "deciding",
+    "runs",
+    "interop",
+    "stores",
+    "commands",
+    "serving",
+    "messages",
+)
+# Behind the error: the text is a list or a report, or ends with a command or with a
+# text of the application. No full stop ends it, and it may be long.
+LIST = " (list)"
+_KNOWN_NAMES = SimpleNamespace(**{**vars(builtins), **names.exported()})
+
+
+_ENTRY = re.compile(r"^(- |@)(.+)\n((?:(?!- |@).*\n)*)", re.MULTILINE)
+_CODE = re.compile(r"^(\w+):(.*)\n((?:(?!\w+:).*\n)*)", re.MULTILINE)
+
+
+def read_areas(text: str) -> Iterator[Area]:
+    """Go through the areas of a file."""
+    shared: dict[str, str] = {}
+    for part in re.split(r"^= ", text, flags=re.MULTILINE)[1:]:
+        title, _, entries = part.partition("\n")
+        cases: list[Case] = []
+        for mark, head, body in _ENTRY.findall(entries):
+            if mark == "@":
+                shared[f"@{head}"] = _joined("", body)
+            else:
+                cases.append(_read_case(head, body, shared))
+        yield Area(title, tuple(cases))
+
+
+def _read_case(head: str, body: str, shared: Mapping[str, str]) -> Case:
+    case_id, error, *words = head.split(" | ")
+    kind = error.removesuffix(LIST)
+    code = {
+        key: _joined(shared.get(first.strip(), first), rest)
+        for key, first, rest in _CODE.findall(body)
+    }
+    return Case(
+        case_id,
+        kind if " " in kind else attrgetter(kind)(_KNOWN_NAMES),
+        code["fails"],
+        code["works"],
+        code.get("given", ""),
+        tuple(words),
+        is_list=kind != error,
+    )
+
+
+def _joined(first: str, rest: str) -> str:
+    return f"{first.strip()}\n{textwrap.dedent(rest)}".strip()
+
+
+_FOLDER = Path(__file__).with_name("cases")
+AREAS = tuple(
+    area for name in FILES for area in read_areas((_FOLDER / f"{name}.txt").read_text())
 )
 CASES = tuple(case for area in AREAS for case in area.cases)

@@ -13,18 +13,21 @@ from pydantic import BaseModel, field_validator
 
 import continuations_storage
 from continuations import testing
+from continuations.authoring.errors import StateInvalid
 from continuations.authoring.tool.tool import Tool
 from continuations.core.messages import system_message, tool_message, user_message
+from continuations.engine.model_delays import ReplyLost
 from continuations.models.dialect import ChatDialect
 from continuations.models.interface import ModelReply, ModelRequest
 from continuations.models.openai_chat import OpenAIChat
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher
+from continuations.serve.aws.lambda_events import UnknownEvent
 from continuations.serve.aws_lambda import handler
 from continuations.serve.http.api import HttpApi, Request
-from continuations.serve.http.links import Links
+from continuations.serve.http.links import CallbackInvalid, LinkInvalid, Links
 from continuations.serve.notify.mail import EmailNotifier
-from continuations.serve.notify.notifier import NotifyAll
+from continuations.serve.notify.notifier import NotifyAll, NotifyFailed
 from continuations.serve.notify.webhook import WebhookNotifier
 from continuations_storage import faults
 from continuations_storage.obstore import ObjectStore
@@ -59,6 +62,12 @@ _BY_PATH: dict[str, Any] = {
     "HttpApi": HttpApi,
     "Request": Request,
     "Links": Links,
+    "CallbackInvalid": CallbackInvalid,
+    "LinkInvalid": LinkInvalid,
+    "NotifyFailed": NotifyFailed,
+    "ReplyLost": ReplyLost,
+    "StateInvalid": StateInvalid,
+    "UnknownEvent": UnknownEvent,
     "EmailNotifier": EmailNotifier,
     "NotifyAll": NotifyAll,
     "WebhookNotifier": WebhookNotifier,

@@ -45,7 +45,7 @@ from continuations_storage.obstore import ObjectStore
 from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.errors import names
-from tests.errors.case import Shown, dedent
+from tests.errors.case import Shown
 from tests.model_server import ModelServer
 from tests.serve.notify.receivers import (
     WebhookReceiver,
@@ -156,7 +156,7 @@ class Scene(contextlib.ExitStack):
     def execute(self, code: str, name: str) -> None:
         """Run the code of a case."""
         # Without the `annotations` future of this module: most users have none.
-        compiled = compile(dedent(code), name, "exec", dont_inherit=True)
+        compiled = compile(code, name, "exec", dont_inherit=True)
         exec(compiled, self.names)  # noqa: S102 - the texts of our tables
 
     def start(self, run_id: str = "jane-1", runner: Runner | None = None) -> Wait:

@@ -16,7 +16,7 @@ from tests.errors import shape
 from tests.errors.case import Case, Observation
 from tests.errors.scene import API_KEY
 
-CASE = Case("case", InvalidInput, "code", "advice", names=("lease",))
+CASE = Case("case", InvalidInput, "code", "advice", "", ("lease",), is_list=False)
 
 GOOD_TEXTS = (
     "lease must be a number of seconds from 0.1 to 86400, got 0.",
