@@ -265,7 +265,7 @@ def _environment() -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "PYTHONPATH": _PATHS}
 
 
-def test_command_with_an_environment_of_the_application() -> None:
+async def test_command_with_an_environment_of_the_application() -> None:
     def env() -> dict[str, str]:
         return {"PYTHONPATH": _PATHS, "BANK_KEY": SECRET}
 
@@ -275,13 +275,9 @@ def test_command_with_an_environment_of_the_application() -> None:
     tools = McpTools(STDIO, env=env, name="bank")
     assert SECRET not in repr(tools)
 
-    async def start() -> Any:
-        runner = AsyncRunner(Agent("a", tools=[tools], model=model), store="memory:")
-        outcome = await runner.start("Go", run_id="a")
-        await tools.aclose()
-        return outcome
-
-    outcome = asyncio.run(start())
+    runner = AsyncRunner(Agent("a", tools=[tools], model=model), store="memory:")
+    outcome = await runner.start("Go", run_id="a")
+    await tools.aclose()
     assert [SECRET, os.environ["HOME"]] == [
         each["content"]
         for each in outcome.continuation.root.messages

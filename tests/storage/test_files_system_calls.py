@@ -535,7 +535,7 @@ def test_concurrent_creates_flush_in_parallel(
     assert 9 == len(asyncio.run(store.keys("")))
 
 
-def test_event_loop_runs_while_a_create_flushes(
+async def test_event_loop_runs_while_a_create_flushes(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
@@ -545,14 +545,11 @@ def test_event_loop_runs_while_a_create_flushes(
         assert go_on.wait(timeout=60)
         real(descriptor)
 
-    async def scenario() -> None:
-        creating = asyncio.create_task(store.create("a", b""))
-        assert [] == await store.keys("")
-        go_on.set()  # not reached if the create blocks the loop
-        await creating
-
     monkeypatch.setattr(os, "fsync", fsync)
-    asyncio.run(scenario())
+    creating = asyncio.create_task(store.create("a", b""))
+    assert [] == await store.keys("")
+    go_on.set()  # not reached if the create blocks the loop
+    await creating
 
 
 def test_event_loop_runs_while_a_delete_waits(

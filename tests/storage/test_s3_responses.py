@@ -85,16 +85,32 @@ def client(proxy: S3Proxy) -> Iterator[S3Client]:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Case:
     """Faults in order, the expected result, and the expected requests."""
 
-    name: str
-    faults: tuple[Fault, ...] = ()
     expected: type[StorageError] | object
-    expected_requests: dict[str, int]
-    expected_text: str = ""
-    key_exists: bool = False
+    requests: dict[str, int]
+    faults: tuple[Fault, ...]
+    text: str
+    key_exists: bool
+
+
+def case(
+    expected: object,
+    requests: dict[str, int],
+    *faults: Fault,
+    text: str = "",
+    key_exists: bool = False,
+) -> Case:
+    return Case(expected, requests, faults, text, key_exists)
+
+
+def store_behind(
+    client: S3Client, prefix: str = "", policy: RetryPolicy | None = None
+) -> S3Store:
+    policy = policy or RecordedDelays().retry_policy()
+    return S3Store("bucket", prefix, client=client, retry_policy=policy)
 
 
 def outcome(work: Coroutine[Any, Any, object]) -> tuple[object, str]:
@@ -107,298 +123,149 @@ def outcome(work: Coroutine[Any, Any, object]) -> tuple[object, str]:
 def assert_case(case: Case, proxy: S3Proxy, work: Coroutine[Any, Any, object]) -> None:
     result, text = outcome(work)
 
-    assert (case.expected, case.expected_requests) == (result, Counter(proxy.counts)), (
-        text
-    )
-    assert case.expected_text in text
-
-
-def case_name(case: Case) -> str:
-    return case.name
+    assert (case.expected, case.requests) == (result, Counter(proxy.counts)), text
+    assert case.text in text
 
 
 MANY = 40
 CREATED = "made"
+SLOW_DOWN = error_response(503, "SlowDown")
+CONFLICT = error_response(409, "ConditionalRequestConflict")
+FAILURE = error_response(500, "InternalError")
+FORBIDDEN = error_response(403, "AccessDenied")
+NO_BUCKET = error_response(404, "NoSuchBucket")
+LOGIN_PAGE = fixed_body(CAPTIVE_PORTAL_PAGE)
 
-CREATES = [
-    Case(name="all well", expected=CREATED, expected_requests={"PUT": 1}),
-    Case(
-        name="exists",
-        key_exists=True,
-        expected=AlreadyExists,
-        expected_requests={"PUT": 1},
-    ),
+CREATES = {
+    "all well": case(CREATED, {"PUT": 1}),
+    "exists": case(AlreadyExists, {"PUT": 1}, key_exists=True),
     # Lost requests and replies.
-    Case(
-        name="request lost",
-        faults=(lost_request(),),
-        expected=CREATED,
-        expected_requests={"PUT": 2},
+    "request lost": case(CREATED, {"PUT": 2}, lost_request()),
+    "reply lost": case(CREATED, {"PUT": 2, "HEAD": 1}, lost_reply()),
+    "reply lost each time": case(CREATED, {"PUT": 4, "HEAD": 1}, *[lost_reply()] * 4),
+    "reply lost, and that of the read-back": case(
+        CREATED, {"PUT": 2, "HEAD": 2}, lost_reply(), no_fault(), lost_reply()
     ),
-    Case(
-        name="reply lost",
-        faults=(lost_reply(),),
-        expected=CREATED,
-        expected_requests={"PUT": 2, "HEAD": 1},
+    "every reply lost": case(
+        Inconclusive,
+        {"PUT": 4, "HEAD": 3},
+        *[lost_reply()] * MANY,
+        text="the read back failed",
     ),
-    Case(
-        name="reply lost each time",
-        faults=(lost_reply(),) * 4,
-        expected=CREATED,
-        expected_requests={"PUT": 4, "HEAD": 1},
+    "every request lost, and the key is free": case(
+        Inconclusive, {"PUT": 4, "HEAD": 1}, *[lost_request()] * 4
     ),
-    Case(
-        name="reply lost, and that of the read-back",
-        faults=(lost_reply(), no_fault(), lost_reply()),
-        expected=CREATED,
-        expected_requests={"PUT": 2, "HEAD": 2},
+    "request lost, then created by another": case(
+        AlreadyExists, {"PUT": 2, "HEAD": 1}, lost_request(), key_exists=True
     ),
-    Case(
-        name="every reply lost",
-        faults=(lost_reply(),) * MANY,
-        expected=Inconclusive,
-        expected_requests={"PUT": 4, "HEAD": 3},
-        expected_text="the read back failed",
+    "reply lost, then exists, then missing when read back": case(
+        Inconclusive,
+        {"PUT": 2, "HEAD": 1},
+        lost_reply(),
+        no_fault(),
+        error_response(404),
     ),
-    Case(
-        name="every request lost, and the key is free",
-        faults=(lost_request(),) * 4,
-        expected=Inconclusive,
-        expected_requests={"PUT": 4, "HEAD": 1},
+    "reply lost, then exists, but reading is not permitted": case(
+        Inconclusive,
+        {"PUT": 2, "HEAD": 1},
+        lost_reply(),
+        no_fault(),
+        error_response(403),
     ),
-    Case(
-        name="request lost, then created by another",
-        faults=(lost_request(),),
-        key_exists=True,
-        expected=AlreadyExists,
-        expected_requests={"PUT": 2, "HEAD": 1},
-    ),
-    Case(
-        name="reply lost, then exists, then missing when read back",
-        faults=(lost_reply(), no_fault(), error_response(404)),
-        expected=Inconclusive,
-        expected_requests={"PUT": 2, "HEAD": 1},
-    ),
-    Case(
-        name="reply lost, then exists, but reading is not permitted",
-        faults=(lost_reply(), no_fault(), error_response(403)),
-        expected=Inconclusive,
-        expected_requests={"PUT": 2, "HEAD": 1},
-    ),
-    Case(
-        name="reply lost, then the credentials are gone, then back",
-        faults=(lost_reply(), error_response(403, "AccessDenied")),
-        expected=CREATED,
-        expected_requests={"PUT": 2, "HEAD": 1},
+    "reply lost, then the credentials are gone, then back": case(
+        CREATED, {"PUT": 2, "HEAD": 1}, lost_reply(), FORBIDDEN
     ),
     # 409: another write is in progress.
-    Case(
-        name="conflict",
-        faults=(error_response(409, "ConditionalRequestConflict"),) * 2,
-        expected=CREATED,
-        expected_requests={"PUT": 3},
+    "conflict": case(CREATED, {"PUT": 3}, *[CONFLICT] * 2),
+    "conflict, then created by another": case(
+        AlreadyExists, {"PUT": 2, "HEAD": 1}, CONFLICT, key_exists=True
     ),
-    Case(
-        name="conflict, then created by another",
-        faults=(error_response(409, "ConditionalRequestConflict"),),
-        key_exists=True,
-        expected=AlreadyExists,
-        expected_requests={"PUT": 2, "HEAD": 1},
+    "conflict after the write was stored, then exists: our own body": case(
+        CREATED,
+        {"PUT": 2, "HEAD": 1},
+        error_response(409, "ConditionalRequestConflict", is_stored=True),
     ),
-    Case(
-        name="conflict after the write was stored, then exists: our own body",
-        faults=(error_response(409, "ConditionalRequestConflict", is_stored=True),),
-        expected=CREATED,
-        expected_requests={"PUT": 2, "HEAD": 1},
+    "conflicts, then exists, but reading is not permitted": case(
+        Inconclusive,
+        {"PUT": 3, "HEAD": 1},
+        CONFLICT,
+        error_response(409, "OperationAborted", is_stored=True),
+        no_fault(),
+        error_response(403),
     ),
-    Case(
-        name="conflicts, then exists, but reading is not permitted",
-        faults=(
-            error_response(409, "ConditionalRequestConflict"),
-            error_response(409, "OperationAborted", is_stored=True),
-            no_fault(),
-            error_response(403),
-        ),
-        expected=Inconclusive,
-        expected_requests={"PUT": 3, "HEAD": 1},
-    ),
-    Case(
-        name="conflict always",
-        faults=(error_response(409, "ConditionalRequestConflict"),) * MANY,
-        expected=Unavailable,
-        expected_requests={"PUT": 4},
-        expected_text="ConditionalRequestConflict",
+    "conflict always": case(
+        Unavailable, {"PUT": 4}, *[CONFLICT] * MANY, text="ConditionalRequestConflict"
     ),
     # 5xx.
-    Case(
-        name="500",
-        faults=(error_response(500, "InternalError"),),
-        expected=CREATED,
-        expected_requests={"PUT": 2},
+    "500": case(CREATED, {"PUT": 2}, FAILURE),
+    "500 after the write was stored": case(
+        CREATED,
+        {"PUT": 2, "HEAD": 1},
+        error_response(500, "InternalError", is_stored=True),
     ),
-    Case(
-        name="500 after the write was stored",
-        faults=(error_response(500, "InternalError", is_stored=True),),
-        expected=CREATED,
-        expected_requests={"PUT": 2, "HEAD": 1},
+    "500 hidden in a 200": case(
+        CREATED, {"PUT": 2}, fixed_body(ERROR_BODY_WITH_STATUS_200)
     ),
-    Case(
-        name="500 hidden in a 200",
-        faults=(fixed_body(ERROR_BODY_WITH_STATUS_200),),
-        expected=CREATED,
-        expected_requests={"PUT": 2},
+    "502 of a proxy": case(CREATED, {"PUT": 2}, error_response(502)),
+    "408 of a proxy": case(CREATED, {"PUT": 2}, error_response(408)),
+    "408 of a proxy after the write was stored": case(
+        CREATED, {"PUT": 2, "HEAD": 1}, error_response(408, is_stored=True)
     ),
-    Case(
-        name="502 of a proxy",
-        faults=(error_response(502),),
-        expected=CREATED,
-        expected_requests={"PUT": 2},
+    "425 of a proxy": case(CREATED, {"PUT": 2}, error_response(425)),
+    "425 of a proxy always: nothing was sent": case(
+        Unavailable, {"PUT": 4}, *[error_response(425)] * MANY
     ),
-    Case(
-        name="408 of a proxy",
-        faults=(error_response(408),),
-        expected=CREATED,
-        expected_requests={"PUT": 2},
+    "some new 5xx": case(CREATED, {"PUT": 2}, error_response(599)),
+    "slow down": case(CREATED, {"PUT": 2}, SLOW_DOWN),
+    "slow down, always": case(Throttled, {"PUT": 4}, *[SLOW_DOWN] * MANY),
+    "429 always": case(Throttled, {"PUT": 4}, *[error_response(429)] * MANY),
+    "500, then slow down always: may be stored": case(
+        Inconclusive, {"PUT": 4, "HEAD": 3}, FAILURE, *[SLOW_DOWN] * MANY
     ),
-    Case(
-        name="408 of a proxy after the write was stored",
-        faults=(error_response(408, is_stored=True),),
-        expected=CREATED,
-        expected_requests={"PUT": 2, "HEAD": 1},
+    "not implemented": case(
+        Unsafe,
+        {"PUT": 1},
+        error_response(501, "NotImplemented"),
+        text="checksums='when_required'",
     ),
-    Case(
-        name="425 of a proxy",
-        faults=(error_response(425),),
-        expected=CREATED,
-        expected_requests={"PUT": 2},
-    ),
-    Case(
-        name="425 of a proxy always: nothing was sent",
-        faults=(error_response(425),) * MANY,
-        expected=Unavailable,
-        expected_requests={"PUT": 4},
-    ),
-    Case(
-        name="some new 5xx",
-        faults=(error_response(599),),
-        expected=CREATED,
-        expected_requests={"PUT": 2},
-    ),
-    Case(
-        name="slow down",
-        faults=(error_response(503, "SlowDown"),),
-        expected=CREATED,
-        expected_requests={"PUT": 2},
-    ),
-    Case(
-        name="slow down, always",
-        faults=(error_response(503, "SlowDown"),) * MANY,
-        expected=Throttled,
-        expected_requests={"PUT": 4},
-    ),
-    Case(
-        name="429 always",
-        faults=(error_response(429),) * MANY,
-        expected=Throttled,
-        expected_requests={"PUT": 4},
-    ),
-    Case(
-        name="500, then slow down always: may be stored",
-        faults=(
-            error_response(500, "InternalError"),
-            *[error_response(503, "SlowDown")] * MANY,
-        ),
-        expected=Inconclusive,
-        expected_requests={"PUT": 4, "HEAD": 3},
-    ),
-    Case(
-        name="not implemented",
-        faults=(error_response(501, "NotImplemented"),),
-        expected=Unsafe,
-        expected_requests={"PUT": 1},
-        expected_text="checksums='when_required'",
-    ),
-    Case(
-        name="store full",
-        faults=(error_response(507),),
-        expected=Unavailable,
-        expected_requests={"PUT": 1},
-    ),
+    "store full": case(Unavailable, {"PUT": 1}, error_response(507)),
     # Credentials.
-    Case(
-        name="forbidden",
-        faults=(error_response(403, "AccessDenied"),),
-        expected=Denied,
-        expected_requests={"PUT": 1},
-        expected_text="s3:ListBucket",
+    "forbidden": case(Denied, {"PUT": 1}, FORBIDDEN, text="s3:ListBucket"),
+    "expired credentials": case(
+        Denied, {"PUT": 1}, error_response(400, "ExpiredToken"), text="get new ones"
     ),
-    Case(
-        name="expired credentials",
-        faults=(error_response(400, "ExpiredToken"),),
-        expected=Denied,
-        expected_requests={"PUT": 1},
-        expected_text="get new ones",
-    ),
-    Case(
-        name="wrong clock",
-        faults=(error_response(403, "RequestTimeTooSkewed"),),
-        expected=Unavailable,
-        expected_requests={"PUT": 1},
-        expected_text="clock is wrong",
+    "wrong clock": case(
+        Unavailable,
+        {"PUT": 1},
+        error_response(403, "RequestTimeTooSkewed"),
+        text="clock is wrong",
     ),
     # Bucket and request.
-    Case(
-        name="no bucket",
-        faults=(error_response(404, "NoSuchBucket"),),
-        expected=Unavailable,
-        expected_requests={"PUT": 1},
-        expected_text="create the bucket",
+    "no bucket": case(Unavailable, {"PUT": 1}, NO_BUCKET, text="create the bucket"),
+    "some new 4xx": case(
+        Unavailable, {"PUT": 1}, error_response(418, "Teapot"), text="418 Teapot"
     ),
-    Case(
-        name="some new 4xx",
-        faults=(error_response(418, "Teapot"),),
-        expected=Unavailable,
-        expected_requests={"PUT": 1},
-        expected_text="418 Teapot",
+    "malformed": case(
+        Unavailable,
+        {"PUT": 1},
+        error_response(400, "InvalidArgument"),
+        text="path_style",
     ),
-    Case(
-        name="malformed",
-        faults=(error_response(400, "InvalidArgument"),),
-        expected=Unavailable,
-        expected_requests={"PUT": 1},
-        expected_text="path_style",
-    ),
-    Case(
-        name="too large",
-        faults=(error_response(400, "EntityTooLarge"),),
-        expected=Unavailable,
-        expected_requests={"PUT": 1},
-        expected_text="larger",
+    "too large": case(
+        Unavailable, {"PUT": 1}, error_response(400, "EntityTooLarge"), text="larger"
     ),
     # Transit.
-    Case(
-        name="body damaged in transit",
-        faults=(error_response(400, "BadDigest"),),
-        expected=CREATED,
-        expected_requests={"PUT": 2},
+    "body damaged in transit": case(
+        CREATED, {"PUT": 2}, error_response(400, "BadDigest")
     ),
-    Case(
-        name="a login page of a network",
-        faults=(fixed_body(CAPTIVE_PORTAL_PAGE),),
-        expected=CREATED,
-        expected_requests={"PUT": 2},
+    "a login page of a network": case(CREATED, {"PUT": 2}, LOGIN_PAGE),
+    "a login page of a network always": case(
+        Inconclusive, {"PUT": 4, "HEAD": 3}, *[LOGIN_PAGE] * MANY, text="not one of S3"
     ),
-    Case(
-        name="a login page of a network always",
-        faults=(fixed_body(CAPTIVE_PORTAL_PAGE),) * MANY,
-        expected=Inconclusive,
-        expected_requests={"PUT": 4, "HEAD": 3},
-        expected_text="not one of S3",
-    ),
-]
+}
 
 
-@pytest.mark.parametrize("case", CREATES, ids=case_name)
+@pytest.mark.parametrize("case", CREATES.values(), ids=CREATES)
 def test_create_maps_each_response(
     case: Case, proxy: S3Proxy, client: S3Client
 ) -> None:
@@ -407,9 +274,7 @@ def test_create_maps_each_response(
     if case.key_exists:
         bucket.bodies["p/a"], bucket.metadata["p/a"] = OTHER_BODY, {}
     proxy.reset(bucket, *case.faults)
-    store = S3Store(
-        "bucket", "p", client=client, retry_policy=RecordedDelays().retry_policy()
-    )
+    store = store_behind(client, "p")
 
     async def create() -> object:
         time = await store.create("a", BODY)
@@ -439,113 +304,44 @@ def truncated_error_response() -> Fault:
     return replace(whole, reply=half)
 
 
-READS = [
-    Case(name="all well", expected=BODY, expected_requests={"GET": 1}),
-    Case(
-        name="missing",
-        faults=(error_response(404, "NoSuchKey"),),
-        expected=NotFound,
-        expected_requests={"GET": 1},
+READS = {
+    "all well": case(BODY, {"GET": 1}),
+    "missing": case(NotFound, {"GET": 1}, error_response(404, "NoSuchKey")),
+    "missing, and listing is not permitted": case(
+        Denied, {"GET": 1}, FORBIDDEN, text="s3:ListBucket"
     ),
-    Case(
-        name="missing, and listing is not permitted",
-        faults=(error_response(403, "AccessDenied"),),
-        expected=Denied,
-        expected_requests={"GET": 1},
-        expected_text="s3:ListBucket",
+    "a 404 of another server": case(Unavailable, {"GET": 1}, error_response(404)),
+    "no bucket": case(Unavailable, {"GET": 1}, NO_BUCKET),
+    "truncated error": case(BODY, {"GET": 3}, *[truncated_error_response()] * 2),
+    "lost": case(BODY, {"GET": 3}, *[lost_reply()] * 2),
+    "truncated body": case(BODY, {"GET": 2}, truncated_body(5)),
+    "truncated body always": case(Unavailable, {"GET": 4}, *[truncated_body(5)] * MANY),
+    "a body that stalls": case(BODY, {"GET": 2}, truncated_body(5, stall=2.0)),
+    "500": case(BODY, {"GET": 2}, error_response(500, "X")),
+    "slow down, always": case(Throttled, {"GET": 4}, *[SLOW_DOWN] * MANY),
+    "damaged in transit": case(BODY, {"GET": 2}, fixed_body(BODY, **WRONG_CHECKSUM)),
+    "damaged in the store": case(
+        Damaged, {"GET": 4}, *[fixed_body(BODY, **WRONG_CHECKSUM)] * MANY
     ),
-    Case(
-        name="a 404 of another server",
-        faults=(error_response(404),),
-        expected=Unavailable,
-        expected_requests={"GET": 1},
+    "a login page of a network always": case(
+        Unavailable, {"GET": 4}, *[LOGIN_PAGE] * MANY, text="not one of S3"
     ),
-    Case(
-        name="no bucket",
-        faults=(error_response(404, "NoSuchBucket"),),
-        expected=Unavailable,
-        expected_requests={"GET": 1},
+    "archived": case(
+        Unavailable,
+        {"GET": 1},
+        error_response(403, "InvalidObjectState"),
+        text="restore it first",
     ),
-    Case(
-        name="truncated error",
-        faults=(truncated_error_response(),) * 2,
-        expected=BODY,
-        expected_requests={"GET": 3},
-    ),
-    Case(
-        name="lost",
-        faults=(lost_reply(),) * 2,
-        expected=BODY,
-        expected_requests={"GET": 3},
-    ),
-    Case(
-        name="truncated body",
-        faults=(truncated_body(5),),
-        expected=BODY,
-        expected_requests={"GET": 2},
-    ),
-    Case(
-        name="truncated body always",
-        faults=(truncated_body(5),) * MANY,
-        expected=Unavailable,
-        expected_requests={"GET": 4},
-    ),
-    Case(
-        name="a body that stalls",
-        faults=(truncated_body(5, stall=2.0),),
-        expected=BODY,
-        expected_requests={"GET": 2},
-    ),
-    Case(
-        name="500",
-        faults=(error_response(500, "X"),),
-        expected=BODY,
-        expected_requests={"GET": 2},
-    ),
-    Case(
-        name="slow down, always",
-        faults=(error_response(503, "SlowDown"),) * MANY,
-        expected=Throttled,
-        expected_requests={"GET": 4},
-    ),
-    Case(
-        name="damaged in transit",
-        faults=(fixed_body(BODY, **WRONG_CHECKSUM),),
-        expected=BODY,
-        expected_requests={"GET": 2},
-    ),
-    Case(
-        name="damaged in the store",
-        faults=(fixed_body(BODY, **WRONG_CHECKSUM),) * MANY,
-        expected=Damaged,
-        expected_requests={"GET": 4},
-    ),
-    Case(
-        name="a login page of a network always",
-        faults=(fixed_body(CAPTIVE_PORTAL_PAGE),) * MANY,
-        expected=Unavailable,
-        expected_requests={"GET": 4},
-        expected_text="not one of S3",
-    ),
-    Case(
-        name="archived",
-        faults=(error_response(403, "InvalidObjectState"),),
-        expected=Unavailable,
-        expected_requests={"GET": 1},
-        expected_text="restore it first",
-    ),
-]
+}
 
 
-@pytest.mark.parametrize("case", READS, ids=case_name)
+@pytest.mark.parametrize("case", READS.values(), ids=READS)
 def test_read_maps_each_response(case: Case, proxy: S3Proxy, client: S3Client) -> None:
     """The whole body or an error; `NotFound` only if the key is missing."""
     bucket = FakeS3()
     bucket.bodies["a"], bucket.metadata["a"] = BODY, {}
     proxy.reset(bucket, *case.faults)
-    store = S3Store(
-        "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
-    )
+    store = store_behind(client)
 
     assert_case(case, proxy, store.read("a"))
 
@@ -558,74 +354,39 @@ def listing(*keys: str, more: bool = False) -> Fault:
     )
 
 
-LISTINGS = [
-    Case(name="all well", expected=["a", "b"], expected_requests={"LIST": 1}),
-    Case(
-        name="truncated",
-        faults=(truncated_body(60), fixed_body(b"<ListBucketResult><IsTrun")),
-        expected=["a", "b"],
-        expected_requests={"LIST": 3},
+LISTINGS = {
+    "all well": case(["a", "b"], {"LIST": 1}),
+    "truncated": case(
+        ["a", "b"],
+        {"LIST": 3},
+        truncated_body(60),
+        fixed_body(b"<ListBucketResult><IsTrun"),
     ),
-    Case(
-        name="truncated always",
-        faults=(fixed_body(b"<ListBucketResult><IsTrun"),) * MANY,
-        expected=Unavailable,
-        expected_requests={"LIST": 4},
+    "truncated always": case(
+        Unavailable, {"LIST": 4}, *[fixed_body(b"<ListBucketResult><IsTrun")] * MANY
     ),
-    Case(
-        name="a login page of a network is not an empty listing",
-        faults=(fixed_body(CAPTIVE_PORTAL_PAGE),) * MANY,
-        expected=Unavailable,
-        expected_requests={"LIST": 4},
-        expected_text="not one of S3",
+    "a login page of a network is not an empty listing": case(
+        Unavailable, {"LIST": 4}, *[LOGIN_PAGE] * MANY, text="not one of S3"
     ),
-    Case(
-        name="an empty page that is not the last",
-        faults=(listing(more=True),),
-        expected=["a", "b"],
-        expected_requests={"LIST": 2},
+    "an empty page that is not the last": case(
+        ["a", "b"], {"LIST": 2}, listing(more=True)
     ),
-    Case(
-        name="a short page that is not the last",
-        faults=(listing("p/a", more=True),),
-        expected=["a", "b"],
-        expected_requests={"LIST": 2},
+    "a short page that is not the last": case(
+        ["a", "b"], {"LIST": 2}, listing("p/a", more=True)
     ),
-    Case(
-        name="names that are not keys",
-        faults=(listing("p/", "p/a", "p/a b", "p/c/"),),
-        expected=["a"],
-        expected_requests={"LIST": 1},
+    "names that are not keys": case(
+        ["a"], {"LIST": 1}, listing("p/", "p/a", "p/a b", "p/c/")
     ),
-    Case(
-        name="out of order",
-        faults=(listing("p/b", "p/a"),),
-        expected=Unsafe,
-        expected_requests={"LIST": 1},
-        expected_text="directory bucket",
+    "out of order": case(
+        Unsafe, {"LIST": 1}, listing("p/b", "p/a"), text="directory bucket"
     ),
-    Case(
-        name="of another prefix",
-        faults=(listing("q/b"),),
-        expected=Unsafe,
-        expected_requests={"LIST": 1},
-    ),
-    Case(
-        name="forbidden",
-        faults=(error_response(403, "AccessDenied"),),
-        expected=Denied,
-        expected_requests={"LIST": 1},
-    ),
-    Case(
-        name="500",
-        faults=(error_response(500),),
-        expected=["a", "b"],
-        expected_requests={"LIST": 2},
-    ),
-]
+    "of another prefix": case(Unsafe, {"LIST": 1}, listing("q/b")),
+    "forbidden": case(Denied, {"LIST": 1}, FORBIDDEN),
+    "500": case(["a", "b"], {"LIST": 2}, error_response(500)),
+}
 
 
-@pytest.mark.parametrize("case", LISTINGS, ids=case_name)
+@pytest.mark.parametrize("case", LISTINGS.values(), ids=LISTINGS)
 def test_listing_maps_each_response(
     case: Case, proxy: S3Proxy, client: S3Client
 ) -> None:
@@ -633,56 +394,29 @@ def test_listing_maps_each_response(
     bucket = FakeS3()
     bucket.bodies.update({"p/a": BODY, "p/b": BODY, "q": BODY})
     proxy.reset(bucket, *case.faults)
-    store = S3Store(
-        "bucket", "p", client=client, retry_policy=RecordedDelays().retry_policy()
-    )
+    store = store_behind(client, "p")
 
     assert_case(case, proxy, store.keys(""))
 
 
-DELETES = [
-    Case(name="all well", expected=None, expected_requests={"DELETE": 1}),
-    Case(
-        name="lost",
-        faults=(lost_reply(),),
-        expected=None,
-        expected_requests={"DELETE": 2},
+DELETES = {
+    "all well": case(None, {"DELETE": 1}),
+    "lost": case(None, {"DELETE": 2}, lost_reply()),
+    "404 of another server": case(
+        None, {"DELETE": 1}, error_response(404, "NoSuchKey")
     ),
-    Case(
-        name="404 of another server",
-        faults=(error_response(404, "NoSuchKey"),),
-        expected=None,
-        expected_requests={"DELETE": 1},
-    ),
-    Case(
-        name="no bucket",
-        faults=(error_response(404, "NoSuchBucket"),),
-        expected=Unavailable,
-        expected_requests={"DELETE": 1},
-    ),
-    Case(
-        name="forbidden",
-        faults=(error_response(403, "AccessDenied"),),
-        expected=Denied,
-        expected_requests={"DELETE": 1},
-    ),
-    Case(
-        name="conflict",
-        faults=(error_response(409, "OperationAborted"),),
-        expected=None,
-        expected_requests={"DELETE": 2},
-    ),
-]
+    "no bucket": case(Unavailable, {"DELETE": 1}, NO_BUCKET),
+    "forbidden": case(Denied, {"DELETE": 1}, FORBIDDEN),
+    "conflict": case(None, {"DELETE": 2}, error_response(409, "OperationAborted")),
+}
 
 
-@pytest.mark.parametrize("case", DELETES, ids=case_name)
+@pytest.mark.parametrize("case", DELETES.values(), ids=DELETES)
 def test_delete_maps_each_response(
     case: Case, proxy: S3Proxy, client: S3Client
 ) -> None:
     proxy.reset(FakeS3(), *case.faults)
-    store = S3Store(
-        "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
-    )
+    store = store_behind(client)
 
     assert_case(case, proxy, store.delete("a"))
 
@@ -700,9 +434,7 @@ def test_error_of_another_region_names_the_region_option(
 ) -> None:
     proxy.reset(FakeS3())
     proxy.plan = lambda _: fault
-    store = S3Store(
-        "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
-    )
+    store = store_behind(client)
 
     # botocore looks up the region, so requests are not counted.
     for work in (store.read("a"), store.create("a", b"")):
@@ -717,7 +449,7 @@ def test_delays_grow_and_honor_retry_after(proxy: S3Proxy, client: S3Client) -> 
     until = error_response(503, "SlowDown", Retry_After="Sat, 21 Nov 2026 12:00:09 GMT")
     proxy.reset(FakeS3(), slow, asked, until)
     waits = RecordedDelays()
-    store = S3Store("bucket", client=client, retry_policy=waits.retry_policy())
+    store = store_behind(client, policy=waits.retry_policy())
 
     asyncio.run(store.create("a", b""))
 
@@ -729,9 +461,7 @@ def test_retry_after_beyond_the_time_limit_fails_at_once(
 ) -> None:
     proxy.reset(FakeS3(), error_response(503, "SlowDown", Retry_After="3600"))
     waits = RecordedDelays()
-    store = S3Store(
-        "bucket", client=client, retry_policy=waits.retry_policy(seconds=30)
-    )
+    store = store_behind(client, policy=waits.retry_policy(seconds=30))
 
     assert Throttled is outcome(store.create("a", b""))[0]
     assert ([], {"PUT": 1}) == (waits.slept, Counter(proxy.counts))
@@ -746,7 +476,7 @@ def test_date_beyond_the_calendar_is_not_waited_for(
     )
     proxy.reset(FakeS3(), slow)
     waits = RecordedDelays()
-    store = S3Store("bucket", client=client, retry_policy=waits.retry_policy())
+    store = store_behind(client, policy=waits.retry_policy())
 
     asyncio.run(store.create("a", b""))
 
@@ -761,8 +491,6 @@ def test_invalid_date_header_gives_no_time(proxy: S3Proxy, client: S3Client) -> 
         "Fri, 31 Dec 9999 23:59:59 -0100",
     ):
         proxy.reset(FakeS3(), fixed_body(b"", ETag='"x"', Date=date))
-        store = S3Store(
-            "bucket", client=client, retry_policy=RecordedDelays().retry_policy()
-        )
+        store = store_behind(client)
 
         assert asyncio.run(store.create("a", b"")) is None

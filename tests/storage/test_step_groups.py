@@ -149,7 +149,7 @@ async def test_creates_of_two_event_loops_in_one_group_are_both_delivered(
     abandoned.close()
 
 
-def test_error_of_a_create_does_not_reach_its_group(
+async def test_error_of_a_create_does_not_reach_its_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A taken key and a body that cannot be flushed fail alone."""
@@ -163,23 +163,20 @@ def test_error_of_a_create_does_not_reach_its_group(
             raise OSError(errno.EIO, "the disk is damaged")
         fsync(descriptor)
 
-    async def scenario() -> list[object]:
-        store = FileStore(tmp_path)
-        await store.create("folder/taken", b"first")
-        monkeypatch.setattr(os, "fsync", fails_once_for_a_file)
-        async with busy(creates(store)):
-            creating = [create(store, key) for key in (*_KEYS, "folder/taken")]
-        results = await asyncio.gather(*creating, return_exceptions=True)
-        assert b"first" == await store.read("folder/taken")
-        listed = await store.keys("folder/")
-        assert listed == sorted(
-            key
-            for key, result in zip((*_KEYS, "folder/taken"), results, strict=True)
-            if not isinstance(result, StorageError) or isinstance(result, AlreadyExists)
-        )
-        return list(results)
-
-    *results, taken = asyncio.run(scenario())
+    store = FileStore(tmp_path)
+    await store.create("folder/taken", b"first")
+    monkeypatch.setattr(os, "fsync", fails_once_for_a_file)
+    async with busy(creates(store)):
+        creating = [create(store, key) for key in (*_KEYS, "folder/taken")]
+    results = await asyncio.gather(*creating, return_exceptions=True)
+    assert b"first" == await store.read("folder/taken")
+    listed = await store.keys("folder/")
+    assert listed == sorted(
+        key
+        for key, result in zip((*_KEYS, "folder/taken"), results, strict=True)
+        if not isinstance(result, StorageError) or isinstance(result, AlreadyExists)
+    )
+    *results, taken = list(results)
 
     assert isinstance(taken, AlreadyExists)
     assert 1 == sum(isinstance(result, StorageError) for result in results)
@@ -212,7 +209,7 @@ async def test_folder_is_flushed_after_the_last_link_of_each_group(
     assert made == [*["link"] * _GROUP, "flush", *["link"] * 8, "flush"]
 
 
-def test_folder_that_cannot_be_flushed_fails_every_create_of_its_group(
+async def test_folder_that_cannot_be_flushed_fails_every_create_of_its_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fsync = os.fsync
@@ -222,21 +219,18 @@ def test_folder_that_cannot_be_flushed_fails_every_create_of_its_group(
             raise OSError(errno.EIO, "the disk is damaged")
         fsync(descriptor)
 
-    async def scenario() -> list[object]:
-        store = FileStore(tmp_path)
-        await store.create("folder/first", b"first")
-        async with busy(creates(store)):
-            monkeypatch.setattr(os, "fsync", fails_for_a_folder)
-            creating = [create(store, key) for key in _KEYS]
-        return list(await asyncio.gather(*creating, return_exceptions=True))
-
-    results = asyncio.run(scenario())
+    store = FileStore(tmp_path)
+    await store.create("folder/first", b"first")
+    async with busy(creates(store)):
+        monkeypatch.setattr(os, "fsync", fails_for_a_folder)
+        creating = [create(store, key) for key in _KEYS]
+    results = list(await asyncio.gather(*creating, return_exceptions=True))
 
     assert len(_KEYS) == sum(isinstance(result, StorageError) for result in results)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o1644], ids=["flushed", "marked"])
-def test_creates_of_a_taken_key_flush_its_folder_once(
+async def test_creates_of_a_taken_key_flush_its_folder_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
     """Also if its creator is not done, which the sticky bit marks."""
@@ -247,16 +241,13 @@ def test_creates_of_a_taken_key_flush_its_folder_once(
         flushed.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
         fsync(descriptor)
 
-    async def scenario() -> list[object]:
-        store = FileStore(tmp_path)
-        await store.create("folder/taken", b"first")
-        (tmp_path / "folder/taken").chmod(mode)
-        async with busy(creates(store)):
-            monkeypatch.setattr(os, "fsync", counted_fsync)
-            creating = [create(store, "folder/taken") for _ in _KEYS]
-        return list(await asyncio.gather(*creating, return_exceptions=True))
-
-    results = asyncio.run(scenario())
+    store = FileStore(tmp_path)
+    await store.create("folder/taken", b"first")
+    (tmp_path / "folder/taken").chmod(mode)
+    async with busy(creates(store)):
+        monkeypatch.setattr(os, "fsync", counted_fsync)
+        creating = [create(store, "folder/taken") for _ in _KEYS]
+    results = list(await asyncio.gather(*creating, return_exceptions=True))
 
     assert [AlreadyExists] * len(_KEYS) == [type(result) for result in results]
     assert flushed.count(True) == 1

@@ -28,7 +28,7 @@ async def test_run_returns_the_result_or_raises_the_error() -> None:
     assert 7 == await threads.run(lambda: 7)
 
 
-def test_thread_count_grows_up_to_the_limit() -> None:
+async def test_thread_count_grows_up_to_the_limit() -> None:
     threads = DaemonThreadPool(3, "test-most")
     gate = threading.Event()
 
@@ -36,22 +36,19 @@ def test_thread_count_grows_up_to_the_limit() -> None:
         gate.wait(60)
         return threading.current_thread().name
 
-    async def scenario() -> None:
-        await threads.run(time.monotonic)
-        await threads.run(time.monotonic)
-        assert 1 == running()
-
-        waiting = [asyncio.ensure_future(threads.run(stand)) for _ in range(8)]
-        await asyncio.sleep(0)
-        assert 3 == running()
-        gate.set()
-        assert ["test-most"] * 8 == await asyncio.gather(*waiting)
-        assert 3 == running()
-
     def running() -> int:
         return sum(each.name == "test-most" for each in threading.enumerate())
 
-    asyncio.run(scenario())
+    await threads.run(time.monotonic)
+    await threads.run(time.monotonic)
+    assert 1 == running()
+
+    waiting = [asyncio.ensure_future(threads.run(stand)) for _ in range(8)]
+    await asyncio.sleep(0)
+    assert 3 == running()
+    gate.set()
+    assert ["test-most"] * 8 == await asyncio.gather(*waiting)
+    assert 3 == running()
 
 
 async def test_cancelled_queued_function_is_not_run() -> None:
