@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 from continuations.core.changes.invariants import find_violation
 from continuations.core.messages import tool_message
-from continuations.core.rows.calls import Nested, Proposed, Ready, Unknown, Waiting
+from continuations.core.rows.calls import (
+    CallRow,
+    Nested,
+    Proposed,
+    Ready,
+    Unknown,
+    Waiting,
+)
 from continuations.core.rows.frames import FrameRow, HistoryRecord, MessageLog
 from continuations.core.rows.state import ROOT_FRAME_ID, RunState
+from continuations.core.rows.waits import Wait
 from tests.core.rows import (
     STATES,
     apply_events,
@@ -34,16 +41,22 @@ FRAME = NESTED.frames["f5"]
 LOG = NESTED.logs["f5"]
 CALL = NESTED.calls["c4"]
 LONG_NUMBER = "9" * 5000
+ITSELF = FrameRow(
+    id=ROOT_FRAME_ID, agent="hr", parent_call_id=None, open_call_ids=(ROOT_FRAME_ID,)
+)
+Changes: TypeAlias = dict[str, Any]
 
 
 def with_rows(state: RunState, **changes: Any) -> RunState:
-    """Return a state with changed rows; `None` removes a row."""
-    fields: dict[str, Any] = {}
+    """Return a state with changed rows or fields of rows; `None` removes a row."""
+    kinds: dict[str, Any] = {}
     for name in ("frames", "calls", "waits", "logs"):
-        merged = {**getattr(state, name), **changes.pop(name, {})}
-        fields[name] = {key: row for key, row in merged.items() if row is not None}
+        rows = dict(getattr(state, name))
+        for key, row in changes.pop(name, {}).items():
+            rows[key] = replace(rows[key], **row) if isinstance(row, dict) else row
+        kinds[name] = {key: row for key, row in rows.items() if row is not None}
     run = replace(state.run, **changes)
-    return RunState.from_rows(run=run, manifest=state.manifest, **fields)
+    return RunState.from_rows(run=run, manifest=state.manifest, **kinds)
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda s: type(s).__name__)
@@ -57,226 +70,177 @@ def test_new_finished_and_deep_runs_satisfy_the_invariants() -> None:
     assert find_violation(nested_agents(1000)) is None
 
 
-INVALID: dict[str, tuple[Callable[[], RunState], str]] = {
-    "wait of a missing frame": (
-        lambda: with_rows(NESTED, waits={"w1": make_frame_wait("f9")}),
-        "belongs to no frame",
-    ),
-    "wait of a frame with open calls": (
-        lambda: with_rows(NESTED, waits={"w1": make_frame_wait(ROOT_FRAME_ID)}),
-        "belongs to no frame",
-    ),
-    "two waits of one frame": (
-        lambda: with_rows(
-            NESTED,
-            waits={w: make_frame_wait("f5", w) for w in ("w1", "w2")},
+def root(**fields: Any) -> Changes:
+    return {"frames": {ROOT_FRAME_ID: fields}}
+
+
+def below(**fields: Any) -> Changes:
+    return {"frames": {"f5": fields}}
+
+
+def call(key: str, **fields: Any) -> Changes:
+    return {"calls": {key: fields}}
+
+
+def waits(**rows: Wait | None) -> Changes:
+    return {"waits": rows}
+
+
+def proposed(key: str) -> CallRow:
+    return replace(CALL, id=key, state=Proposed())
+
+
+def only_call(key: str) -> Changes:
+    """Return a change that gives a new run one call."""
+    return {**root(open_call_ids=(key,)), "calls": {key: proposed(key)}}
+
+
+# What is reported about changes of the rows of a state that is whole, by their names.
+OF_NESTED: dict[str, dict[str, Changes]] = {
+    "belongs to no frame": {
+        "wait of a missing frame": waits(w1=make_frame_wait("f9")),
+        "wait of a frame with open calls": waits(w1=make_frame_wait(ROOT_FRAME_ID)),
+    },
+    "two waits suspend one frame": {
+        "two waits of one frame": waits(
+            w1=make_frame_wait("f5"), w2=make_frame_wait("f5", "w2")
         ),
-        "two waits suspend one frame",
-    ),
-    "pending reply beside open calls": (
-        lambda: with_rows(
-            NESTED,
-            frames={"f1": replace(NESTED.frames["f1"], pending_reply="resp_1")},
+    },
+    "frame f1 cannot have a pending reply": {
+        "pending reply beside open calls": root(pending_reply="resp_1"),
+    },
+    "frame f5 cannot have a pending reply": {
+        "pending reply without an id": below(pending_reply=""),
+    },
+    "does not fit its subject": {
+        "kind of a call for a frame": waits(
+            w1=replace(make_frame_wait("f5"), kind="timer")
         ),
-        "frame f1 cannot have a pending reply",
-    ),
-    "pending reply without an id": (
-        lambda: with_rows(NESTED, frames={"f5": replace(FRAME, pending_reply="")}),
-        "frame f5 cannot have a pending reply",
-    ),
-    "kind of a frame for a call": (
-        lambda: with_rows(
-            WAITING, waits={"w1": replace(make_wait("c3"), kind="model")}
-        ),
-        "does not fit its subject",
-    ),
-    "kind of a call for a frame": (
-        lambda: with_rows(
-            NESTED, waits={"w1": replace(make_frame_wait("f5"), kind="timer")}
-        ),
-        "does not fit its subject",
-    ),
-    "kind of a call for the run": (
-        lambda: with_rows(NESTED, waits={"w1": replace(make_wait("c3"), call_id="")}),
-        "does not fit its subject",
-    ),
-    "no root frame": (
-        lambda: with_rows(NESTED, frames={ROOT_FRAME_ID: None}),
-        "root frame is missing",
-    ),
-    "a root frame with a parent call": (
-        lambda: with_rows(
-            NESTED,
-            frames={
-                ROOT_FRAME_ID: replace(
-                    NESTED.frames[ROOT_FRAME_ID], parent_call_id="c3"
-                )
-            },
-        ),
-        "root frame is missing",
-    ),
-    "a root frame with a depth": (
-        lambda: with_rows(
-            NESTED,
-            frames={ROOT_FRAME_ID: replace(NESTED.frames[ROOT_FRAME_ID], depth=1)},
-        ),
-        "depth of the root frame",
-    ),
-    "a frame without a log": (
-        lambda: with_rows(NESTED, logs={"f5": None}),
-        "different ids",
-    ),
-    "a log without a frame": (
-        lambda: with_rows(NESTED, logs={"f4": LOG}),
-        "different ids",
-    ),
-    "a call that its frame lists twice": (
-        lambda: with_rows(
-            NESTED,
-            frames={
-                ROOT_FRAME_ID: replace(
-                    NESTED.frames[ROOT_FRAME_ID], open_call_ids=("c3", "c4", "c4")
-                )
-            },
-        ),
-        "lists a call twice",
-    ),
-    "a frame that lists a missing call": (
-        lambda: with_rows(NESTED, calls={"c4": None}),
-        "lists call c4",
-    ),
-    "a frame that lists a call of another frame": (
-        lambda: with_rows(NESTED, calls={"c4": replace(CALL, frame_id="f5")}),
-        "lists call c4",
-    ),
-    "a call that its frame does not list": (
-        lambda: with_rows(NESTED, calls={"c2": replace(CALL, id="c2")}),
-        "c2 is not an open call of its frame",
-    ),
-    "a call of a missing frame": (
-        lambda: with_rows(NESTED, calls={"c2": replace(CALL, id="c2", frame_id="f0")}),
-        "c2 is not an open call of its frame",
-    ),
-    "a frame without a parent call": (
-        lambda: with_rows(NESTED, frames={"f5": replace(FRAME, parent_call_id=None)}),
-        "has no parent call",
-    ),
-    "a frame whose parent call is missing": (
-        lambda: with_rows(NESTED, frames={"f5": replace(FRAME, parent_call_id="c0")}),
-        "has no parent call",
-    ),
-    "a frame at the wrong depth": (
-        lambda: with_rows(NESTED, frames={"f5": replace(FRAME, depth=7)}),
-        "wrong depth",
-    ),
-    "a frame whose parent call is not nested": (
-        lambda: with_rows(NESTED, calls={"c3": with_state(NESTED, "c3", Ready())}),
-        "not the frame of its parent call",
-    ),
-    "two frames of one call": (
-        lambda: with_rows(
-            NESTED, frames={"f2": replace(FRAME, id="f2")}, logs={"f2": LOG}
-        ),
-        "f2 is not the frame of its parent call",
-    ),
-    "a call nested in a missing frame": (
-        lambda: with_rows(NESTED, calls={"c4": with_state(NESTED, "c4", Nested("f0"))}),
-        "c4 refers to a frame",
-    ),
-    "a call nested in the frame of another call": (
-        lambda: with_rows(NESTED, calls={"c4": with_state(NESTED, "c4", Nested("f5"))}),
-        "c4 refers to a frame",
-    ),
-    "a call nested in the root frame": (
-        lambda: with_rows(
-            NESTED, calls={"c4": with_state(NESTED, "c4", Nested(ROOT_FRAME_ID))}
-        ),
-        "c4 refers to a frame",
-    ),
-    "a missing wait": (
-        lambda: with_rows(WAITING, waits={"w1": None}),
-        "c3 refers to wait w1",
-    ),
-    "a wait of a call that does not wait": (
-        lambda: with_rows(WAITING, calls={"c3": with_state(WAITING, "c3", Ready())}),
-        "w1 belongs to no waiting call",
-    ),
-    "a wait of a call that has another wait": (
-        lambda: with_rows(WAITING, waits={"w2": make_wait("c3", "w2")}),
-        "w2 belongs to no waiting call",
-    ),
-    "a wait of another run": (
-        lambda: with_rows(
-            WAITING, waits={"w1": replace(WAITING.waits["w1"], run_id="x")}
-        ),
-        "another run",
-    ),
-    "two calls with one wait": (
-        lambda: with_rows(
-            WAITING, calls={"c4": with_state(WAITING, "c4", Waiting("w1"))}
-        ),
-        "c4 refers to wait w1",
-    ),
-    "an approval that is stored as an unknown outcome": (
-        lambda: with_rows(WAITING, waits={"w1": make_wait("c3", kind="unknown")}),
-        "does not fit its call",
-    ),
-    "an unknown outcome that is stored as an approval": (
-        lambda: with_rows(
-            state_with_call_in(Unknown("w1")),
-            waits={"w1": make_wait("c3", kind="approval")},
-        ),
-        "does not fit its call",
-    ),
-    "an id that is not allocated yet": (
-        lambda: with_rows(NESTED, next_id=5),
-        "never allocated",
-    ),
-    "a frame and a call with the same id": (
-        lambda: with_rows(
-            new_state(),
-            frames={
-                ROOT_FRAME_ID: FrameRow(
-                    id=ROOT_FRAME_ID,
-                    agent="hr",
-                    parent_call_id=None,
-                    open_call_ids=(ROOT_FRAME_ID,),
-                )
-            },
-            calls={ROOT_FRAME_ID: replace(CALL, id=ROOT_FRAME_ID, state=Proposed())},
-        ),
-        "never allocated",
-    ),
-    "an id without a number": (lambda: with_call_id("cx"), "never allocated"),
-    "an id with non-ASCII digits": (lambda: with_call_id("c\u0661"), "never allocated"),
-    "an id without digits": (lambda: with_call_id("c"), "never allocated"),
-    "an empty id": (lambda: with_call_id(""), "never allocated"),
-    "an id with 5,000 digits": (
-        lambda: with_call_id("c" + LONG_NUMBER),
-        "never allocated",
-    ),
-    "a log id that is not allocated yet": (
-        lambda: with_rows(NESTED, logs={"f5": MessageLog(99, LOG.messages)}),
-        "log id 99 was never allocated",
-    ),
+        "kind of a call for the run": waits(w1=replace(make_wait("c3"), call_id="")),
+    },
+    "root frame is missing": {
+        "no root frame": {"frames": {ROOT_FRAME_ID: None}},
+        "a root frame with a parent call": root(parent_call_id="c3"),
+    },
+    "depth of the root frame": {
+        "a root frame with a depth": root(depth=1),
+    },
+    "different ids": {
+        "a frame without a log": {"logs": {"f5": None}},
+        "a log without a frame": {"logs": {"f4": LOG}},
+    },
+    "lists a call twice": {
+        "a call that its frame lists twice": root(open_call_ids=("c3", "c4", "c4")),
+    },
+    "lists call c4": {
+        "a frame that lists a missing call": {"calls": {"c4": None}},
+        "a frame that lists a call of another frame": call("c4", frame_id="f5"),
+    },
+    "c2 is not an open call of its frame": {
+        "a call that its frame does not list": {
+            "calls": {"c2": replace(CALL, id="c2")}
+        },
+        "a call of a missing frame": {
+            "calls": {"c2": replace(CALL, id="c2", frame_id="f0")}
+        },
+    },
+    "has no parent call": {
+        "a frame without a parent call": below(parent_call_id=None),
+        "a frame whose parent call is missing": below(parent_call_id="c0"),
+    },
+    "wrong depth": {
+        "a frame at the wrong depth": below(depth=7),
+    },
+    "not the frame of its parent call": {
+        "a frame whose parent call is not nested": call("c3", state=Ready()),
+    },
+    "f2 is not the frame of its parent call": {
+        "two frames of one call": {
+            "frames": {"f2": replace(FRAME, id="f2")},
+            "logs": {"f2": LOG},
+        },
+    },
+    "c4 refers to a frame": {
+        "a call nested in a missing frame": call("c4", state=Nested("f0")),
+        "a call nested in the frame of another call": call("c4", state=Nested("f5")),
+        "a call nested in the root frame": call("c4", state=Nested(ROOT_FRAME_ID)),
+    },
+    "never allocated": {
+        "an id that is not allocated yet": {"next_id": 5},
+    },
+    "log id 99 was never allocated": {
+        "a log id that is not allocated yet": {
+            "logs": {"f5": MessageLog(99, LOG.messages)}
+        },
+    },
 }
-
-
-def with_call_id(call_id: str) -> RunState:
-    """Return a run whose one call has another id."""
-    frame = replace(new_state().frames[ROOT_FRAME_ID], open_call_ids=(call_id,))
-    call = replace(CALL, id=call_id, state=Proposed())
-    return with_rows(new_state(), frames={ROOT_FRAME_ID: frame}, calls={call_id: call})
+OF_WAITING: dict[str, dict[str, Changes]] = {
+    "does not fit its subject": {
+        "kind of a frame for a call": waits(w1=replace(make_wait("c3"), kind="model")),
+    },
+    "c3 refers to wait w1": {
+        "a missing wait": waits(w1=None),
+    },
+    "w1 belongs to no waiting call": {
+        "a wait of a call that does not wait": call("c3", state=Ready()),
+    },
+    "w2 belongs to no waiting call": {
+        "a wait of a call that has another wait": waits(w2=make_wait("c3", "w2")),
+    },
+    "another run": {
+        "a wait of another run": {"waits": {"w1": {"run_id": "x"}}},
+    },
+    "c4 refers to wait w1": {
+        "two calls with one wait": call("c4", state=Waiting("w1")),
+    },
+    "does not fit its call": {
+        "an approval that is stored as an unknown outcome": waits(
+            w1=make_wait("c3", kind="unknown")
+        ),
+    },
+}
+OF_UNKNOWN: dict[str, dict[str, Changes]] = {
+    "does not fit its call": {
+        "an unknown outcome that is stored as an approval": waits(
+            w1=make_wait("c3", kind="approval")
+        ),
+    },
+}
+OF_NEW: dict[str, dict[str, Changes]] = {
+    "never allocated": {
+        "a frame and a call with the same id": {
+            "frames": {ROOT_FRAME_ID: ITSELF},
+            "calls": {ROOT_FRAME_ID: proposed(ROOT_FRAME_ID)},
+        },
+        "an id without a number": only_call("cx"),
+        "an id with non-ASCII digits": only_call("c\u0661"),
+        "an id without digits": only_call("c"),
+        "an empty id": only_call(""),
+        "an id with 5,000 digits": only_call("c" + LONG_NUMBER),
+    },
+}
+INVALID = {
+    name: (reason, whole, change)
+    for whole, reasons in (
+        (NESTED, OF_NESTED),
+        (WAITING, OF_WAITING),
+        (state_with_call_in(Unknown("w1")), OF_UNKNOWN),
+        (new_state(), OF_NEW),
+    )
+    for reason, changes in reasons.items()
+    for name, change in changes.items()
+}
 
 
 @pytest.mark.parametrize("name", INVALID)
 def test_invalid_rows_are_reported_with_the_reason(name: str) -> None:
     """A state that is loaded from bytes never has rows that do not fit together."""
-    make, reason = INVALID[name]
+    reason, whole, change = INVALID[name]
+    state = with_rows(whole, **change)
 
-    assert reason in (find_violation(make()) or "no violation")
+    assert reason in (find_violation(state) or "no violation")
     for known in (NESTED, WAITING, new_state()):
-        assert find_violation(make(), known) is not None
+        assert find_violation(state, known) is not None
 
 
 def test_cycle_of_frames_is_reported() -> None:

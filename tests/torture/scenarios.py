@@ -13,7 +13,7 @@ its end. `test_killed_scenarios.py` kills the processes of those rows, too.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from continuations import Answer, Approve, Deny, Grant
 from tests.torture.agents import CHOICE, EVENT_DATA, JOB_RESULT
@@ -119,7 +119,7 @@ def deny_the_first(wait: Wait, happened: bool) -> Verdict:
     return (deny if wait.arguments["what"] == "1" else true_decision)(wait, happened)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """A run from its start to its end, step by step.
 
@@ -157,164 +157,135 @@ class Scenario:
 
 START, DECIDE, RESUME = Step("start"), Step("decide"), Step("resume")
 RESUME_LATER = Step("resume", seconds_later=60)
-DEEP_SCRIPT: dict[str, list[Line]] = {
-    "go": [[["left", {"input": "A"}], ["push", {"what": "1"}]], "all"],
-    "A": [[["clerk", {"input": "C"}], ["act", {"what": "2"}]], "A done"],
-    "C": [[["pay", {"what": "3"}], ["read", {"what": "4"}]], "C done"],
-}
-WIDE_SCRIPT: dict[str, list[Line]] = {
-    "go": [
-        [
-            ["pay", {"what": "1"}],
-            ["pay", {"what": "2"}],
-            ["left", {"input": "A"}],
-            ["right", {"input": "B"}],
-        ],
-        "all",
-    ],
-    "A": [[["pay", {"what": "3"}], ["clerk", {"input": "C"}]], "A done"],
-    "B": [[["pay", {"what": "4"}]], "B done"],
-    "C": [[["pay", {"what": "5"}]], "C done"],
-}
-PAYMENT_SCRIPT: dict[str, list[Line]] = {
-    "go": [[["act", {"what": "1"}]], [["pay", {"what": "2"}]], "end"]
-}
-TWO_PAYMENTS_SCRIPT: dict[str, list[Line]] = {
-    "go": [
-        [["left", {"input": "A"}]],
-        [["pay", {"what": "2"}]],
-        [["push", {"what": "3"}]],
-        "end",
-    ],
-    "A": [[["pay", {"what": "1"}]], "A done"],
-}
+APPROVED = (START, DECIDE, RESUME)
 
-SPEND_SCRIPT: dict[str, list[Line]] = {
-    "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
-    "A": [[["spend", {"what": "1"}]], "A done"],
-}
-THREE_PAYMENTS_SCRIPT: dict[str, list[Line]] = {
-    "go": [[["left", {"input": "A"}]], "end"],
-    "A": [[["clerk", {"input": "C"}]], "A done"],
-    "C": [*([["pay", {"what": what}]] for what in "123"), "C done"],
-}
+
+def script(**turns: list[str | list[str]]) -> dict[str, list[Line]]:
+    """Return what models say about inputs: a text, or calls as `tool argument then`."""
+    return {
+        task: [line if isinstance(line, str) else _calls(line) for line in lines]
+        for task, lines in turns.items()
+    }
+
+
+def _calls(line: list[str]) -> Line:
+    calls: list[list[Any]] = []
+    for name, argument, *then in map(str.split, line):
+        word = "input" if name in ("left", "right", "clerk") else "what"
+        calls.append([name, {word: argument, **({"then": then[0]} if then else {})}])
+    return calls
+
+
+DEEP_SCRIPT = script(
+    go=[["left A", "push 1"], "all"],
+    A=[["clerk C", "act 2"], "A done"],
+    C=[["pay 3", "read 4"], "C done"],
+)
+WIDE_SCRIPT = script(
+    go=[["pay 1", "pay 2", "left A", "right B"], "all"],
+    A=[["pay 3", "clerk C"], "A done"],
+    B=[["pay 4"], "B done"],
+    C=[["pay 5"], "C done"],
+)
+PAYMENT_SCRIPT = script(go=[["act 1"], ["pay 2"], "end"])
+TWO_PAYMENTS_SCRIPT = script(
+    go=[["left A"], ["pay 2"], ["push 3"], "end"], A=[["pay 1"], "A done"]
+)
+
+SPEND_SCRIPT = script(go=[["left A"], ["act 2"], "end"], A=[["spend 1"], "A done"])
+THREE_PAYMENTS_SCRIPT = script(
+    go=[["left A"], "end"],
+    A=[["clerk C"], "A done"],
+    C=[["pay 1"], ["pay 2"], ["pay 3"], "C done"],
+)
 
 
 def crash_in_tool(name: str, tool: str, moment: Literal["before", "after"]) -> Scenario:
     """Return a scenario in which a process dies in a tool of a sub-agent."""
     happens = not name.endswith("deny")
-    script: dict[str, list[Line]] = {
-        "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
-        "A": [[[tool, {"what": "1"}]], "A done"],
-    }
     decide_steps = () if tool == "book" else (DECIDE, RESUME)
     return Scenario(
-        name=name,
-        script=script,
+        name,
+        script(go=[["left A"], ["act 2"], "end"], A=[[f"{tool} 1"], "A done"]),
         # The third line of the logs: two turns, then the tool.
-        steps=(
+        (
             Step("start", crash_point=CrashPoint("line", 3, moment)),
             RESUME_LATER,
             *decide_steps,
         ),
-        effects=(*([f"{tool} 1"] if happens else []), "act 2"),
+        (*([f"{tool} 1"] if happens else []), "act 2"),
         decide=deny_the_first if name.endswith("deny") else true_decision,
     )
 
 
 SCENARIOS = (
     Scenario(
-        name="plain",
-        script={
-            "go": [
-                [["act", {"what": "1"}]],
-                [["push", {"what": "2"}]],
-                [["read", {"what": "3"}]],
-                [["book", {"what": "4"}]],
-                "end",
-            ]
-        },
-        steps=(START,),
-        effects=("act 1", "push 2", "read 3", "book 4"),
+        "plain",
+        script(go=[["act 1"], ["push 2"], ["read 3"], ["book 4"], "end"]),
+        (START,),
+        ("act 1", "push 2", "read 3", "book 4"),
     ),
+    Scenario("one approval", PAYMENT_SCRIPT, APPROVED, ("act 1", "pay 2")),
     Scenario(
-        name="one approval",
-        script=PAYMENT_SCRIPT,
-        steps=(START, DECIDE, RESUME),
-        effects=("act 1", "pay 2"),
-    ),
-    Scenario(
-        name="depth 3",
-        script=DEEP_SCRIPT,
-        steps=(START, DECIDE, RESUME),
-        effects=("push 1", "act 2", "pay 3", "read 4"),
+        "depth 3",
+        DEEP_SCRIPT,
+        APPROVED,
+        ("push 1", "act 2", "pay 3", "read 4"),
         parallel=True,
     ),
     Scenario(
-        name="five waits",
-        script=WIDE_SCRIPT,
-        steps=(START, Step("decide", 2), RESUME, DECIDE, RESUME),
-        effects=("pay 1", "pay 2", "pay 3", "pay 4", "pay 5"),
+        "five waits",
+        WIDE_SCRIPT,
+        (START, Step("decide", 2), RESUME, DECIDE, RESUME),
+        ("pay 1", "pay 2", "pay 3", "pay 4", "pay 5"),
         parallel=True,
     ),
     Scenario(
-        name="edit",
-        script=PAYMENT_SCRIPT,
-        steps=(START, DECIDE, RESUME),
-        effects=("act 1", "pay less"),
+        "edit",
+        PAYMENT_SCRIPT,
+        APPROVED,
+        ("act 1", "pay less"),
         decide=approve_with_edit,
     ),
+    Scenario("deny", PAYMENT_SCRIPT, APPROVED, ("act 1",), decide=deny_only_pay),
     Scenario(
-        name="deny",
-        script=PAYMENT_SCRIPT,
-        steps=(START, DECIDE, RESUME),
-        effects=("act 1",),
-        decide=deny_only_pay,
-    ),
-    Scenario(
-        name="deny stops",
-        script={"go": [[["act", {"what": "1"}], ["rush", {"what": "2"}]], "end"]},
-        steps=(START, DECIDE, RESUME),
-        effects=("act 1",),
+        "deny stops",
+        script(go=[["act 1", "rush 2"], "end"]),
+        APPROVED,
+        ("act 1",),
         decide=lambda w, h: (true_decision if w.tool == "act" else deny)(w, h),
         final_status="failed",
     ),
     Scenario(
-        name="expiry",
-        script={
-            "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
-            "A": [[["rush", {"what": "1"}]], "A done"],
-        },
-        steps=(START, Step("resume", seconds_later=4000)),
-        effects=("act 2",),
+        "expiry",
+        script(go=[["left A"], ["act 2"], "end"], A=[["rush 1"], "A done"]),
+        (START, Step("resume", seconds_later=4000)),
+        ("act 2",),
         waits_end_by="wait",
     ),
     Scenario(
-        name="cancel",
-        script=WIDE_SCRIPT,
-        steps=(START, Step("cancel")),
-        effects=(),
+        "cancel",
+        WIDE_SCRIPT,
+        (START, Step("cancel")),
+        (),
         final_status="cancelled",
         waits_end_by="cancel",
         parallel=True,
     ),
     Scenario(
-        name="cancel while it works",
-        script={
-            "go": [[["left", {"input": "A"}], ["pay", {"what": "9"}]], "end"],
-            "A": [[["act", {"what": "1", "then": "cancel"}]], "A done"],
-        },
-        steps=(START,),
-        effects=("act 1",),
+        "cancel while it works",
+        script(go=[["left A", "pay 9"], "end"], A=[["act 1 cancel"], "A done"]),
+        (START,),
+        ("act 1",),
         final_status="cancelled",
         waits_end_by="cancel",
         parallel=True,
     ),
     Scenario(
-        name="two turns",
-        script=TWO_PAYMENTS_SCRIPT,
-        steps=(START, DECIDE, RESUME, DECIDE, RESUME),
-        effects=("pay 1", "pay 2", "push 3"),
+        "two turns",
+        TWO_PAYMENTS_SCRIPT,
+        (START, DECIDE, RESUME, DECIDE, RESUME),
+        ("pay 1", "pay 2", "push 3"),
     ),
     crash_in_tool("unknown, answer", "act", "after"),
     crash_in_tool("unknown, approve", "act", "before"),
@@ -322,45 +293,45 @@ SCENARIOS = (
     crash_in_tool("unknown, verify finds it", "book", "after"),
     crash_in_tool("unknown, verify finds nothing", "book", "before"),
     Scenario(
-        name="start again",
-        script=PAYMENT_SCRIPT,
-        steps=(START, START, DECIDE, START),
-        effects=("act 1", "pay 2"),
+        "start again",
+        PAYMENT_SCRIPT,
+        (START, START, DECIDE, START),
+        ("act 1", "pay 2"),
         resume_with="start",
     ),
     Scenario(
-        name="message",
-        script=PAYMENT_SCRIPT,
-        steps=(START, Step("send"), DECIDE, RESUME),
-        effects=("act 1", "pay 2"),
+        "message",
+        PAYMENT_SCRIPT,
+        (START, Step("send"), DECIDE, RESUME),
+        ("act 1", "pay 2"),
         sends_message=True,
         conversation_varies=True,
     ),
     Scenario(
-        name="model down",
-        script=TWO_PAYMENTS_SCRIPT,
-        steps=(Step("start", model_down=True), RESUME, DECIDE, RESUME, DECIDE, RESUME),
-        effects=("pay 1", "pay 2", "push 3"),
+        "model down",
+        TWO_PAYMENTS_SCRIPT,
+        (Step("start", model_down=True), RESUME, DECIDE, RESUME, DECIDE, RESUME),
+        ("pay 1", "pay 2", "push 3"),
     ),
     Scenario(
-        name="grant",
-        script=THREE_PAYMENTS_SCRIPT,
-        steps=(START, DECIDE, RESUME),
-        effects=("pay 1", "pay 2", "pay 3"),
+        "grant",
+        THREE_PAYMENTS_SCRIPT,
+        APPROVED,
+        ("pay 1", "pay 2", "pay 3"),
         decide=approve_and_remember,
     ),
     Scenario(
-        name="grant revoked",
-        script=THREE_PAYMENTS_SCRIPT,
-        steps=(START, DECIDE, Step("revoke"), RESUME, DECIDE, RESUME),
-        effects=("pay 1", "pay 2", "pay 3"),
+        "grant revoked",
+        THREE_PAYMENTS_SCRIPT,
+        (START, DECIDE, Step("revoke"), RESUME, DECIDE, RESUME),
+        ("pay 1", "pay 2", "pay 3"),
         decide=approve_and_remember,
     ),
+    # The lines of the step: the first payment, a turn, the second payment.
     Scenario(
-        name="grant revoked after a death",
-        script=THREE_PAYMENTS_SCRIPT,
-        # The lines of the step: the first payment, a turn, the second payment.
-        steps=(
+        "grant revoked after a death",
+        THREE_PAYMENTS_SCRIPT,
+        (
             START,
             DECIDE,
             Step("resume", crash_point=CrashPoint("line", 3, "after")),
@@ -371,114 +342,88 @@ SCENARIOS = (
             DECIDE,
             RESUME,
         ),
-        effects=("pay 1", "pay 2", "pay 3"),
+        ("pay 1", "pay 2", "pay 3"),
         decide=approve_and_remember,
     ),
     Scenario(
-        name="votes",
-        script=SPEND_SCRIPT,
-        steps=(START, Step("vote"), DECIDE, RESUME),
-        effects=("spend 1", "act 2"),
+        "votes",
+        SPEND_SCRIPT,
+        (START, Step("vote"), DECIDE, RESUME),
+        ("spend 1", "act 2"),
     ),
     Scenario(
-        name="escalation",
-        script=SPEND_SCRIPT,
-        steps=(
-            START,
-            Step("vote"),
-            Step("resume", seconds_later=4000),
-            DECIDE,
-            RESUME,
+        "escalation",
+        SPEND_SCRIPT,
+        (START, Step("vote"), Step("resume", seconds_later=4000), DECIDE, RESUME),
+        ("spend 1", "act 2"),
+    ),
+    Scenario(
+        "job",
+        script(go=[["left A"], ["pay 2"], "end"], A=[["scan 1"], "A done"]),
+        (START, DECIDE, RESUME, DECIDE, RESUME),
+        ("scan 1", "scanned 1", "pay 2"),
+    ),
+    Scenario(
+        "job reports early",
+        script(go=[["left A"], "end"], A=[["scan 1 early"], "A done"]),
+        (START,),
+        ("scan 1", "scanned 1"),
+    ),
+    Scenario(
+        "question and job, depth 3",
+        script(
+            go=[["left A"], ["act 1"], "end"],
+            A=[["clerk C"], "A done"],
+            C=[["choose 2", "scan 3"], "C done"],
         ),
-        effects=("spend 1", "act 2"),
-    ),
-    Scenario(
-        name="job",
-        script={
-            "go": [[["left", {"input": "A"}]], [["pay", {"what": "2"}]], "end"],
-            "A": [[["scan", {"what": "1"}]], "A done"],
-        },
-        steps=(START, DECIDE, RESUME, DECIDE, RESUME),
-        effects=("scan 1", "scanned 1", "pay 2"),
-    ),
-    Scenario(
-        name="job reports early",
-        script={
-            "go": [[["left", {"input": "A"}]], "end"],
-            "A": [[["scan", {"what": "1", "then": "early"}]], "A done"],
-        },
-        steps=(START,),
-        effects=("scan 1", "scanned 1"),
-    ),
-    Scenario(
-        name="question and job, depth 3",
-        script={
-            "go": [[["left", {"input": "A"}]], [["act", {"what": "1"}]], "end"],
-            "A": [[["clerk", {"input": "C"}]], "A done"],
-            "C": [[["choose", {"what": "2"}], ["scan", {"what": "3"}]], "C done"],
-        },
-        steps=(START, Step("decide", 1), RESUME, DECIDE, RESUME),
-        effects=("act 1", "chosen 2", "scan 3", "scanned 3"),
+        (START, Step("decide", 1), RESUME, DECIDE, RESUME),
+        ("act 1", "chosen 2", "scan 3", "scanned 3"),
         parallel=True,
     ),
     Scenario(
-        name="one event, four waits",
-        script={
-            "go": [
-                [
-                    ["receipt", {"what": "1"}],
-                    ["receipt", {"what": "2"}],
-                    ["left", {"input": "A"}],
-                    ["right", {"input": "B"}],
-                ],
-                "all",
-            ],
-            "A": [[["receipt", {"what": "3"}]], "A done"],
-            "B": [[["receipt", {"what": "4"}]], "B done"],
-        },
-        steps=(START, Step("publish"), RESUME),
-        effects=("received 1", "received 2", "received 3", "received 4"),
+        "one event, four waits",
+        script(
+            go=[["receipt 1", "receipt 2", "left A", "right B"], "all"],
+            A=[["receipt 3"], "A done"],
+            B=[["receipt 4"], "B done"],
+        ),
+        (START, Step("publish"), RESUME),
+        ("received 1", "received 2", "received 3", "received 4"),
         parallel=True,
     ),
     Scenario(
-        name="pause",
-        script=PAYMENT_SCRIPT,
-        steps=(START, Step("pause"), RESUME, DECIDE, RESUME),
-        effects=("act 1", "pay 2"),
+        "pause",
+        PAYMENT_SCRIPT,
+        (START, Step("pause"), RESUME, DECIDE, RESUME),
+        ("act 1", "pay 2"),
     ),
     Scenario(
-        name="rewind to the first wait",
-        script=SPEND_SCRIPT,
-        steps=(START, Step("pause"), RESUME, Step("rewind"), DECIDE, RESUME),
-        effects=("spend 1", "act 2"),
+        "rewind to the first wait",
+        SPEND_SCRIPT,
+        (START, Step("pause"), RESUME, Step("rewind"), DECIDE, RESUME),
+        ("spend 1", "act 2"),
     ),
     Scenario(
-        name="cancel a call",
-        script={
-            "go": [[["pay", {"what": "1"}], ["left", {"input": "A"}]], "end"],
-            "A": [[["pay", {"what": "2"}]], "A done"],
-        },
-        steps=(START, Step("cancel call"), DECIDE, RESUME),
-        effects=("pay 2",),
+        "cancel a call",
+        script(go=[["pay 1", "left A"], "end"], A=[["pay 2"], "A done"]),
+        (START, Step("cancel call"), DECIDE, RESUME),
+        ("pay 2",),
         cancels_first_call=True,
         parallel=True,
     ),
     Scenario(
-        name="a tool raises",
-        script={
-            "go": [[["left", {"input": "A"}]], [["act", {"what": "2"}]], "end"],
-            "A": [[["act", {"what": "1", "then": "raise:no"}]], "A done"],
-        },
-        steps=(START,),
-        effects=("act 1", "act 2"),
+        "a tool raises",
+        script(go=[["left A"], ["act 2"], "end"], A=[["act 1 raise:no"], "A done"]),
+        (START,),
+        ("act 1", "act 2"),
         conversation_varies=True,
     ),
+    # Two calls at once, an approval, a sleep of an hour, an agent.
     Scenario(
-        name="workflow",
-        script={"go": [[["book", {"what": "4"}]], "end"]},
-        # Two calls at once, an approval, a sleep of an hour, an agent.
-        steps=(START, DECIDE, RESUME, Step("resume", seconds_later=4000)),
-        effects=("act 1", "act 2", "pay 3", "book 4"),
+        "workflow",
+        script(go=[["book 4"], "end"]),
+        (START, DECIDE, RESUME, Step("resume", seconds_later=4000)),
+        ("act 1", "act 2", "pay 3", "book 4"),
         parallel=True,
         is_workflow=True,
     ),
