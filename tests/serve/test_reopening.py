@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, Approve, AsyncRunner, Identity, Runner, Suspended
+from continuations import Agent, Approve, AsyncRunner, Runner, Suspended
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws.lambda_events import (
     QueueEvent,
@@ -23,6 +23,7 @@ from continuations_storage import MemoryStore
 from tests.engine.payment_agent import make_pay_tool
 from tests.serve.aws.test_lambda_events import sqs_event
 from tests.serve.console.console_client import ConsoleClient
+from tests.serve.rights import only
 
 RUN = "r1"
 
@@ -176,10 +177,7 @@ def test_console_offers_to_ask_again_and_does_so() -> None:
 def test_console_with_the_tool_or_without_the_right_does_not_offer_it() -> None:
     office = Office()
 
-    def can(_person: Identity, act: str, _run: str | None) -> bool:
-        return act in ("view", "read")
-
-    limited = console(office, can=can)
+    limited = console(office, can=only("view", "read"))
     text = asyncio.run(limited.get(f"/runs/{RUN}")).text
     assert "agent clerk has no tool pay" in text
     assert "/reopen" not in text

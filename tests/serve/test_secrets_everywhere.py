@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from continuations import AsyncRunner, Identity, Wait
+from continuations import AsyncRunner, Wait
 from continuations.serve.aws_lambda import handler
 from continuations.serve.console.console import PAGES
 from continuations.serve.http.api import HttpApi, Request
@@ -24,6 +24,7 @@ from tests.secret_scene import KEY, PHOTO, PIN, RUN, make_agents, open_scene
 from tests.serve.aws.test_handler_options import Context
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.http.single_rights import EXAMPLES, Example
+from tests.serve.rights import all_but
 
 LINKS = Links("s" * 32, base_url="https://api.example")
 REQUESTS = {
@@ -61,9 +62,7 @@ def may_all(*_: object) -> bool:
     return True
 
 
-def may_not_read(_: Identity, act: str, __: str | None) -> bool:
-    """Allow everything except to read transcripts."""
-    return act != "read"
+may_not_read = all_but("read")
 
 
 async def filled(runner: AsyncRunner, wait: Wait, template: str) -> str:

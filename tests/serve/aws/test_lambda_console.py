@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Identity, Runner, tool
+from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.attachments import File
 from continuations.engine.ports import SystemClock
 from continuations.errors import InvalidInput
@@ -22,6 +22,7 @@ from continuations.serve.aws.lambda_console import LambdaConsole
 from continuations.serve.aws_lambda import Handler, handler
 from continuations_storage import MemoryStore
 from tests.serve.aws.test_handler_options import Context
+from tests.serve.rights import all_but
 
 HOST = "abc.lambda-url.eu-central-1.on.aws"
 
@@ -173,10 +174,7 @@ def test_form_decides_and_a_foreign_form_does_not(
 
 
 def test_json_and_rights_are_those_of_the_http_api(store: MemoryStore) -> None:
-    def can(_: Identity, act: str, __: str | None) -> bool:
-        return act != "view"
-
-    console = LambdaConsole(can=can)
+    console = LambdaConsole(can=all_but("view"))
     handle = handler(store=store, verify=lambda _: "kim", console=console)
     for accept in ("text/html", "application/json"):
         refused = handle(event("/runs/r1", accept=accept), Context())

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 
-from continuations import AsyncRunner, Identity
+from continuations import AsyncRunner
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_rewind_page import form_of, get, post, text_of
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
+from tests.serve.rights import only
 
 
 def scene() -> tuple[InvoiceRun, ConsoleClient, str]:
@@ -52,10 +53,7 @@ def test_open_call_is_cancelled_and_the_run_goes_on() -> None:
 def test_call_that_ended_or_is_shown_to_others_has_no_link() -> None:
     run, client, path = scene()
 
-    def can(_person: Identity, act: str, _run: str | None) -> bool:
-        return act == "view"
-
-    limited = ConsoleClient(client.runner, {"can": can})
+    limited = ConsoleClient(client.runner, {"can": only("view")})
     assert "Cancel this call" not in get(limited, path).text
     old = f"{path}&version={run.runner.look(RUN).version}"
     assert "Cancel this call" not in get(client, old).text

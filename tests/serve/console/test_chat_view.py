@@ -16,6 +16,7 @@ from continuations_storage.faults import FaultyStore
 from tests.clocks import OffsetClock
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_run_pages import text_of
+from tests.serve.rights import all_but
 
 SECRET = "the agent may not tell this"
 NEVER = 3600.0
@@ -90,10 +91,7 @@ def test_id_of_a_provider_that_is_used_again_is_another_call() -> None:
 
 
 def test_person_without_the_right_to_read_sees_no_text() -> None:
-    def can(_: object, act: str, __: str | None) -> bool:
-        return act != "read"
-
-    thread = Thread("My salary is 9,000", can=can)
+    thread = Thread("My salary is 9,000", can=all_but("read"))
     page = thread.page(thread.say("hello kim"))
     assert "salary" not in page
     assert "hello" not in page

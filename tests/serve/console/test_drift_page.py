@@ -15,6 +15,7 @@ from continuations_storage import MemoryStore, Store
 from continuations_storage.faults import FaultyStore
 from tests.serve.console.console_client import ConsoleClient, verify_header
 from tests.serve.http.api_fixture import json_body
+from tests.serve.rights import only
 
 
 @tool(approval=True)
@@ -118,10 +119,10 @@ def test_person_sees_the_runs_that_they_may_view() -> None:
     store = MemoryStore()
     old_runs(store)
 
-    def can(_: Identity, act: str, run: str | None) -> bool:
-        return act == "view" and run == "b-reopened"
-
-    client = ConsoleClient(AsyncRunner(new_agents(), store=store), {"can": can})
+    client = ConsoleClient(
+        AsyncRunner(new_agents(), store=store),
+        {"can": only("view", runs=["b-reopened"])},
+    )
     text, _ = text_of(client)
     assert "1 asked about again." in text
     assert "refused" not in text

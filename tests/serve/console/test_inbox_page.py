@@ -27,6 +27,7 @@ from tests.browser.link_scenes import DELETE, LinkScenes
 from tests.ledger.fake_clock import make_ulid
 from tests.ledger.runs import make_wait
 from tests.serve.console.console_client import ConsoleClient
+from tests.serve.rights import only
 
 
 def make_scenes() -> LinkScenes:
@@ -143,10 +144,9 @@ def test_unknown_filter_is_refused(query: str) -> None:
 
 
 def test_rows_of_runs_without_the_right_are_left_out() -> None:
-    def can(_: object, act: str, run: str | None) -> bool:
-        return act in ("view", "decide") and run in ("laptop", "render")
-
-    html = page_of(client_of(make_scenes(), can=can))
+    html = page_of(
+        client_of(make_scenes(), can=only("view", "decide", runs=["laptop", "render"]))
+    )
     assert ["Which laptop does Jane get?"] == titles(html)
     assert "1 event" not in html
     assert "1 outside job" in html
@@ -183,9 +183,7 @@ def test_inbox_counts_and_lists_the_waits_for_models() -> None:
     assert "Attempt 1 failed: status 429." in others
     assert 2 == len(re.findall(r'<h3><a href="/runs/m[12]">', others))
 
-    def can(_: object, act: str, run: str | None) -> bool:
-        return act == "view" and run == "m2"
-
+    can = only("view", runs=["m2"])
     html = page_of(client_of(scenes, can=can))
     assert "1 wait for a model" in html
     others = page_of(client_of(scenes, can=can), "/inbox/others")

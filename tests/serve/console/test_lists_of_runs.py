@@ -35,6 +35,7 @@ from tests.serve.console.office import (
     states_in,
     text_of,
 )
+from tests.serve.rights import only
 
 # States in words ---------------------------------------------------------------------
 
@@ -515,10 +516,7 @@ def test_hidden_runs_are_neither_shown_nor_counted_nor_found() -> None:
         "nap-2", call("nap", hours=2), title="Hidden nap", agent="secret-agent"
     )
 
-    def can(_person: Identity, act: str, run: str | None) -> bool:
-        return act in ("view", "decide") and run in ("open", "ship-0")
-
-    client = office.client(can=can)
+    client = office.client(can=only("view", "decide", runs=["open", "ship-0"]))
     pages = {
         path: html_of(client, path)
         for path in (

@@ -27,6 +27,7 @@ from continuations_storage.faults import FaultyStore, delayed, no_faults, on, re
 from tests.ledger.runs import make_wait
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.office import filled
+from tests.serve.rights import only
 
 SOON = 30
 
@@ -37,9 +38,7 @@ async def add_wait(store: FaultyStore, number: int) -> None:
     await waits.create(Objects(store), [wait])
 
 
-def may_nothing(*_: object) -> bool:
-    """Allow nothing."""
-    return False
+may_nothing = only()
 
 
 async def following(changes: AsyncGenerator[Any]) -> Any:

@@ -14,6 +14,7 @@ from continuations.serve import console
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.serve.console.console_client import ConsoleClient
+from tests.serve.rights import only
 
 
 @tool(approval=True)
@@ -122,10 +123,7 @@ async def test_poll_has_no_stream_and_needs_the_right_to_view() -> None:
     assert 405 == (await polled.client.get("/events")).status_code
     await polled.runner("one").start("go", run_id="r1")
 
-    def can(_: Identity, __: str, ___: str | None) -> bool:
-        return False
-
-    options: dict[str, Any] = {"live": "poll", "can": can}
+    options: dict[str, Any] = {"live": "poll", "can": only()}
     closed = ConsoleClient(polled.client.runner, options)
     page = await closed.get("/runs/r1", x_live_after="1.0")
     assert 403 == page.status_code

@@ -19,6 +19,7 @@ from continuations.tools import Secret
 from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore
 from tests.serve.console.console_client import ConsoleClient
+from tests.serve.rights import all_but, only
 
 END = "<i>the end"
 BODY, KEY, INPUT = "body " * 2000 + END, "k" * 9000, "input " * 2000 + END
@@ -31,14 +32,10 @@ def send(body: str, key: Annotated[str, Secret()]) -> str:
     return f"{body}{key}"
 
 
-def sees_no_texts(_: object, act: str, __: str | None) -> bool:
-    """Give every right but that to read the transcript."""
-    return act != "read"
+sees_no_texts = all_but("read")
 
 
-def sees_nothing(*_: object) -> bool:
-    """Give no right."""
-    return False
+sees_nothing = only()
 
 
 class Sent:

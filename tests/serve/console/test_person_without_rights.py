@@ -13,6 +13,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.console.console import PAGES
 from continuations.serve.http.routes import ROUTES
 from tests.serve.console.console_client import ConsoleClient
+from tests.serve.rights import only
 
 SECRET = "only for the eyes of others"
 STREAM = "/events"
@@ -33,9 +34,7 @@ def pay(cents: int) -> str:
     return f"paid {cents}"
 
 
-def may_nothing(*_: object) -> bool:
-    """Allow nothing."""
-    return False
+may_nothing = only()
 
 
 async def test_person_without_rights_learns_and_changes_nothing() -> None:

@@ -12,7 +12,6 @@ from continuations import (
     Agent,
     Answer,
     AsyncRunner,
-    Identity,
     Runner,
     Suspended,
     ask_person,
@@ -22,6 +21,7 @@ from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.console.console_client import ConsoleClient
+from tests.serve.rights import only
 
 RUN = "paper-1"
 
@@ -167,10 +167,7 @@ def test_stale_rewind_shows_nothing_without_the_right_to_view() -> None:
     form = form_of(get(client, f"/runs/{RUN}/rewind?version={first_wait(runner)}"))
     runner.pause(RUN, by="lee")
 
-    def can(_person: Identity, act: str, _run: str | None) -> bool:
-        return act == "fork"
-
-    blind = ConsoleClient(client.runner, {"can": can})
+    blind = ConsoleClient(client.runner, {"can": only("fork")})
     refused = post(blind, f"/runs/{RUN}/rewind", form)
     assert 409 == refused.status_code
     assert "The run moved on meanwhile" in text_of(refused)
@@ -227,10 +224,7 @@ def test_address_cannot_claim_a_rewind() -> None:
 def test_person_without_the_right_to_fork_gets_no_link_and_no_page() -> None:
     runner, client = scene()
 
-    def can(_person: Identity, act: str, _run: str | None) -> bool:
-        return act == "view"
-
-    limited = ConsoleClient(client.runner, {"can": can})
+    limited = ConsoleClient(client.runner, {"can": only("view")})
     version = first_wait(runner)
     assert "/rewind?" not in get(limited, f"/runs/{RUN}/versions").text
     refused = get(limited, f"/runs/{RUN}/rewind?version={version}")

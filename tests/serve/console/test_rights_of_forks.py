@@ -5,6 +5,7 @@ from __future__ import annotations
 from continuations import Agent, AsyncRunner, Identity, Suspended, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.serve.console.console_client import ConsoleClient
+from tests.serve.rights import in_runs
 
 
 @tool(approval=True)
@@ -46,13 +47,10 @@ async def test_fork_under_the_id_of_another_team_is_refused() -> None:
 
 
 async def test_fork_without_an_id_is_refused_where_no_new_run_is_allowed() -> None:
-    def only_one(_: Identity, __: str, run: str | None) -> bool:
-        return run == "red-1"
-
     model = ScriptedModel([ToolCall("pay", {"cents": 5}), "done"])
     runner = AsyncRunner(Agent("a", tools=[pay], model=model), store="memory:")
     assert isinstance(await runner.start("go", run_id="red-1"), Suspended)
-    client = ConsoleClient(runner, {"can": only_one})
+    client = ConsoleClient(runner, {"can": in_runs("red-1")})
     json = {"accept": "application/json"}
     page = await client.post("/runs/red-1/fork", {"version": "2", "run_id": ""})
     body = await client.send("POST", "/runs/red-1/fork", None, {}, **json)

@@ -12,6 +12,7 @@ from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi
 from continuations.serve.rights import Can
 from tests.serve.console.console_client import ConsoleClient, verify_header
+from tests.serve.rights import in_runs
 
 SECRET = "my salary"
 EVENTS = "text/event-stream"
@@ -84,10 +85,7 @@ async def test_page_of_an_earlier_run_posts_to_the_newest_one_only_with_its_righ
     threads = Closed()
     await threads.open()
 
-    def can(_: object, __: str, run: str | None) -> bool:
-        return run == threads.first
-
-    client = ConsoleClient(threads.runner, {"can": can})
+    client = ConsoleClient(threads.runner, {"can": in_runs(threads.first)})
     form = {"text": "sneaked in", "id": "m-1"}
 
     refused = await client.post(f"/threads/{threads.first}", form)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from continuations import Agent, Approve, AsyncRunner, Grant, Identity, Runner, tool
+from continuations import Agent, Approve, AsyncRunner, Grant, Runner, tool
 from continuations.attachments import File
 from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel, ToolCall
@@ -19,6 +19,7 @@ from tests.clocks import ManualClock
 from tests.ledger.damage import all_objects
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
+from tests.serve.rights import all_but, only
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[2J"
 
@@ -293,10 +294,7 @@ def test_each_act_needs_its_right(path: str) -> None:
     run, client = invoices()
     refused = ACTS[path]
 
-    def can(_person: Identity, act: str, _run: str | None) -> bool:
-        return act != refused
-
-    limited = ConsoleClient(client.runner, {"can": can})
+    limited = ConsoleClient(client.runner, {"can": all_but(refused)})
     before = run.runner.look(RUN).version
 
     answer = post(limited, f"/runs/{RUN}/{path}", text="x", typed=RUN, grant="g")
@@ -308,10 +306,7 @@ def test_each_act_needs_its_right(path: str) -> None:
 def test_person_without_the_right_to_view_sees_no_run() -> None:
     _, client = invoices()
 
-    def can(_person: Identity, _act: str, _run: str | None) -> bool:
-        return False
-
-    blind = ConsoleClient(client.runner, {"can": can})
+    blind = ConsoleClient(client.runner, {"can": only()})
 
     async def check() -> None:
         for part in ("", "/messages", "/versions", "/actions"):

@@ -16,7 +16,6 @@ from continuations import (
     Approve,
     AsyncRunner,
     Deny,
-    Identity,
     Runner,
     ask,
     escalate,
@@ -34,6 +33,7 @@ from tests.serve.console.test_run_pages import post, show, text_of
 from tests.serve.pages.html_forms import PageForms
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
 from tests.serve.pages.work_run import CountedModel, WorkRun
+from tests.serve.rights import only
 
 TWO_VOTES = ApprovalPolicy(votes=2)
 
@@ -453,19 +453,13 @@ def test_more_has_cancel_and_erase_only_and_tabs_have_the_rest() -> None:
 
 
 def test_person_who_may_end_nothing_is_not_offered_more() -> None:
-    def can(_person: Identity, act: str, _run: str | None) -> bool:
-        return act == "view"
-
-    assert "More…" not in Payment(can=can).show()
+    assert "More…" not in Payment(can=only("view")).show()
 
 
 def test_person_without_the_right_to_read_sees_no_text_in_tree_log_or_versions() -> (
     None
 ):
-    def can(_person: Identity, act: str, _run: str | None) -> bool:
-        return act == "view"
-
-    payment = Payment(can=can)
+    payment = Payment(can=only("view"))
     payment.vote("jo")
 
     # Evidence is shown to everybody who sees the wait.

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from continuations import Approve, AsyncRunner, Deny, Identity, Runner, Wait
+from continuations import Approve, AsyncRunner, Deny, Runner, Wait
 from continuations.errors import AlreadyDecided
 from continuations.results import Decision
 from continuations.serve.http.request_response import Request
@@ -18,6 +18,7 @@ from tests.browser.link_scenes import DELETE, LinkScenes
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.http.api_fixture import RecordingDispatcher
 from tests.serve.pages.html_forms import PageForms, main_of, without_navigation
+from tests.serve.rights import only
 
 
 @dataclass
@@ -238,11 +239,7 @@ def test_person_who_is_too_late_sees_who_decided() -> None:
 
 
 def test_person_without_the_right_sees_the_reason_instead_of_buttons() -> None:
-    def can(identity: Identity, act: str, run_id: str | None) -> bool:
-        del identity, run_id
-        return act == "view"
-
-    desk = Desk(options={"can": can})
+    desk = Desk(options={"can": only("view")})
     wait = open_wait(desk, "approval")
 
     page = desk.get(path_of(wait))
@@ -453,10 +450,6 @@ def test_open_page_learns_of_the_end_of_its_wait() -> None:
     assert "<html" not in fragment
     assert "data-state" not in desk.get(path_of(wait))
 
-    def can(identity: Identity, act: str, run_id: str | None) -> bool:
-        del identity, run_id
-        return act == "nothing"
-
-    blind = Desk(options={"can": can})
+    blind = Desk(options={"can": only("nothing")})
     wait = open_wait(blind, "approval")
     blind.get(f"{path_of(wait)}/state", status=403)

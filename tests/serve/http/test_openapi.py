@@ -53,6 +53,7 @@ from tests.serve.http.api_fixture import (
 from tests.serve.http.scanner import PAGES, Scanner
 from tests.serve.http.single_rights import EXAMPLES, RECORDED, Scene
 from tests.serve.http.test_webhook_receiver import Sender
+from tests.serve.rights import only
 
 DOCUMENT = document()
 OPERATIONS = [
@@ -342,10 +343,7 @@ async def without_an_identity(checker: ResponseChecker) -> None:
 
 
 async def without_rights(checker: ResponseChecker) -> None:
-    def forbid(*_: object) -> bool:
-        return False
-
-    fixture, wait = await waiting_api(options={"can": forbid})
+    fixture, wait = await waiting_api(options={"can": only()})
     for each in ROWS:
         if each.right is not None:
             real = each.path.format_map(_PathValues(wait_id=wait.id))

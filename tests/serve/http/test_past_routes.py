@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from continuations import Identity
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import (
     ApiFixture,
@@ -13,6 +12,7 @@ from tests.serve.http.api_fixture import (
     problem_slug,
     waiting_api,
 )
+from tests.serve.rights import only
 
 
 def test_versions_and_differences() -> None:
@@ -114,10 +114,7 @@ def test_decisions_of_a_fork_need_the_right_to_decide() -> None:
 
 
 async def _fork_without_the_right() -> None:
-    def can(_: Identity, act: str, __: str | None) -> bool:
-        return act in ("view", "fork")
-
-    fixture, wait = await waiting_api(options={"can": can})
+    fixture, wait = await waiting_api(options={"can": only("view", "fork")})
     decision = {"wait_id": wait.id, "decision": "approve"}
     path = "/runs/jane-1/fork"
 

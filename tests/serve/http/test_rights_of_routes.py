@@ -15,6 +15,7 @@ from tests.serve.http.api_fixture import (
     problem_slug,
     waiting_api,
 )
+from tests.serve.rights import in_runs, only
 
 
 def allow_all(*_: object) -> bool:
@@ -90,10 +91,7 @@ async def test_query_gives_no_right_to_another_thread(
 ) -> None:
     """The right is asked for the run of the thread, also if the query names one."""
 
-    def can(_: Identity, __: str, run: str | None) -> bool:
-        return run == "mine"
-
-    fixture = ApiFixture(options={"can": can})
+    fixture = ApiFixture(options={"can": in_runs("mine")})
     before = await fixture.keys()
     response = await fixture.request(
         method, f"/threads/hr/other{path}", body, query={"run_id": "mine"}
@@ -105,10 +103,7 @@ async def test_query_gives_no_right_to_another_thread(
 async def test_fork_needs_the_right_for_its_own_id() -> None:
     """The right to fork one run gives none to write under the id of another."""
 
-    def can(_: Identity, act: str, run: str | None) -> bool:
-        return act == "fork" and run in ("jane-1", "jane-2")
-
-    fixture = ApiFixture(options={"can": can})
+    fixture = ApiFixture(options={"can": only("fork", runs=["jane-1", "jane-2"])})
     await fixture.start_waiting_run()
     before = await fixture.keys()
     path = "/runs/jane-1/fork"

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from continuations import Approve, Deny, Identity
+from continuations import Approve, Deny
 from continuations.errors import AlreadyDecided
 from continuations.serve.http.request_context import RequestContext
 from continuations.serve.http.request_response import Response
@@ -16,6 +16,7 @@ from continuations.serve.operations import OPERATIONS
 from continuations.serve.rights import ACTS
 from tests.serve.http.api_fixture import ApiFixture, json_body, problem_slug
 from tests.serve.http.single_rights import EXAMPLES, RECORDED, SECRETS, Scene
+from tests.serve.rights import only
 
 BY_ROUTE = {(each.method, each.path): each for each in OPERATIONS if not each.is_public}
 # Responses to a sender who may not view the run: nothing else may be in them.
@@ -79,10 +80,9 @@ async def test_scenes_have_secrets_to_reveal(act: str) -> None:
     """With `view` and `read` too, the same requests show what they hide."""
     scene = Scene(act)
 
-    def can(_: Identity, each: str, __: str | None) -> bool:
-        return each in ("view", "read", act)
-
-    scene.fixture = ApiFixture(note=SECRETS[1], options={"can": can})
+    scene.fixture = ApiFixture(
+        note=SECRETS[1], options={"can": only("view", "read", act)}
+    )
     await scene.open()
     route = {
         "cancel": ("POST", "/runs/{run_id}/pause"),
