@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 
+from continuations import Runner
 from continuations.cli import main
+from tests.cli.sample_agents import make_boss
 from tests.python_path import python_path
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +42,11 @@ class CommandLine:
         self.folder = folder
         self._capsys = capsys
         self._processes: list[subprocess.Popen[str]] = []
+
+    @cached_property
+    def runner(self) -> Runner:
+        """A runner of the sample application on the store."""
+        return Runner(make_boss(), store=f"file:{self.folder / 'runs'}")
 
     def __call__(self, *arguments: str) -> CommandResult:
         """Run a command line in this process."""

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from continuations import Runner
 from tests import effect_log
 from tests.cli.command_line import CommandLine, unload_test_modules
-from tests.cli.sample_agents import make_boss
 
 
 @pytest.fixture
@@ -31,9 +29,3 @@ def cli(
     yield command_line
     command_line.end_processes()
     unload_test_modules()
-
-
-@pytest.fixture
-def runner(cli: CommandLine) -> Runner:
-    """Return a runner of the sample application on the command line's store."""
-    return Runner(make_boss(), store=f"file:{cli.folder / 'runs'}")

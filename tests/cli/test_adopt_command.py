@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from continuations import Finished, Runner, run
+from continuations import Finished, run
 from tests import effect_log
 from tests.cli.command_line import CommandLine
 from tests.cli.sample_agents import make_boss
@@ -15,9 +15,7 @@ from tests.interop import snaplogic_files as files
 DESK = ("--as", "snaplogic", "--app", "tests.interop.snaplogic_files:desk")
 
 
-def test_bytes_become_a_run_without_the_application(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_bytes_become_a_run_without_the_application(cli: CommandLine) -> None:
     file = cli.folder / "run.bytes"
     file.write_bytes(run(make_boss(), "go").continuation.to_bytes())
 
@@ -26,9 +24,9 @@ def test_bytes_become_a_run_without_the_application(
 
     assert (0, first.out) == (second.exit_code, second.out)
     assert "run: j1" in first.lines
-    assert "ann" == next(runner.runs()).requester
+    assert "ann" == next(cli.runner.runs()).requester
     assert 0 == cli("approve", cli.single_wait_id()).exit_code
-    assert isinstance(runner.resume("j1"), Finished)
+    assert isinstance(cli.runner.resume("j1"), Finished)
 
 
 def test_file_of_the_prototype_waits_until_its_decisions_are_asked_for(

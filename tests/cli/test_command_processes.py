@@ -167,11 +167,11 @@ def test_missing_cli_extra_is_named(cli: CommandLine) -> None:
 
 
 def test_ascii_terminal_gets_ascii_output(
-    cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a terminal that has only ASCII, and a run whose input has another character
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    runner_with_umlaut = Runner(make_boss(pay("Zoë")), store=runner.store)
+    runner_with_umlaut = Runner(make_boss(pay("Zoë")), store=cli.runner.store)
     runner_with_umlaut.start("go", run_id="j1")
 
     # When the run is shown

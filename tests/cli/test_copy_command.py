@@ -19,11 +19,9 @@ COPY = ("copy", "file:runs", "sqlite:copy.db")
 THERE = ("--store", "sqlite:copy.db")
 
 
-def test_runs_wait_in_the_target_and_go_on_there(
-    cli: CommandLine, runner: Runner
-) -> None:
-    runner.start("go", run_id="j1", labels={"team": "hr"})
-    runner.start("go", run_id="j2")
+def test_runs_wait_in_the_target_and_go_on_there(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1", labels={"team": "hr"})
+    cli.runner.start("go", run_id="j2")
 
     copied = cli(*COPY)
 
@@ -47,9 +45,9 @@ def test_runs_wait_in_the_target_and_go_on_there(
     assert "RunExists: run j" in again.err
 
 
-def test_chosen_runs_are_copied(cli: CommandLine, runner: Runner) -> None:
+def test_chosen_runs_are_copied(cli: CommandLine) -> None:
     for name in ("j1", "j2", "j3"):
-        runner.start("go", run_id=name)
+        cli.runner.start("go", run_id=name)
 
     first = cli(*COPY, "--run", "j1")
     assert "go on with these runs, and resume none of them in file:" in first.lines[-1]
@@ -64,9 +62,9 @@ def test_chosen_runs_are_copied(cli: CommandLine, runner: Runner) -> None:
     assert "j4: RunNotFound: run j4 was not found" in missing.err
 
 
-def test_run_of_a_live_worker_is_copied_later(cli: CommandLine, runner: Runner) -> None:
+def test_run_of_a_live_worker_is_copied_later(cli: CommandLine) -> None:
     """The exit code says: repeat the command."""
-    runner.start("go", run_id="j1")
+    cli.runner.start("go", run_id="j1")
     dies = faults.on("create", faults.crashed("before"), prefix="runs/j2/", skip=1)
     dying = FaultyStore(open_store(f"file:{cli.folder}/runs"), dies)
     with pytest.raises(Crash):
@@ -82,15 +80,13 @@ def test_run_of_a_live_worker_is_copied_later(cli: CommandLine, runner: Runner) 
     assert ["j1"] == cli("runs", "--ids", *THERE).lines
 
 
-def test_commands_say_that_a_run_is_being_copied(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_commands_say_that_a_run_is_being_copied(cli: CommandLine) -> None:
     """The advice of the error works: the copy is repeated."""
-    runner.start("go", run_id="j1")
+    cli.runner.start("go", run_id="j1")
     target = open_store(f"sqlite:{cli.folder}/copy.db")
     dies = faults.on("create", faults.crashed("after"), prefix="runs/j1/v/", skip=1)
     with pytest.raises(Crash):
-        runner.copy_to(FaultyStore(target, dies))
+        cli.runner.copy_to(FaultyStore(target, dies))
 
     for words in (("show", "j1"), ("resume", "j1", *APP), ("erase", "j1", "--yes")):
         shown = cli(*words, *THERE)
@@ -110,10 +106,8 @@ def test_commands_say_that_a_run_is_being_copied(
     Runner(make_boss(), store=target).decide(wait.id, Approve(by="kim"))
 
 
-def test_what_this_release_does_not_know_is_named(
-    cli: CommandLine, runner: Runner
-) -> None:
-    runner.start("go", run_id="j1")
+def test_what_this_release_does_not_know_is_named(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
     (cli.folder / "runs" / "notes").mkdir()
     (cli.folder / "runs" / "notes" / "mine").write_bytes(b"x")
 
@@ -136,9 +130,9 @@ def test_what_this_release_does_not_know_is_named(
     ],
 )
 def test_invalid_command_lines_copy_nothing(
-    cli: CommandLine, runner: Runner, words: tuple[str, ...], code: int, text: str
+    cli: CommandLine, words: tuple[str, ...], code: int, text: str
 ) -> None:
-    runner.start("go", run_id="j1")
+    cli.runner.start("go", run_id="j1")
     refused = cli("copy", *words)
     assert (code, "") == (refused.exit_code, refused.out)
     assert text in refused.err

@@ -25,8 +25,8 @@ def start_waiting_run(runner: Runner, run_id: str = "j1") -> str:
     return wait
 
 
-def test_same_decision_twice_is_recorded_once(cli: CommandLine, runner: Runner) -> None:
-    wait = start_waiting_run(runner)
+def test_same_decision_twice_is_recorded_once(cli: CommandLine) -> None:
+    wait = start_waiting_run(cli.runner)
 
     first = cli("approve", wait, "--reason", "fine")
     second = cli("approve", wait, "--reason", "fine")
@@ -36,11 +36,9 @@ def test_same_decision_twice_is_recorded_once(cli: CommandLine, runner: Runner) 
     assert "next: continuations resume j1" in first.lines
 
 
-def test_second_decision_error_names_the_first_decider(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_second_decision_error_names_the_first_decider(cli: CommandLine) -> None:
     # Given a wait that kim has denied
-    wait = start_waiting_run(runner)
+    wait = start_waiting_run(cli.runner)
     assert 0 == cli("deny", wait).exit_code
 
     # When bob approves it
@@ -76,29 +74,29 @@ def test_application_tells_the_groups_of_a_person(cli: CommandLine) -> None:
 
 @pytest.mark.parametrize("command", ["approve", "deny", "answer", "fail"])
 def test_shown_digest_of_another_wait_decides_nothing(
-    command: str, cli: CommandLine, runner: Runner
+    command: str, cli: CommandLine
 ) -> None:
-    wait = start_waiting_run(runner)
+    wait = start_waiting_run(cli.runner)
     value = ["7"] if command in ("answer", "fail") else []
 
     other = cli(command, wait, *value, "--shown", "0" * 64)
 
     assert 5 == other.exit_code
     assert "you saw something else" in other.err
-    assert 0 == cli("approve", wait, "--shown", runner.wait(wait).digest).exit_code
+    assert 0 == cli("approve", wait, "--shown", cli.runner.wait(wait).digest).exit_code
 
 
-def test_a_denial_reaches_the_model(cli: CommandLine, runner: Runner) -> None:
-    wait = start_waiting_run(runner)
+def test_a_denial_reaches_the_model(cli: CommandLine) -> None:
+    wait = start_waiting_run(cli.runner)
 
     cli("deny", wait, "--reason", "too much")
 
-    assert isinstance(runner.resume("j1"), Finished)
+    assert isinstance(cli.runner.resume("j1"), Finished)
     assert "too much" not in cli("show", "j1").out
 
 
-def test_edited_arguments_are_checked(cli: CommandLine, runner: Runner) -> None:
-    wait = start_waiting_run(runner)
+def test_edited_arguments_are_checked(cli: CommandLine) -> None:
+    wait = start_waiting_run(cli.runner)
 
     # When the arguments are not JSON, not an object, or do not match the schema
     broken = cli("approve", wait, "--arguments", "{cents: 1}")
@@ -118,24 +116,20 @@ def test_edited_arguments_are_checked(cli: CommandLine, runner: Runner) -> None:
     done = cli("approve", wait, "--arguments", "@edit.json")
     assert 0 == done.exit_code
     assert 'edited arguments: {"what":"7"}' in done.lines
-    assert isinstance(runner.resume("j1"), Finished)
+    assert isinstance(cli.runner.resume("j1"), Finished)
 
 
-def test_missing_arguments_file_is_a_usage_error(
-    cli: CommandLine, runner: Runner
-) -> None:
-    done = cli("approve", start_waiting_run(runner), "--arguments", "@none.json")
+def test_missing_arguments_file_is_a_usage_error(cli: CommandLine) -> None:
+    done = cli("approve", start_waiting_run(cli.runner), "--arguments", "@none.json")
 
     assert 2 == done.exit_code
     assert "none.json" in done.err
-    assert 1 == len(list(runner.waiting()))
+    assert 1 == len(list(cli.runner.waiting()))
 
 
-def test_answer_value_is_json_unless_text_option_is_given(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_answer_value_is_json_unless_text_option_is_given(cli: CommandLine) -> None:
     # Given two waits
-    one, two = start_waiting_run(runner), start_waiting_run(runner, "j2")
+    one, two = start_waiting_run(cli.runner), start_waiting_run(cli.runner, "j2")
 
     # When values are passed with and without --text
     word = cli("answer", one, "yes")
@@ -149,28 +143,28 @@ def test_answer_value_is_json_unless_text_option_is_given(
 
 @pytest.mark.parametrize("value", ["true", "null", '""', '"approve"'])
 def test_answer_to_an_approval_is_recorded_with_its_value(
-    cli: CommandLine, runner: Runner, value: str
+    cli: CommandLine, value: str
 ) -> None:
-    wait = start_waiting_run(runner)
+    wait = start_waiting_run(cli.runner)
 
     assert 0 == cli("answer", wait, value).exit_code
 
     with pytest.raises(AlreadyDecided) as caught:
-        runner.wait(wait)
+        cli.runner.wait(wait)
     assert isinstance(caught.value.decision, Decision)
     assert ("answer", value) == (
         caught.value.decision.kind,
         caught.value.decision.value,
     )
-    assert isinstance(runner.resume("j1"), Finished)
-    assert [] == list(runner.waiting())
+    assert isinstance(cli.runner.resume("j1"), Finished)
+    assert [] == list(cli.runner.waiting())
 
 
 def test_show_of_a_decided_wait_names_its_decision_and_no_other(
-    cli: CommandLine, runner: Runner
+    cli: CommandLine,
 ) -> None:
     """No process decided twice, so the text does not say that a decision was lost."""
-    wait = start_waiting_run(runner)
+    wait = start_waiting_run(cli.runner)
     cli("approve", wait)
 
     shown = cli("show", wait)
@@ -190,16 +184,14 @@ def test_show_of_a_decided_wait_names_its_decision_and_no_other(
         ("", "InvalidId"),
     ],
 )
-def test_unknown_wait_id_is_an_error(
-    cli: CommandLine, runner: Runner, name: str, error: str
-) -> None:
-    start_waiting_run(runner)
+def test_unknown_wait_id_is_an_error(cli: CommandLine, name: str, error: str) -> None:
+    start_waiting_run(cli.runner)
 
     done = cli("approve", name)
 
     assert (5, "") == (done.exit_code, done.out)
     assert done.err.startswith(f"{error}: ")
-    assert 1 == len(list(runner.waiting()))
+    assert 1 == len(list(cli.runner.waiting()))
 
 
 def test_run_id_in_place_of_a_wait_id_is_rejected(cli: CommandLine) -> None:
@@ -226,9 +218,9 @@ def test_run_id_in_place_of_a_wait_id_is_rejected(cli: CommandLine) -> None:
 
 @pytest.mark.parametrize("command", ["resume", "cancel", "doctor"])
 def test_wait_id_in_place_of_a_run_id_names_the_run(
-    cli: CommandLine, runner: Runner, command: str
+    cli: CommandLine, command: str
 ) -> None:
-    wait = start_waiting_run(runner)
+    wait = start_waiting_run(cli.runner)
 
     refused = cli(command, wait)
 
@@ -238,19 +230,17 @@ def test_wait_id_in_place_of_a_run_id_names_the_run(
         "The run of this wait is j1.\n"
     )
     assert expected == refused.err
-    assert 1 == len(list(runner.waiting()))
+    assert 1 == len(list(cli.runner.waiting()))
 
 
-def test_run_again_does_not_apply_to_an_approval(
-    cli: CommandLine, runner: Runner
-) -> None:
-    wait = start_waiting_run(runner)
+def test_run_again_does_not_apply_to_an_approval(cli: CommandLine) -> None:
+    wait = start_waiting_run(cli.runner)
 
     refused = cli("approve", wait, "--run-again")
 
     assert (2, "") == (refused.exit_code, refused.out)
     assert "--run-again is for a call with an unknown outcome" in refused.err
-    assert 1 == len(list(runner.waiting()))
+    assert 1 == len(list(cli.runner.waiting()))
 
 
 def test_start_names_the_command_that_decides(cli: CommandLine) -> None:
@@ -269,11 +259,9 @@ def test_start_names_the_command_that_decides(cli: CommandLine) -> None:
     assert "next: continuations approve WAIT (or deny, or answer)" == two.lines[-1]
 
 
-def test_approve_with_the_id_of_a_finished_run_is_rejected(
-    cli: CommandLine, runner: Runner
-) -> None:
-    cli("approve", start_waiting_run(runner))
-    runner.resume("j1")
+def test_approve_with_the_id_of_a_finished_run_is_rejected(cli: CommandLine) -> None:
+    cli("approve", start_waiting_run(cli.runner))
+    cli.runner.resume("j1")
 
     done = cli("approve", "j1")
 
@@ -281,10 +269,10 @@ def test_approve_with_the_id_of_a_finished_run_is_rejected(
 
 
 def test_output_names_the_decider(
-    cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given no --by, and a $USER that is not the user of the process
-    wait = start_waiting_run(runner)
+    wait = start_waiting_run(cli.runner)
     monkeypatch.delenv("CONTINUATIONS_BY")
     monkeypatch.setenv("USER", "ceo")
     monkeypatch.setenv("LOGNAME", "ceo")
@@ -299,21 +287,21 @@ def test_output_names_the_decider(
 
 
 def test_unnamed_user_must_pass_by_option(
-    cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wait = start_waiting_run(runner)
+    wait = start_waiting_run(cli.runner)
     monkeypatch.delenv("CONTINUATIONS_BY")
     monkeypatch.setattr("os.getuid", lambda: 2**31 - 7)
 
     done = cli("approve", wait)
 
     assert (2, True) == (done.exit_code, "--by" in done.err)
-    assert 1 == len(list(runner.waiting()))
+    assert 1 == len(list(cli.runner.waiting()))
 
 
-def test_cancel_ends_a_run_and_its_waits(cli: CommandLine, runner: Runner) -> None:
+def test_cancel_ends_a_run_and_its_waits(cli: CommandLine) -> None:
     # Given a waiting run
-    wait = start_waiting_run(runner)
+    wait = start_waiting_run(cli.runner)
 
     # When it is cancelled, twice
     done = cli("cancel", "j1", "--reason", "no more")
@@ -322,23 +310,23 @@ def test_cancel_ends_a_run_and_its_waits(cli: CommandLine, runner: Runner) -> No
     # Then the run and its wait have ended, and a decision is rejected
     assert (0, "j1: cancelled\n") == (done.exit_code, done.out)
     assert (0, done.out) == (again.exit_code, again.out)
-    assert isinstance(runner.resume("j1"), Failed)
+    assert isinstance(cli.runner.resume("j1"), Failed)
     late = cli("approve", wait)
     assert (5, True) == (late.exit_code, late.err.startswith("Cancelled: "))
     assert "no more" in cli("show", "j1").out
 
 
-def test_a_finished_run_is_not_cancelled(cli: CommandLine, runner: Runner) -> None:
-    cli("approve", start_waiting_run(runner))
-    runner.resume("j1")
+def test_a_finished_run_is_not_cancelled(cli: CommandLine) -> None:
+    cli("approve", start_waiting_run(cli.runner))
+    cli.runner.resume("j1")
 
     done = cli("cancel", "j1")
 
     assert (1, True) == (done.exit_code, "already finished" in done.out)
 
 
-def test_a_paused_run_with_waits_is_resumed_next(runner: Runner) -> None:
-    outcome = runner.start("go", run_id="j1")
+def test_a_paused_run_with_waits_is_resumed_next(cli: CommandLine) -> None:
+    outcome = cli.runner.start("go", run_id="j1")
     assert isinstance(outcome, Suspended)
 
     lines = list(outcome_lines(replace(outcome, paused=True)))

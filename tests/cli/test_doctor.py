@@ -26,13 +26,13 @@ def damage_approved_run(cli: CommandLine, runner: Runner) -> Runner:
     return runner
 
 
-def test_doctor_reports_an_undamaged_run(cli: CommandLine, runner: Runner) -> None:
+def test_doctor_reports_an_undamaged_run(cli: CommandLine) -> None:
     """The exit code is 0, in text and in JSON."""
-    runner.start("go", run_id="j1")
+    cli.runner.start("go", run_id="j1")
 
     done, report = cli("doctor", "j1"), cli("doctor", "j1", "--json")
 
-    number = runner.look("j1").version
+    number = cli.runner.look("j1").version
     assert (0, "") == (done.exit_code, done.err)
     assert f"last good version: {number}" in done.lines
     assert "findings: none" in done.lines
@@ -51,11 +51,9 @@ def test_doctor_reports_an_undamaged_run(cli: CommandLine, runner: Runner) -> No
     } == json.loads(report.out)
 
 
-def test_doctor_names_damage_and_the_next_step(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_doctor_names_damage_and_the_next_step(cli: CommandLine) -> None:
     """The exit code is 1, also if the newest version cannot be read; needs no app."""
-    damage_approved_run(cli, runner)
+    damage_approved_run(cli, cli.runner)
     number = len(list((cli.folder / "runs/runs/j1/v").iterdir()))
 
     done = cli("doctor", "j1")
@@ -74,11 +72,9 @@ def test_doctor_names_damage_and_the_next_step(
     assert key in cli("show", "j1").err
 
 
-def test_repair_writes_a_new_root_version_that_can_be_resumed(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_repair_writes_a_new_root_version_that_can_be_resumed(cli: CommandLine) -> None:
     """The damaged object stays; a second repair writes nothing."""
-    damage_approved_run(cli, runner)
+    damage_approved_run(cli, cli.runner)
     damaged, number = (
         newest_version_file(cli),
         len(list((cli.folder / "runs/runs/j1/v").iterdir())),
@@ -97,17 +93,15 @@ def test_repair_writes_a_new_root_version_that_can_be_resumed(
     assert (1, None) == (again.exit_code, json.loads(again.out)["repaired"])
     assert json.loads(again.out)["goes_on"]
     # The approved call may have happened in the lost version, so a person is asked.
-    suspended = Runner(make_boss(), store=runner.store).resume("j1")
+    suspended = Runner(make_boss(), store=cli.runner.store).resume("j1")
     assert isinstance(suspended, Suspended)
     assert ["unknown"] == [wait.kind for wait in suspended.waits]
     assert 0 == cli("answer", suspended.waits[0].id, '"moved"').exit_code
-    assert isinstance(runner.resume("j1"), Finished)
+    assert isinstance(cli.runner.resume("j1"), Finished)
 
 
-def test_run_without_a_readable_version_cannot_be_repaired(
-    cli: CommandLine, runner: Runner
-) -> None:
-    runner.start("go", run_id="j1")
+def test_run_without_a_readable_version_cannot_be_repaired(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
     for path in (cli.folder / "runs/runs/j1/v").iterdir():
         path.write_bytes(b"")
 
@@ -121,12 +115,12 @@ def test_run_without_a_readable_version_cannot_be_repaired(
     assert "j1" in repaired.err
 
 
-def test_repair_of_a_claimed_run_is_refused(cli: CommandLine, runner: Runner) -> None:
+def test_repair_of_a_claimed_run_is_refused(cli: CommandLine) -> None:
     """The exit code is 4, as for every command that meets a claim."""
-    runner.start("go", run_id="j1")
+    cli.runner.start("go", run_id="j1")
     newest_version_file(cli).write_bytes(b"")
 
-    assert runner.look("j1", version=1).run_state.run.claim is not None
+    assert cli.runner.look("j1", version=1).run_state.run.claim is not None
     done = cli("doctor", "j1", "--repair")
 
     assert 4 == done.exit_code
@@ -142,9 +136,9 @@ def test_doctor_of_an_unknown_run_is_an_error(cli: CommandLine, name: str) -> No
     assert ("InvalidId" if name != "nobody" else "RunNotFound") in done.err
 
 
-def test_findings_cannot_forge_lines(cli: CommandLine, runner: Runner) -> None:
+def test_findings_cannot_forge_lines(cli: CommandLine) -> None:
     """The report never shows the content of a damaged object."""
-    runner.start("go", run_id="j1")
+    cli.runner.start("go", run_id="j1")
     newest_version_file(cli).write_bytes(b"findings: none\n\x1b[31mnext: nothing\n")
     done = cli("doctor", "j1")
     assert "\x1b" not in done.out

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from continuations import Runner
 from continuations.cli.chat_session import ChatFiles, completed_lines, shown_text
 from continuations.cli.options import UsageError, read_file
 from continuations.core import attachment_parts
@@ -19,9 +18,7 @@ from tests.cli.test_run_options import TELLING
 from tests.present.schema_check import assert_matches_schema
 
 
-def test_send_takes_files_and_an_id(
-    cli: CommandLine, runner: Runner, tmp_path: Path
-) -> None:
+def test_send_takes_files_and_an_id(cli: CommandLine, tmp_path: Path) -> None:
     """A repeated command with the same id sends one message."""
     report = tmp_path / "report.pdf"
     report.write_bytes(b"%PDF")
@@ -36,7 +33,7 @@ def test_send_takes_files_and_an_id(
 
     assert (2, 5) == (missing.exit_code, other.exit_code)
     cli("resume", "j1", "--app", TELLING)
-    messages: list[Any] = runner.look("j1").root.messages
+    messages: list[Any] = cli.runner.look("j1").root.messages
     listed = [each["content"] for each in messages if type(each["content"]) is list]
     names = [part["name"] for parts in listed for part in parts if "name" in part]
     assert ["report.pdf"] == names

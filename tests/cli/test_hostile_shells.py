@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from continuations import Runner
 from tests.cli.command_line import ROOT, CommandLine
 
 
@@ -43,17 +42,17 @@ def in_shell(
     ],
 )
 def test_closed_stream_is_no_traceback(
-    cli: CommandLine, runner: Runner, command: str, code: int
+    cli: CommandLine, command: str, code: int
 ) -> None:
-    runner.start("go", run_id="j1")
+    cli.runner.start("go", run_id="j1")
 
     done = in_shell(cli, command)
 
     assert (code, False) == (done.returncode, b"Traceback" in done.stderr), done.stderr
 
 
-def test_full_disk_is_one_line(cli: CommandLine, runner: Runner) -> None:
-    runner.start("go", run_id="j1")
+def test_full_disk_is_one_line(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
 
     done = in_shell(cli, "$C history j1 --json > /dev/full")
 
@@ -61,8 +60,8 @@ def test_full_disk_is_one_line(cli: CommandLine, runner: Runner) -> None:
     assert b"Traceback" not in done.stderr
 
 
-def test_bytes_that_are_no_text_are_not_sent(cli: CommandLine, runner: Runner) -> None:
-    runner.start("go", run_id="j1")
+def test_bytes_that_are_no_text_are_not_sent(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
     ascii_only = in_shell(cli, "$C send j1 Zoë", **plain)

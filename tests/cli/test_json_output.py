@@ -65,10 +65,8 @@ def test_other_decisions_print_a_decision(
     assert kind == decided["kind"]
 
 
-def test_sweep_send_signal_and_cancel_print_forms(
-    cli: CommandLine, runner: Runner
-) -> None:
-    runner.start("go", run_id="j1", work=False)
+def test_sweep_send_signal_and_cancel_print_forms(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1", work=False)
 
     swept = value_of(cli("sweep", "--app", APP, "--json"))
     sent = value_of(cli("send", "j1", "And Lee?", "--json"))
@@ -91,13 +89,11 @@ def test_sweep_send_signal_and_cancel_print_forms(
     assert "cancelled" == cancelled["status"]
 
 
-def test_audit_prints_json_lines_with_the_door(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_audit_prints_json_lines_with_the_door(cli: CommandLine) -> None:
     """A name of --by is not checked; the user of the process is."""
     for run_id in ("j1", "j2"):
-        runner.start("go", run_id=run_id)
-    first, second = (wait.id for wait in runner.waiting())
+        cli.runner.start("go", run_id=run_id)
+    first, second = (wait.id for wait in cli.runner.waiting())
     cli("deny", first, "--by", "kim", "--reason", "no")
     cli("approve", second)
 
@@ -112,11 +108,11 @@ def test_audit_prints_json_lines_with_the_door(
     assert 2 == cli("audit", first).exit_code
 
 
-def test_several_decisions_in_one_command(cli: CommandLine, runner: Runner) -> None:
+def test_several_decisions_in_one_command(cli: CommandLine) -> None:
     """Each has a line; the exit code tells that one was not recorded."""
     for run_id in ("j1", "j2"):
-        runner.start("go", run_id=run_id)
-    first, second = (wait.id for wait in runner.waiting())
+        cli.runner.start("go", run_id=run_id)
+    first, second = (wait.id for wait in cli.runner.waiting())
     items = [
         {"wait_id": first, "decision": "approve"},
         {"wait_id": second, "decision": "deny", "reason": "no"},
@@ -154,11 +150,11 @@ def test_failing_lookup_of_groups_fails_one_decision(cli: CommandLine) -> None:
     assert 0 == cli("decide", json.dumps(items), "--by", "kim", *app).exit_code
 
 
-def test_grants_are_given_listed_and_revoked(cli: CommandLine, runner: Runner) -> None:
+def test_grants_are_given_listed_and_revoked(cli: CommandLine) -> None:
     """The grant is JSON; the list has its id, and so has the revocation."""
-    runner.start("go", run_id="j1")
-    [wait] = list(runner.waiting())
-    tool = runner.wait(wait.id).tool
+    cli.runner.start("go", run_id="j1")
+    [wait] = list(cli.runner.waiting())
+    tool = cli.runner.wait(wait.id).tool
     grant = json.dumps({"tool": tool, "until": "2999-01-01T00:00:00Z"})
     given = value_of(cli("approve", wait.id, "--remember", grant, "--json"))
     assert_matches_schema("decision", given)
@@ -177,7 +173,7 @@ def test_grants_are_given_listed_and_revoked(cli: CommandLine, runner: Runner) -
     assert "ends at the next claim" in cli("revoke", "j1", listed["id"]).out
     assert 5 == cli("revoke", "j1", "other").exit_code
     assert 2 == cli("approve", wait.id, "--remember", "{}").exit_code
-    runner.start("go", run_id="j2")
+    cli.runner.start("go", run_id="j2")
     assert "has no grants" in cli("grants", "j2").err
 
 
@@ -190,12 +186,12 @@ def test_grants_are_given_listed_and_revoked(cli: CommandLine, runner: Runner) -
     ],
 )
 def test_condition_of_a_grant_that_does_not_limit_is_refused(
-    cli: CommandLine, runner: Runner, condition: dict[str, object]
+    cli: CommandLine, condition: dict[str, object]
 ) -> None:
     """Nothing is recorded, and the condition that the error suggests works."""
-    runner.start("go", run_id="j1")
-    [wait] = list(runner.waiting())
-    tool = runner.wait(wait.id).tool
+    cli.runner.start("go", run_id="j1")
+    [wait] = list(cli.runner.waiting())
+    tool = cli.runner.wait(wait.id).tool
     grant = json.dumps({"tool": tool, "arguments": condition})
 
     refused = cli("approve", wait.id, "--remember", grant)

@@ -157,9 +157,7 @@ def test_migrate_without_a_store_or_with_one_role_for_both_is_refused(
     assert (2, True) == (missing.exit_code, "--store is missing: " in missing.err)
 
 
-def test_migrate_gives_up_a_lock_that_others_hold(
-    postgres: PostgresServer,
-) -> None:
+def test_migrate_gives_up_a_lock_that_others_hold(postgres: PostgresServer) -> None:
     """While it waited, all other statements would wait behind it."""
     url = fresh_url(postgres)
     store = PostgresStore(url, retry_policy=RetryPolicy(max_attempts=1))

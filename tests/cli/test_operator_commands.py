@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 
-from continuations import Finished, Runner, WaitSummary
+from continuations import Finished, WaitSummary
 from continuations.cli import formatting
 from continuations.core.ulid import encode_ulid
 from tests.cli.command_line import CommandLine
 from tests.cli.test_decision_commands import start_waiting_run
 
 
-def test_paused_run_is_shown_with_its_reason_and_next_command(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_paused_run_is_shown_with_its_reason_and_next_command(cli: CommandLine) -> None:
     """Each output names the next command, which works."""
-    wait = start_waiting_run(runner)
+    wait = start_waiting_run(cli.runner)
 
     paused = cli("pause", "j1", "--reason", "audit", "--by", "kim")
     assert 0 == paused.exit_code
@@ -24,7 +22,7 @@ def test_paused_run_is_shown_with_its_reason_and_next_command(
     shown = cli("show", "j1").out
     assert "held by an operator: audit (Paused by kim.)" in shown
     assert "next: continuations unpause j1" in shown
-    resumed = "\n".join(formatting.outcome_lines(runner.resume("j1")))
+    resumed = "\n".join(formatting.outcome_lines(cli.runner.resume("j1")))
     assert "reason: audit" in resumed
     assert "next: continuations unpause j1" in resumed
     assert "sweep" not in resumed
@@ -32,7 +30,7 @@ def test_paused_run_is_shown_with_its_reason_and_next_command(
 
     free = cli("unpause", "j1", "--by", "kim")
     assert "next: continuations resume j1" in free.out
-    assert isinstance(runner.resume("j1"), Finished)
+    assert isinstance(cli.runner.resume("j1"), Finished)
     late = cli("pause", "j1")
     assert 0 != late.exit_code
     assert "run j1 was not paused: it is finished" in late.err
@@ -51,22 +49,22 @@ def test_wait_that_the_clock_ends_is_due_and_does_not_expire() -> None:
     assert ["expired", "expired", "due", "due"] == [row.split()[-1] for row in rows]
 
 
-def test_call_is_cancelled_by_its_id_or_path(cli: CommandLine, runner: Runner) -> None:
+def test_call_is_cancelled_by_its_id_or_path(cli: CommandLine) -> None:
     """The wait is closed, and the run goes on."""
-    wait = runner.wait(start_waiting_run(runner))
+    wait = cli.runner.wait(start_waiting_run(cli.runner))
 
     wrong = cli("cancel", "j1", "--call", "c99")
     done = cli("cancel", "j1", "--call", "/".join(wait.path), "--reason", "too much")
 
     assert "is not an open call of run j1" in wrong.err
     assert wait.call_id in wrong.err.partition("Open calls: ")[2]
-    assert (0, []) == (done.exit_code, list(runner.waiting()))
-    assert isinstance(runner.resume("j1"), Finished)
+    assert (0, []) == (done.exit_code, list(cli.runner.waiting()))
+    assert isinstance(cli.runner.resume("j1"), Finished)
 
 
-def test_commands_print_the_run_as_json(cli: CommandLine, runner: Runner) -> None:
+def test_commands_print_the_run_as_json(cli: CommandLine) -> None:
     """The forms are those of `show`."""
-    wait = runner.wait(start_waiting_run(runner))
+    wait = cli.runner.wait(start_waiting_run(cli.runner))
 
     for arguments in (
         ("pause", "j1"),
@@ -77,12 +75,12 @@ def test_commands_print_the_run_as_json(cli: CommandLine, runner: Runner) -> Non
         assert ("j1", "suspended") == (shown["run_id"], shown["status"])
 
 
-def test_signals_are_listed_and_dropped(cli: CommandLine, runner: Runner) -> None:
+def test_signals_are_listed_and_dropped(cli: CommandLine) -> None:
     """The list names the next command, and `--json` has the data."""
-    start_waiting_run(runner)
+    start_waiting_run(cli.runner)
     assert "has no signal" in cli("signals", "j1").err
-    runner.signal("j1", "other", {"text": "x" * 300}, by="mail")
-    runner.signal("j1", "third")
+    cli.runner.signal("j1", "other", {"text": "x" * 300}, by="mail")
+    cli.runner.signal("j1", "third")
 
     listed = cli("signals", "j1")
     assert "1  other\n  sent by mail at" in listed.out
@@ -97,4 +95,4 @@ def test_signals_are_listed_and_dropped(cli: CommandLine, runner: Runner) -> Non
     assert "has no such signal; nothing was changed" in again.out
     rest = cli("drop-signals", "j1", "--by", "kim", "--json")
     assert {"run_id": "j1", "dropped": 1} == json.loads(rest.out)
-    assert [] == runner.signals("j1")
+    assert [] == cli.runner.signals("j1")

@@ -13,11 +13,9 @@ from tests.sample_app import make_pay
 from tests.scripts import call, scripted_model
 
 
-def test_history_has_every_version_with_its_changes(
-    cli: CommandLine, runner: Runner
-) -> None:
-    finish_run(runner)
-    versions = list(runner.history("j1"))
+def test_history_has_every_version_with_its_changes(cli: CommandLine) -> None:
+    finish_run(cli.runner)
+    versions = list(cli.runner.history("j1"))
 
     plain = cli("history", "j1")
     page = cli("history", "j1", "--limit", "2")
@@ -36,21 +34,21 @@ def test_history_has_every_version_with_its_changes(
     assert "\x1b" not in plain.out
 
 
-def test_history_prints_json_lines(cli: CommandLine, runner: Runner) -> None:
-    finish_run(runner)
+def test_history_prints_json_lines(cli: CommandLine) -> None:
+    finish_run(cli.runner)
 
     forms = [json.loads(line) for line in cli("history", "j1", "--json").lines]
 
-    assert [each.number for each in runner.history("j1")] == [
+    assert [each.number for each in cli.runner.history("j1")] == [
         form["number"] for form in forms
     ]
     for form in forms:
         assert_matches_schema("run_version", form)
 
 
-def test_diff_has_a_line_for_each_difference(cli: CommandLine, runner: Runner) -> None:
-    finish_run(runner)
-    versions = list(runner.history("j1"))
+def test_diff_has_a_line_for_each_difference(cli: CommandLine) -> None:
+    finish_run(cli.runner)
+    versions = list(cli.runner.history("j1"))
     waiting = next(each.number for each in versions if each.waits)
     last = versions[-1].number
 
@@ -64,10 +62,8 @@ def test_diff_has_a_line_for_each_difference(cli: CommandLine, runner: Runner) -
     assert_matches_schema("run_difference", form)
 
 
-def test_unknown_version_is_an_error_of_the_library(
-    cli: CommandLine, runner: Runner
-) -> None:
-    finish_run(runner)
+def test_unknown_version_is_an_error_of_the_library(cli: CommandLine) -> None:
+    finish_run(cli.runner)
 
     found = cli("diff", "j1", "1", "99")
 
@@ -75,9 +71,9 @@ def test_unknown_version_is_an_error_of_the_library(
     assert "no version 99" in found.err
 
 
-def test_fork_waits_with_its_decision(cli: CommandLine, runner: Runner) -> None:
-    finish_run(runner)
-    versions = list(runner.history("j1"))
+def test_fork_waits_with_its_decision(cli: CommandLine) -> None:
+    finish_run(cli.runner)
+    versions = list(cli.runner.history("j1"))
     waiting = next(each for each in versions if each.waits)
     version, wait = str(waiting.number), waiting.waits[0].id
     fork = ("fork", "j1", "--version", version, "--run-id", "j2", "--by", "lee")
@@ -88,13 +84,13 @@ def test_fork_waits_with_its_decision(cli: CommandLine, runner: Runner) -> None:
     assert 0 == made.exit_code, made.err
     assert "j2: a fork of j1" in made.out
     assert {"run_id": "j2"} == json.loads(again.out)
-    (line,) = runner.audit("j2", past=False)
+    (line,) = cli.runner.audit("j2", past=False)
     assert ("deny", "lee", "cli") == (line.verdict, line.by, line.door)
 
 
-def test_fork_takes_results_and_answers(cli: CommandLine, runner: Runner) -> None:
-    finish_run(runner)
-    waiting = next(each for each in runner.history("j1") if each.waits)
+def test_fork_takes_results_and_answers(cli: CommandLine) -> None:
+    finish_run(cli.runner)
+    waiting = next(each for each in cli.runner.history("j1") if each.waits)
     call = waiting.waits[0].call_id
 
     made = cli(
@@ -103,12 +99,12 @@ def test_fork_takes_results_and_answers(cli: CommandLine, runner: Runner) -> Non
 
     assert 0 == made.exit_code, made.err
     fork = made.out.partition(":")[0]
-    assert () == runner.look(fork).waits
+    assert () == cli.runner.look(fork).waits
 
 
-def test_wrong_options_of_fork_are_refused(cli: CommandLine, runner: Runner) -> None:
-    finish_run(runner)
-    wait = next(each for each in runner.history("j1") if each.waits).waits[0].id
+def test_wrong_options_of_fork_are_refused(cli: CommandLine) -> None:
+    finish_run(cli.runner)
+    wait = next(each for each in cli.runner.history("j1") if each.waits).waits[0].id
     for options in (
         ("--decide", "approve"),
         ("--decide", f"{wait}=yes"),
@@ -121,9 +117,9 @@ def test_wrong_options_of_fork_are_refused(cli: CommandLine, runner: Runner) -> 
     assert "which is no frame" in unknown.err
 
 
-def test_rewind_lists_what_is_not_undone(cli: CommandLine, runner: Runner) -> None:
-    runner.start("go", run_id="j1")
-    runner.send("j1", "hurry", by="ann")
+def test_rewind_lists_what_is_not_undone(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
+    cli.runner.send("j1", "hurry", by="ann")
 
     made = cli("rewind", "j1", "--version", "1")
     again = cli("rewind", "j1", "--version", "1", "--json")
@@ -133,7 +129,7 @@ def test_rewind_lists_what_is_not_undone(cli: CommandLine, runner: Runner) -> No
     form = json.loads(again.out)
     assert_matches_schema("rewound", form)
     assert ("j1", 1) == (form["run_id"], form["rewound_to"])
-    assert () == runner.look("j1").waits
+    assert () == cli.runner.look("j1").waits
     finished = cli("rewind", "j9", "--version", "1")
     assert 5 == finished.exit_code
 
@@ -146,12 +142,10 @@ def start_waiting(runner: Runner) -> tuple[int, str]:
     return look.version, wait.id
 
 
-def test_plan_of_a_rewind_tells_all_and_changes_nothing(
-    cli: CommandLine, runner: Runner
-) -> None:
-    waiting, wait = start_waiting(runner)
-    runner.send("j1", "hurry", by="ann")
-    before = runner.look("j1").version
+def test_plan_of_a_rewind_tells_all_and_changes_nothing(cli: CommandLine) -> None:
+    waiting, wait = start_waiting(cli.runner)
+    cli.runner.send("j1", "hurry", by="ann")
+    before = cli.runner.look("j1").version
 
     text = cli("rewind", "j1", "--version", "1", "--plan")
     form = json.loads(cli("rewind", "j1", "--version", "1", "--plan", "--json").out)
@@ -160,11 +154,11 @@ def test_plan_of_a_rewind_tells_all_and_changes_nothing(
     assert f"closed: Run pay: 500 ({wait})" in text.out
     assert f"version 1 instead of version {before}" in text.lines[0]
     assert_matches_schema("rewind_plan", form)
-    assert before == runner.look("j1").version
+    assert before == cli.runner.look("j1").version
     next_step = text.lines[-1].removeprefix("next: continuations ")
     assert form["digest"] in next_step
     assert 0 == cli(*next_step.split()).exit_code
-    assert () == runner.look("j1").waits
+    assert () == cli.runner.look("j1").waits
     # The digest of the old plan: the run moved on.
     stale = cli(*next_step.split())
     assert 4 == stale.exit_code
@@ -192,10 +186,8 @@ def test_plan_names_the_calls_and_waits_that_come_back(cli: CommandLine) -> None
     assert '  not undone: payer/pay {"then":"","what":"5"}' in plan.lines
 
 
-def test_plan_for_an_ended_run_names_the_command_that_forks(
-    cli: CommandLine, runner: Runner
-) -> None:
-    finish_run(runner)
+def test_plan_for_an_ended_run_names_the_command_that_forks(cli: CommandLine) -> None:
+    finish_run(cli.runner)
 
     ended = cli("rewind", "j1", "--version", "1", "--plan")
 
@@ -206,10 +198,8 @@ def test_plan_for_an_ended_run_names_the_command_that_forks(
     assert 2 == cli("rewind", "j1", "--version", "1", "--plan", "--yes").exit_code
 
 
-def test_rewind_in_a_terminal_shows_the_plan_and_asks(
-    cli: CommandLine, runner: Runner
-) -> None:
-    version, wait = start_waiting(runner)
+def test_rewind_in_a_terminal_shows_the_plan_and_asks(cli: CommandLine) -> None:
+    version, wait = start_waiting(cli.runner)
     words = ("rewind", "j1", "--version", "1")
 
     with TerminalProcess(cli.folder, *words) as terminal:
@@ -217,11 +207,11 @@ def test_rewind_in_a_terminal_shows_the_plan_and_asks(
         assert 1 == terminal.wait()
     assert f"closed: Run pay: 500 ({wait})" in plan
     assert "Nothing was changed." in terminal.text
-    assert version == runner.look("j1").version
+    assert version == cli.runner.look("j1").version
     with TerminalProcess(cli.folder, *words) as terminal:
         terminal.answer("Let run j1 go back to version 1?", "y")
         assert 0 == terminal.wait()
-    assert () == runner.look("j1").waits
+    assert () == cli.runner.look("j1").waits
     with TerminalProcess(cli.folder, *words) as terminal:
         terminal.expect("Let run j1 go back to version 1?")
         assert 130 == terminal.interrupt()

@@ -9,12 +9,10 @@ from tests.engine.agent_builders import make_boss
 from tests.engine.test_publish import ONE, make_price
 
 
-def test_publish_names_the_runs_whose_waits_it_ended(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_publish_names_the_runs_whose_waits_it_ended(cli: CommandLine) -> None:
     """The runs go on at the next sweep; the door of the decision is the command."""
     agent = make_boss(ONE, make_price())
-    waiting = Runner(agent, store=runner.store)
+    waiting = Runner(agent, store=cli.runner.store)
     for run_id in ("j1", "j2"):
         assert isinstance(waiting.start("go", run_id=run_id), Suspended)
 
@@ -23,12 +21,12 @@ def test_publish_names_the_runs_whose_waits_it_ended(
     assert shown.lines[0].endswith("it ended waits of 2 runs")
     assert ["  j1", "  j2", "next: continuations sweep"] == shown.lines[1:]
     assert isinstance(waiting.resume("j1"), Finished)
-    [line] = runner.audit("j1")
+    [line] = cli.runner.audit("j1")
     assert ("cli", "shop") == (line.door, line.by)
 
 
-def test_next_step_of_a_wait_for_an_event_names_signal(runner: Runner) -> None:
-    waiting = Runner(make_boss(ONE, make_price()), store=runner.store)
+def test_next_step_of_a_wait_for_an_event_names_signal(cli: CommandLine) -> None:
+    waiting = Runner(make_boss(ONE, make_price()), store=cli.runner.store)
     *_, last = outcome_lines(waiting.start("go", run_id="j1"))
     assert last == "  or: continuations signal j1 NAME --data VALUE"
 

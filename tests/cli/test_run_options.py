@@ -29,9 +29,7 @@ def test_start_without_work_stores_the_run_for_a_sweep(cli: CommandLine) -> None
     assert "Finished" in swept.lines
 
 
-def test_start_records_labels_title_and_requester(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_start_records_labels_title_and_requester(cli: CommandLine) -> None:
     described = ("--label", "team=finance", "--label", "country=de")
     cli.start(TELLING, *described, "--title", "Pay Jane", "--by", "ann", "--no-work")
 
@@ -41,16 +39,14 @@ def test_start_records_labels_title_and_requester(
     shown = json.loads(cli("show", "j1", "--json").out)
     assert {"country": "de", "team": "finance"} == shown["labels"]
     assert ("Pay Jane", "ann") == (shown["title"], shown["requester"])
-    assert "ann" == runner.look("j1").run_state.run.requester
+    assert "ann" == cli.runner.look("j1").run_state.run.requester
 
 
-def test_start_stores_settings_as_json_or_words(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_start_stores_settings_as_json_or_words(cli: CommandLine) -> None:
     options = ("--setting", "seed=7", "--setting", "reasoning_effort=low")
     cli.start(TELLING, *options, "--setting", 'stop=["a b"]', "--no-work")
 
-    stored = runner.look("j1").run_state.run.settings_json
+    stored = cli.runner.look("j1").run_state.run.settings_json
     expected = {"seed": 7, "reasoning_effort": "low", "stop": ["a b"]}
     assert expected == json.loads(str(stored))
 
@@ -104,7 +100,7 @@ def test_label_without_value_or_twice_is_a_usage_error(
 )
 @pytest.mark.parametrize("command", ["start", "resume", "sweep"])
 def test_context_reaches_the_tools(
-    cli: CommandLine, runner: Runner, command: str, context: str, expected: str
+    cli: CommandLine, command: str, context: str, expected: str
 ) -> None:
     option = ("--context", f"{RUNNERS}:{context}")
     if command == "start":
@@ -114,7 +110,7 @@ def test_context_reaches_the_tools(
         run = ("j1",) if command == "resume" else ()
         cli(command, *run, "--app", TELLING, *option)
 
-    assert f"the context is {expected}" == told(runner)
+    assert f"the context is {expected}" == told(cli.runner)
 
 
 def test_context_that_cannot_be_loaded_is_a_usage_error(cli: CommandLine) -> None:
@@ -125,10 +121,10 @@ def test_context_that_cannot_be_loaded_is_a_usage_error(cli: CommandLine) -> Non
 
 
 @pytest.mark.parametrize("option", ["--max-requests", "--max-tokens"])
-def test_budget_ends_the_run(cli: CommandLine, option: str, runner: Runner) -> None:
+def test_budget_ends_the_run(cli: CommandLine, option: str) -> None:
     done = cli.start(TELLING, option, "1")
 
-    budget = runner.look("j1").run_state.run.budget
+    budget = cli.runner.look("j1").run_state.run.budget
     assert budget is not None
     assert 1 in (budget.requests, budget.tokens)
     assert (option == "--max-requests") == (1 == done.exit_code)
@@ -146,14 +142,14 @@ def test_start_without_id_names_the_new_run(cli: CommandLine) -> None:
     assert first.lines[1] != second.lines[1]
 
 
-def test_message_is_recorded_and_read(cli: CommandLine, runner: Runner) -> None:
+def test_message_is_recorded_and_read(cli: CommandLine) -> None:
     cli.start(TELLING, "--no-work")
 
     sent = cli("send", "j1", "Be brief.")
 
     assert ["j1: message 1 is recorded", "next: continuations resume j1"] == sent.lines
     cli("resume", "j1", "--app", TELLING)
-    texts = [each.get("content") for each in runner.look("j1").root.messages]
+    texts = [each.get("content") for each in cli.runner.look("j1").root.messages]
     assert "Be brief." in texts
 
 
@@ -167,7 +163,7 @@ def test_message_to_a_wait_or_an_ended_run_is_refused(cli: CommandLine) -> None:
     assert (5, True) == (to_ended.exit_code, "does not accept" in to_ended.err)
 
 
-def test_start_takes_files(cli: CommandLine, runner: Runner, tmp_path: Path) -> None:
+def test_start_takes_files(cli: CommandLine, tmp_path: Path) -> None:
     """The ending of the name tells the kind; a file that is missing starts nothing."""
     photo, report = tmp_path / "photo.png", tmp_path / "report.pdf"
     photo.write_bytes(b"PNG")
@@ -178,7 +174,7 @@ def test_start_takes_files(cli: CommandLine, runner: Runner, tmp_path: Path) -> 
     assert "none.png' cannot be read" in missing.err
 
     assert 0 == cli.start(TELLING, *files, "--no-work").exit_code
-    *_, message = runner.look("j1").root.messages
+    *_, message = cli.runner.look("j1").root.messages
     text, *parts = message["content"]
     assert "text" == text["type"]
     assert [("image", "photo.png"), ("file", "report.pdf")] == [
@@ -190,12 +186,10 @@ def test_start_takes_files(cli: CommandLine, runner: Runner, tmp_path: Path) -> 
     assert "[file: report.pdf, application/pdf, 4 bytes]" in cli("watch", "j1").out
 
 
-def test_start_with_the_id_of_a_thread_is_refused(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_start_with_the_id_of_a_thread_is_refused(cli: CommandLine) -> None:
     run_id = f"t-support-{'0' * 32}-1"
 
     refused = cli("start", "go", "--run-id", run_id, "--app", TELLING)
 
     assert refused.err.startswith(f"InvalidId: run_id '{run_id}' is not allowed: ")
-    assert [] == list(runner.runs())
+    assert [] == list(cli.runner.runs())

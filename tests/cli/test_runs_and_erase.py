@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from continuations import Runner
 from continuations.engine.ports import SystemClock
 from continuations.errors import RunErased
 from continuations_storage import FileStore
@@ -17,11 +16,9 @@ from tests.cli.command_line import CommandLine
 from tests.present.schema_check import assert_matches_schema
 
 
-def test_runs_are_listed_with_title_and_labels(
-    cli: CommandLine, runner: Runner
-) -> None:
-    runner.start("go", run_id="j1", labels={"team": "hr"}, title="Pay Jane")
-    runner.start("go", run_id="j2", labels={"team": "sales"})
+def test_runs_are_listed_with_title_and_labels(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1", labels={"team": "hr"}, title="Pay Jane")
+    cli.runner.start("go", run_id="j2", labels={"team": "sales"})
 
     table, found = cli("runs"), cli("runs", "--label", "team=hr", "--json")
 
@@ -36,9 +33,9 @@ def test_runs_are_listed_with_title_and_labels(
     assert ["j1", "j2"] == cli("runs", "--status", "live", "--ids").lines
 
 
-def test_runs_are_listed_page_by_page(cli: CommandLine, runner: Runner) -> None:
+def test_runs_are_listed_page_by_page(cli: CommandLine) -> None:
     for name in ("j1", "j2", "j3"):
-        runner.start("go", run_id=name, work=False)
+        cli.runner.start("go", run_id=name, work=False)
 
     first = cli("runs", "--ids", "--limit", "2")
     cursor = first.err.split()[-1]
@@ -56,10 +53,8 @@ def test_an_empty_store_lists_no_runs(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("json_option", [(), ("--json",)])
-def test_erase_deletes_a_run(
-    cli: CommandLine, runner: Runner, json_option: tuple[str, ...]
-) -> None:
-    runner.start("go", run_id="j1")
+def test_erase_deletes_a_run(cli: CommandLine, json_option: tuple[str, ...]) -> None:
+    cli.runner.start("go", run_id="j1")
 
     refused = cli("erase", "j1")
     erased = cli("erase", "j1", "--yes", *json_option)
@@ -73,13 +68,13 @@ def test_erase_deletes_a_run(
     else:
         assert erased.lines[0].startswith("j1 is erased: 3 versions, 0 arrivals and ")
     with pytest.raises(RunErased):
-        runner.look("j1")
+        cli.runner.look("j1")
     assert 5 == cli("show", "j1").exit_code
 
 
-def test_prune_erases_old_runs(cli: CommandLine, runner: Runner) -> None:
-    runner.start("go", run_id="j1")
-    runner.cancel("j1")
+def test_prune_erases_old_runs(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
+    cli.runner.cancel("j1")
 
     young = cli("prune", "--older-than", "1d", "--yes")
     assert ["0 runs are erased"] == young.lines
@@ -107,12 +102,12 @@ def _let_two_days_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_prune_erases_runs_that_ended_two_days_ago(
-    cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clocks of the machine and of its disk are two days later than the end."""
     prune = ("prune", "--older-than", "24h")
-    runner.start("go", run_id="j1")
-    runner.cancel("j1")
+    cli.runner.start("go", run_id="j1")
+    cli.runner.cancel("j1")
     monkeypatch.setattr(SystemClock, "now", _in_two_days(datetime.now(UTC)))
     young = cli(*prune, "--dry-run")
     _let_two_days_pass(monkeypatch)
@@ -131,7 +126,7 @@ def test_prune_erases_runs_that_ended_two_days_ago(
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     assert "1 run is erased" in cli(*prune).out
     with pytest.raises(RunErased):
-        runner.look("j1")
+        cli.runner.look("j1")
 
 
 RETENTION = """
@@ -147,14 +142,14 @@ runner = Runner(make_boss(), store="file:runs", retention=retention)
 
 
 def test_retention_of_the_application_is_planned_and_applied(
-    cli: CommandLine, runner: Runner, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """prune --dry-run shows what a sweep erases, and the sweep prints it."""
     (cli.folder / "kept.py").write_text(RETENTION)
     app = ("--app", "kept:runner")
-    runner.start("go", run_id="j1")
-    runner.cancel("j1")
-    runner.start("go", run_id="j2")
+    cli.runner.start("go", run_id="j1")
+    cli.runner.cancel("j1")
+    cli.runner.start("go", run_id="j2")
     assert "" == cli("prune", "--dry-run", *app).out
     _let_two_days_pass(monkeypatch)
 
@@ -173,8 +168,8 @@ def test_retention_of_the_application_is_planned_and_applied(
     assert ["j2"] == cli("runs", "--ids").lines
 
 
-def test_prune_asks_for_a_time(cli: CommandLine, runner: Runner) -> None:
-    runner.start("go", run_id="j1")
+def test_prune_asks_for_a_time(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
     for words, text in (
         ((), "prune needs a time. Pass for example --older-than 90d"),
         (("--older-than", "1d", "--failed", "1d"), "--older-than needs no other time"),
@@ -186,12 +181,10 @@ def test_prune_asks_for_a_time(cli: CommandLine, runner: Runner) -> None:
         assert text in refused.err
 
 
-def test_waits_are_listed_with_tool_and_deadline(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_waits_are_listed_with_tool_and_deadline(cli: CommandLine) -> None:
     (cli.folder / "runs").mkdir()
     nothing = cli("waiting", "--due")
-    runner.start("go", run_id="j1")
+    cli.runner.start("go", run_id="j1")
     table, rows = cli("waiting", "--due"), cli("waiting", "--due", "--json")
 
     assert ("", True) == (nothing.out, "No open waits in file:" in nothing.err)

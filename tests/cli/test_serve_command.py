@@ -24,26 +24,24 @@ def is_finished(runner: Runner) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_loop_works_until_a_signal(
-    cli: CommandLine, runner: Runner, number: signal.Signals
-) -> None:
+def test_loop_works_until_a_signal(cli: CommandLine, number: signal.Signals) -> None:
     cli.start(TELLING, "--no-work")
     process = cli.start_process(
         *("serve", "--app", TELLING, "--interval", "0.05"),
         *("--context", f"{RUNNERS}:number"),
         program=("-c", INTERRUPTIBLE_PROGRAM),
     )
-    wait_until(lambda: is_finished(runner))
+    wait_until(lambda: is_finished(cli.runner))
 
     process.send_signal(number)
     out, _ = process.communicate(timeout=60)
 
     assert (0, "") == (process.returncode, out)
-    messages = runner.look("j1").root.messages
+    messages = cli.runner.look("j1").root.messages
     assert "the context is 5" in [each.get("content") for each in messages]
 
 
-def test_http_api_is_served_beside_the_loop(cli: CommandLine, runner: Runner) -> None:
+def test_http_api_is_served_beside_the_loop(cli: CommandLine) -> None:
     # Given an application with a verifier, and a stored run
     cli.write_file(
         "verify_written.py",
@@ -55,7 +53,7 @@ def test_http_api_is_served_beside_the_loop(cli: CommandLine, runner: Runner) ->
         *("serve", "--app", TELLING, "--interval", "0.05", "--json"),
         *("--http", str(port), "--verify", "verify_written:verify"),
     )
-    wait_until(lambda: is_finished(runner))
+    wait_until(lambda: is_finished(cli.runner))
 
     # When a client asks for the run, and the server gets one SIGTERM
     url = f"http://127.0.0.1:{port}/runs/j1"
@@ -110,7 +108,7 @@ def test_missing_uvicorn_is_named(
 
 
 def test_worker_warns_of_a_missing_folder_and_waits_for_the_first_run(
-    cli: CommandLine, runner: Runner
+    cli: CommandLine,
 ) -> None:
     """The folder appears while the worker runs; the worker does not make it."""
     process = cli.start_process(
@@ -124,7 +122,7 @@ def test_worker_warns_of_a_missing_folder_and_waits_for_the_first_run(
     assert not (cli.folder / "runs").exists()
 
     cli.start(TELLING, "--no-work")
-    wait_until(lambda: is_finished(runner))
+    wait_until(lambda: is_finished(cli.runner))
 
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)

@@ -68,11 +68,9 @@ def console(cli: CommandLine, *options: str) -> Generator[str]:
     assert (0, "", "") == (process.returncode, out, err)
 
 
-def test_one_command_opens_the_console_of_a_store(
-    cli: CommandLine, runner: Runner
-) -> None:
+def test_one_command_opens_the_console_of_a_store(cli: CommandLine) -> None:
     """Without agents, the console shows what waits, and records decisions."""
-    [wait] = start_waiting(cli, runner)
+    [wait] = start_waiting(cli, cli.runner)
     with console(cli, "--by", "kim") as address:
         browser, base = Browser(), address.partition("/?token=")[0]
         assert 401 == Browser().open(f"{base}/inbox")[0]
@@ -87,12 +85,12 @@ def test_one_command_opens_the_console_of_a_store(
         )
         assert 200 == decided[0]
         assert "local:kim" == json.loads(decided[1])["decision"]["by"]
-    assert "suspended" == runner.look("j1").status
+    assert "suspended" == cli.runner.look("j1").status
 
 
-def test_sign_out_prints_the_next_address(cli: CommandLine, runner: Runner) -> None:
+def test_sign_out_prints_the_next_address(cli: CommandLine) -> None:
     """The session is over, and only the terminal shows the way back."""
-    start_waiting(cli, runner)
+    start_waiting(cli, cli.runner)
     process = cli.start_process("ui", "--port", "0")
     assert process.stdout is not None
     try:
@@ -116,13 +114,13 @@ def test_sign_out_prints_the_next_address(cli: CommandLine, runner: Runner) -> N
     assert (0, "", "") == (process.returncode, out, err)
 
 
-def test_with_an_application_the_runs_go_on(cli: CommandLine, runner: Runner) -> None:
-    [wait] = start_waiting(cli, runner)
+def test_with_an_application_the_runs_go_on(cli: CommandLine) -> None:
+    [wait] = start_waiting(cli, cli.runner)
     with console(cli, "--app", PAYING) as address:
         browser, base = Browser(), address.partition("/?token=")[0]
         browser.open(address)
         browser.open(f"{base}/waits/{wait.id}/decision", {"decision": "approve"})
-        wait_until(lambda: runner.look("j1").status == "finished")
+        wait_until(lambda: cli.runner.look("j1").status == "finished")
 
 
 def start_waiting(cli: CommandLine, runner: Runner) -> Any:

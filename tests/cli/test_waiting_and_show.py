@@ -37,10 +37,10 @@ def test_an_empty_store_lists_nothing(cli: CommandLine) -> None:
     assert "No open waits in memory:.\n" == events
 
 
-def test_waits_are_listed(cli: CommandLine, runner: Runner) -> None:
+def test_waits_are_listed(cli: CommandLine) -> None:
     # Given two waiting runs, one with a long id, on a narrow terminal
     for run_id in ("j1", "j" * 200):
-        runner.start("go", run_id=run_id)
+        cli.runner.start("go", run_id=run_id)
 
     # When they are listed
     state = cli("waiting")
@@ -107,8 +107,8 @@ def test_a_run_that_can_continue_shows_the_next_command(cli: CommandLine) -> Non
     assert "next: continuations resume j1" not in earlier
 
 
-def test_a_waiting_run_shows_no_next_command(cli: CommandLine, runner: Runner) -> None:
-    runner.start("go", run_id="j1")
+def test_a_waiting_run_shows_no_next_command(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
 
     assert "next:" not in cli("show", "j1").out
 
@@ -145,8 +145,8 @@ def test_a_decided_wait_is_not_shown_as_open(cli: CommandLine) -> None:
     assert [second.id] == [wait["id"] for wait in report["waits"]]
 
 
-def test_an_earlier_version_is_shown(cli: CommandLine, runner: Runner) -> None:
-    runner.start("go", run_id="j1")
+def test_an_earlier_version_is_shown(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
 
     first = cli("show", "j1", "--version", "1")
     beyond = cli("show", "j1", "--version", "99")
@@ -156,10 +156,10 @@ def test_an_earlier_version_is_shown(cli: CommandLine, runner: Runner) -> None:
     assert 2 == cli("show", "j1", "--version", "0").exit_code
 
 
-def test_a_finished_run_shows_its_output(cli: CommandLine, runner: Runner) -> None:
-    runner.start("go", run_id="j1")
+def test_a_finished_run_shows_its_output(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
     cli("approve", cli.single_wait_id())
-    runner.resume("j1")
+    cli.runner.resume("j1")
 
     lines = cli("show", "j1").lines
 
@@ -168,9 +168,9 @@ def test_a_finished_run_shows_its_output(cli: CommandLine, runner: Runner) -> No
     assert "finished" == json.loads(cli("show", "j1", "--json").out)["status"]
 
 
-def test_show_prints_every_field_of_a_wait(cli: CommandLine, runner: Runner) -> None:
-    runner.start("go", run_id="j1")
-    [wait] = runner.look("j1").waits
+def test_show_prints_every_field_of_a_wait(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
+    [wait] = cli.runner.look("j1").waits
 
     shown = cli("show", wait.id)
     report = json.loads(cli("show", wait.id, "--json").out)
@@ -263,8 +263,8 @@ def test_an_unknown_tool_with_a_forged_name_is_quoted(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("name", ["nope", "approval-01m7xzj8asw1ramfcps55vy294@nope"])
-def test_unknown_id_is_an_error(cli: CommandLine, runner: Runner, name: str) -> None:
-    runner.start("go", run_id="j1")
+def test_unknown_id_is_an_error(cli: CommandLine, name: str) -> None:
+    cli.runner.start("go", run_id="j1")
 
     done = cli("show", name)
 

@@ -19,9 +19,9 @@ def finish_run(runner: Runner) -> None:
     runner.resume("j1")
 
 
-def test_watch_prints_one_line_for_each_event(cli: CommandLine, runner: Runner) -> None:
-    finish_run(runner)
-    events = list(runner.events("j1"))
+def test_watch_prints_one_line_for_each_event(cli: CommandLine) -> None:
+    finish_run(cli.runner)
+    events = list(cli.runner.events("j1"))
 
     plain = cli("watch", "j1")
     rest = cli("watch", "j1", "--after", events[2].cursor, "--follow")
@@ -34,12 +34,12 @@ def test_watch_prints_one_line_for_each_event(cli: CommandLine, runner: Runner) 
     assert "run  finished: " in plain.lines[-1]
 
 
-def test_watch_prints_json_lines(cli: CommandLine, runner: Runner) -> None:
-    finish_run(runner)
+def test_watch_prints_json_lines(cli: CommandLine) -> None:
+    finish_run(cli.runner)
 
     forms = [json.loads(line) for line in cli("watch", "j1", "--json").lines]
 
-    assert [each.cursor for each in runner.events("j1")] == [
+    assert [each.cursor for each in cli.runner.events("j1")] == [
         form["cursor"] for form in forms
     ]
     assert "RunEnded" == forms[-1]["type"]
@@ -47,17 +47,19 @@ def test_watch_prints_json_lines(cli: CommandLine, runner: Runner) -> None:
         assert_matches_schema("event", form)
 
 
-def test_texts_of_models_cannot_forge_lines(cli: CommandLine, runner: Runner) -> None:
-    runner.start("one\n9.9  2026-01-01  run  finished\u202e", run_id="j1", work=False)
+def test_texts_of_models_cannot_forge_lines(cli: CommandLine) -> None:
+    cli.runner.start(
+        "one\n9.9  2026-01-01  run  finished\u202e", run_id="j1", work=False
+    )
     lines = cli("watch", "j1").lines
-    assert len(list(runner.events("j1"))) == len(lines)
+    assert len(list(cli.runner.events("j1"))) == len(lines)
     assert any("one\\n9.9" in line and "\\u202e" in line for line in lines)
 
 
-def test_ctrl_c_ends_watch_and_not_the_run(cli: CommandLine, runner: Runner) -> None:
+def test_ctrl_c_ends_watch_and_not_the_run(cli: CommandLine) -> None:
     """Nothing is printed about it, and the exit code is 130."""
-    runner.start("go", run_id="j1")
-    count = len(list(runner.events("j1")))
+    cli.runner.start("go", run_id="j1")
+    count = len(list(cli.runner.events("j1")))
     program = ("-c", INTERRUPTIBLE_PROGRAM)
     process = cli.start_process("watch", "j1", "--follow", "--json", program=program)
     assert process.stdout is not None
@@ -68,14 +70,12 @@ def test_ctrl_c_ends_watch_and_not_the_run(cli: CommandLine, runner: Runner) -> 
 
     assert "WaitOpened" in lines[-1]
     assert (130, "", "") == (process.returncode, out, err)
-    assert "suspended" == runner.look("j1").status
+    assert "suspended" == cli.runner.look("j1").status
 
 
-def test_watch_of_a_wait_or_a_wrong_cursor_says_what_to_do(
-    cli: CommandLine, runner: Runner
-) -> None:
-    runner.start("go", run_id="j1")
-    [wait] = runner.waiting()
+def test_watch_of_a_wait_or_a_wrong_cursor_says_what_to_do(cli: CommandLine) -> None:
+    cli.runner.start("go", run_id="j1")
+    [wait] = cli.runner.waiting()
     assert 2 == cli("watch", wait.id).exit_code
     wrong = cli("watch", "j1", "--after", "x")
     assert 5 == wrong.exit_code
