@@ -43,10 +43,15 @@ class CommandLine:
         self._capsys = capsys
         self._processes: list[subprocess.Popen[str]] = []
 
+    @property
+    def store(self) -> str:
+        """The URL of the store."""
+        return f"file:{self.folder / 'runs'}"
+
     @cached_property
     def runner(self) -> Runner:
         """A runner of the sample application on the store."""
-        return Runner(make_boss(), store=f"file:{self.folder / 'runs'}")
+        return Runner(make_boss(), store=self.store)
 
     def __call__(self, *arguments: str) -> CommandResult:
         """Run a command line in this process."""

@@ -39,7 +39,7 @@ def runner(cli: CommandLine) -> Runner:
     """Return the runner of an agent that pays."""
     model = ScriptedModel([ToolCall("pay", {"cents": 5}), "end"])
     agent = Agent("boss", tools=[pay], model=model)
-    return Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    return Runner(agent, store=cli.store)
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_repeated_command_with_an_id_sends_one_message(cli: CommandLine) -> None
 def test_failed_reply_has_the_exit_code_1(cli: CommandLine) -> None:
     say(cli, "nap 3", "--id", "m-1")
     [run] = json.loads(cli("runs", "--json").out)
-    agent_runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    agent_runner = Runner(agent, store=cli.store)
     agent_runner.thread(key="customer 42").stop_turn(reason="too long")
 
     failed = say(cli, "nap 3", "--id", "m-1")
@@ -120,7 +120,7 @@ def test_message_takes_files(cli: CommandLine) -> None:
     assert (0, 2) == (sent.exit_code, alone.exit_code)
     assert "user: look" not in sent.out
     assert "--file belongs to the --message" in alone.err
-    agent_runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    agent_runner = Runner(agent, store=cli.store)
     messages: list[Any] = agent_runner.thread(key="customer 42").messages()
     content = messages[0]["content"]
     assert ["photo.png"] == [part["name"] for part in content[1:]]

@@ -28,7 +28,7 @@ def chat(cli: CommandLine, *arguments: str) -> TerminalProcess:
 
 def thread(cli: CommandLine) -> Thread[str]:
     """Return the conversation."""
-    runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    runner = Runner(agent, store=cli.store)
     return runner.thread("support", key=KEY)
 
 

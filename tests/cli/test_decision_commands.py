@@ -55,9 +55,7 @@ def test_application_tells_the_groups_of_a_person(cli: CommandLine) -> None:
     """A decision imports the application only for the groups of its approvers."""
     app = ("--app", "tests.cli.sample_runners:voting")
     cli("start", "go", "--run-id", "v1", *app)
-    [wait] = [
-        each.id for each in Runner([], store=f"file:{cli.folder / 'runs'}").waiting()
-    ]
+    [wait] = [each.id for each in Runner([], store=cli.store).waiting()]
 
     def approve(person: str, *options: str) -> tuple[int, str]:
         done = cli("approve", wait, "--by", person, *options)
@@ -198,7 +196,7 @@ def test_run_id_in_place_of_a_wait_id_is_rejected(cli: CommandLine) -> None:
     """A repeated command would otherwise approve a call that the person never saw."""
     # Given a run with two open waits
     agent = make_boss(pay("first"), pay("second"))
-    runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    runner = Runner(agent, store=cli.store)
     runner.start("go", run_id="j1")
     first, second = (wait.id for wait in runner.look("j1").waits)
 

@@ -12,7 +12,7 @@ from tests.cli.sample_agents import make_nested_agent
 def test_a_thousand_levels_are_drawn(cli: CommandLine) -> None:
     # Given a stack of a thousand agents, the deepest of which waits
     agent = make_nested_agent(1000)
-    runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    runner = Runner(agent, store=cli.store)
     runner.start("go", run_id="deep")
     [wait] = runner.look("deep").waits
 

@@ -36,7 +36,7 @@ def test_doctor_reports_an_undamaged_run(cli: CommandLine) -> None:
     assert (0, "") == (done.exit_code, done.err)
     assert f"last good version: {number}" in done.lines
     assert "findings: none" in done.lines
-    store = f"file:{cli.folder / 'runs'}"
+    store = cli.store
     assert f"store: {store}" == done.lines[0]
     assert {
         "store": store,

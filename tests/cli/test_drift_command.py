@@ -180,7 +180,7 @@ def test_old_code_keeps_an_approval_and_an_operator_asks_again(
         "without_pay.py",
         OLD.replace("def pay", "def other").replace("boss(pay)", "boss(other)"),
     )
-    wait = Runner([], store=f"file:{cli.folder / 'runs'}").look("a").waits[0].id
+    wait = Runner([], store=cli.store).look("a").waits[0].id
     cli("approve", wait, "--store", "file:runs")
     unknown = cli("show", "a", "--store", "file:runs").out
     assert "if no worker goes on: continuations drift --app APP says" in unknown
@@ -205,6 +205,6 @@ def test_old_code_keeps_an_approval_and_an_operator_asks_again(
     assert "/y/" in stored
     asked = cli("resume", "a", "--reopen", "--app", "without_pay:runner")
     assert "Suspended" == asked.lines[0]
-    [again] = Runner([], store=f"file:{cli.folder / 'runs'}").look("a").waits
+    [again] = Runner([], store=cli.store).look("a").waits
     assert again.id != wait
     assert "agent boss has no tool pay (its tools: other)" in str(again.note)

@@ -27,9 +27,7 @@ def wait(cli: CommandLine) -> str:
         del document
 
     model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
-    runner = Runner(
-        Agent("boss", tools=[scan], model=model), store=f"file:{cli.folder / 'runs'}"
-    )
+    runner = Runner(Agent("boss", tools=[scan], model=model), store=cli.store)
     outcome = runner.start("go", run_id="j1")
     assert isinstance(outcome, Suspended)
     return outcome.waits[0].id

@@ -136,7 +136,7 @@ def test_failing_lookup_of_groups_fails_one_decision(cli: CommandLine) -> None:
     app = ("--app", "tests.cli.sample_runners:voting")
     for run_id in ("j1", "j2"):
         cli("start", "go", "--run-id", run_id, *app)
-    store = f"file:{cli.folder / 'runs'}"
+    store = cli.store
     first, second = (wait.id for wait in Runner([], store=store).waiting())
     items = [{"wait_id": each, "decision": "approve"} for each in (first, second)]
 

@@ -172,7 +172,7 @@ def test_plan_names_the_calls_and_waits_that_come_back(cli: CommandLine) -> None
     }
     tools = [make_pay(lambda _effect: None), ask_person]
     agent = Agent("payer", tools=tools, model=scripted_model(script))
-    runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    runner = Runner(agent, store=cli.store)
     version, wait = start_waiting(runner)
     runner.decide(wait, Approve(by="kim"))
     runner.resume("j1")

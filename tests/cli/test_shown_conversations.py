@@ -12,7 +12,7 @@ from tests.cli.command_line import CommandLine
 
 def runner_of(cli: CommandLine, root: Agent = agent) -> Runner:
     """Return a runner on the store of the command line."""
-    return Runner(root, store=f"file:{cli.folder / 'runs'}")
+    return Runner(root, store=cli.store)
 
 
 def test_show_names_a_conversation_by_agent_and_key_or_by_its_run(

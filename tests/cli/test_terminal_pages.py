@@ -52,7 +52,7 @@ def wait_of(runner: Runner, kind: str) -> Wait:
 
 def start_nested(cli: CommandLine, levels: int) -> str:
     """Start run `deep`, whose deepest agent waits; return the id of the wait."""
-    runner = Runner(make_nested_agent(levels), store=f"file:{cli.folder / 'runs'}")
+    runner = Runner(make_nested_agent(levels), store=cli.store)
     runner.start("go", run_id="deep")
     [wait] = runner.look("deep").waits
     return wait.id

@@ -64,7 +64,7 @@ def serve_and_use_links(cli: CommandLine, *options: str) -> tuple[list[str], str
     """Serve a waiting run, use each kind of URL; return the tokens and the output."""
     cli.write_file("linked_written.py", APPLICATION)
     assert 0 == cli.start("linked_written:runner").exit_code
-    reader = Runner([], store=f"file:{cli.folder / 'runs'}")
+    reader = Runner([], store=cli.store)
     links = Links(SECRET, base_url="http://127.0.0.1")
     waits = {wait.kind: wait for wait in reader.look("j1").waits}
     link = links.link(waits["approval"], actor="kim@example.com")

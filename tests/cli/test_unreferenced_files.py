@@ -104,7 +104,7 @@ def test_nothing_is_found_if_an_object_cannot_be_read() -> None:
 
 def test_doctor_counts_them_and_deletes_none(cli: CommandLine) -> None:
     """Also with --repair: a process may be about to send the message."""
-    url = f"file:{cli.folder / 'runs'}"
+    url = cli.store
     runner = Runner(Agent("boss", model=ScriptedModel(["done"])), store=url)
     runner.start(["look", PHOTO], run_id="r1")
     add_lost(runner)

@@ -21,9 +21,7 @@ def wait(cli: CommandLine) -> str:
         return f"paid {cents}"
 
     model = ScriptedModel([ToolCall("pay", {"cents": 5}), "end"])
-    runner = Runner(
-        Agent("boss", tools=[pay], model=model), store=f"file:{cli.folder / 'runs'}"
-    )
+    runner = Runner(Agent("boss", tools=[pay], model=model), store=cli.store)
     outcome = runner.start("go", run_id="j1")
     assert isinstance(outcome, Suspended)
     return outcome.waits[0].id

@@ -23,7 +23,7 @@ HOSTILE_TEXT = (
 
 
 def make_runner(cli: CommandLine, *calls: ScriptedCall) -> Runner:
-    return Runner(make_boss(*calls), store=f"file:{cli.folder / 'runs'}")
+    return Runner(make_boss(*calls), store=cli.store)
 
 
 def test_an_empty_store_lists_nothing(cli: CommandLine) -> None:
@@ -312,7 +312,7 @@ def test_waits_of_tools_are_listed_shown_and_ended(cli: CommandLine) -> None:
     calls = (call("count", room="A1"), call("scan", document="passport"))
     model = scripted_model({"go": [list(calls), "end"]})
     agent = Agent("boss", tools=[count, scan], model=model)
-    runner = Runner(agent, store=f"file:{cli.folder / 'runs'}")
+    runner = Runner(agent, store=cli.store)
     runner.start("go", run_id="j1")
 
     [question] = cli("waiting", "--ids").lines
@@ -336,7 +336,7 @@ def test_wait_for_a_model_is_listed_shown_and_woken(cli: CommandLine) -> None:
         {"boss": [ToolCall("hr", {"input": "A"}), "end"], "hr": [LaterReply("done")]}
     )
     boss = Agent("boss", tools=[Agent("hr", model=model)], model=model)
-    runner = Runner(boss, store=f"file:{cli.folder / 'runs'}")
+    runner = Runner(boss, store=cli.store)
     runner.start("go", run_id="j1")
 
     assert [] == json.loads(cli("waiting", "--json").out)
