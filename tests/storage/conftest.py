@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.storage import ministack
+from tests.storage.s3_proxy import FakeS3, S3Proxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BUCKET = "continuations"
+
+
+def random_prefix() -> str:
+    return os.urandom(8).hex()
+
+
+@pytest.fixture
+def proxy() -> Iterator[S3Proxy]:
+    """A proxy before a fake S3."""
+    with S3Proxy(FakeS3()) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -61,10 +61,17 @@ _FAULTS: dict[OutageKind, Callable[[], Fault]] = {
 
 @dataclass
 class VirtualTime:
-    """A clock that only the pauses between attempts advance."""
+    """A clock that only the pauses between attempts advance.
+
+    Attributes:
+        seconds: The seconds that passed.
+        pauses: The pauses, in order.
+        dice: The part of the longest pause that is taken, in place of a random one.
+    """
 
     seconds: float = 0.0
     pauses: list[float] = field(default_factory=list[float])
+    dice: float = 0.5
 
     def now(self) -> float:
         """Return the seconds that passed."""
@@ -77,9 +84,12 @@ class VirtualTime:
         await asyncio.sleep(0)
 
     def retry_policy(self, **limits: Any) -> RetryPolicy:
-        """Return a policy with this time and the average of its random pauses."""
+        """Return a policy with this time and these pauses."""
         return RetryPolicy(
-            clock=self.now, sleep=self.sleep, random_fraction=lambda: 0.5, **limits
+            clock=self.now,
+            sleep=self.sleep,
+            random_fraction=lambda: self.dice,
+            **limits,
         )
 
 

@@ -7,7 +7,7 @@ the advice that fits its cause. None of them is tried again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,15 +18,9 @@ from continuations_storage import Denied, StorageError, Store, Unavailable
 from continuations_storage.endpoints import describe_place
 from continuations_storage.s3 import S3Store
 from tests.storage.outages import DRIVERS, Driver, VirtualTime, open_s3
-from tests.storage.s3_proxy import FakeS3, Fault, S3Proxy, error_response
+from tests.storage.s3_proxy import Fault, S3Proxy, error_response
 
 pytestmark = pytest.mark.usefixtures("s3_environment")
-
-
-@pytest.fixture
-def proxy() -> Iterator[S3Proxy]:
-    with S3Proxy(FakeS3()) as server:
-        yield server
 
 
 @dataclass(frozen=True)

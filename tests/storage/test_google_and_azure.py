@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,13 +11,8 @@ from typing import Any
 import pytest
 
 from continuations_storage import (
-    AlreadyExists,
     Denied,
-    Inconclusive,
-    NotFound,
-    StorageError,
     Store,
-    Throttled,
     Unavailable,
     Unsupported,
     open_store,
@@ -27,23 +21,15 @@ from continuations_storage.conformance import SharedStoreContract
 from continuations_storage.obstore import ObjectStore
 from continuations_storage.retries import RetryPolicy
 from tests.storage import azurite
+from tests.storage.conftest import random_prefix
 from tests.storage.fake_gcs import FakeGcs
 from tests.storage.s3_proxy import (
-    Fault,
     S3Proxy,
     error_response,
     fixed_body,
-    lost_reply,
-    lost_request,
-    truncated_body,
 )
 
 BODY = b"0123456789"
-MANY = 20
-
-
-def random_prefix() -> str:
-    return os.urandom(8).hex()
 
 
 @pytest.fixture(autouse=True)
@@ -126,67 +112,6 @@ def store_without_delays(proxy: S3Proxy) -> ObjectStore:
     return ObjectStore(
         "gs://bucket/p", endpoint=proxy.url, retry_policy=policy, timeout=0.5
     )
-
-
-CREATES: list[tuple[tuple[Fault, ...], type[StorageError] | None, dict[str, int]]] = [
-    ((), None, {"PUT": 1}),
-    ((lost_request(),), None, {"PUT": 2}),
-    ((lost_reply(),), None, {"PUT": 2, "HEAD": 1}),
-    ((lost_reply(),) * MANY, Inconclusive, {"PUT": 4, "HEAD": 3}),
-    ((error_response(429, "SlowDown"),) * MANY, Throttled, {"PUT": 4}),
-    ((error_response(403, "AccessDenied"),), Denied, {"PUT": 1}),
-    ((error_response(404, "NoSuchBucket"),), Unavailable, {"PUT": 1}),
-    ((error_response(412, "PreconditionFailed"),), AlreadyExists, {"PUT": 1}),
-]
-
-
-@pytest.mark.parametrize(("faults", "expected", "requests"), CREATES)
-def test_google_create_maps_each_response(
-    proxy: S3Proxy,
-    faults: tuple[Fault, ...],
-    expected: type[StorageError] | None,
-    requests: dict[str, int],
-) -> None:
-    """A create in Google Cloud Storage keeps the contract after every response."""
-    proxy.reset(FakeGcs(), *faults)
-    store = store_without_delays(proxy)
-
-    async def create() -> type[StorageError] | None:
-        try:
-            await store.create("a", BODY)
-        except StorageError as error:
-            return type(error)
-        return None
-
-    assert (expected, requests) == (asyncio.run(create()), Counter(proxy.counts))
-
-
-READS: list[tuple[tuple[Fault, ...], object]] = [
-    ((), BODY),
-    ((truncated_body(5),), BODY),
-    ((error_response(404, "NoSuchKey"),), NotFound),
-    ((error_response(404, "NoSuchBucket"),), Unavailable),
-    ((error_response(403, "AccessDenied"),), Denied),
-]
-
-
-@pytest.mark.parametrize(("faults", "expected"), READS)
-def test_google_read_maps_each_response(
-    proxy: S3Proxy, faults: tuple[Fault, ...], expected: object
-) -> None:
-    """A read from Google Cloud Storage keeps the contract after every response."""
-    fake = FakeGcs()
-    fake.bodies["p/a"], fake.metadata["p/a"] = BODY, {}
-    proxy.reset(fake, *faults)
-    store = store_without_delays(proxy)
-
-    async def read() -> object:
-        try:
-            return await store.read("a")
-        except StorageError as error:
-            return type(error)
-
-    assert expected == asyncio.run(read())
 
 
 def test_google_requests_are_conditional_and_carry_the_maker_id(proxy: S3Proxy) -> None:

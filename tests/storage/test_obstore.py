@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,15 +12,8 @@ from typing import Any
 import pytest
 
 from continuations_storage import (
-    AlreadyExists,
-    Denied,
-    Inconclusive,
-    NotFound,
-    StorageError,
     Store,
-    Throttled,
     Unavailable,
-    Unsafe,
     Unsupported,
     open_store,
 )
@@ -30,30 +22,19 @@ from continuations_storage.obstore import ObjectStore, classified_errors
 from continuations_storage.retries import AttemptFailed, RetryPolicy
 from tests.run_environment import run_python
 from tests.sampling import RUNS_ALL_CASES, sample
-from tests.storage.conftest import BUCKET
+from tests.storage.conftest import BUCKET, random_prefix
 from tests.storage.s3_proxy import (
     FakeS3,
-    Fault,
     RealServer,
     S3Proxy,
-    error_response,
     fixed_body,
-    lost_reply,
-    lost_request,
-    no_fault,
     random_faults,
-    truncated_body,
 )
 
 pytestmark = pytest.mark.usefixtures("s3_environment")
 
 BODY = b"0123456789"
 MANY = 40
-CREATED = "made"
-
-
-def random_prefix() -> str:
-    return os.urandom(8).hex()
 
 
 class TestObstoreOnS3(SharedStoreContract):
@@ -89,7 +70,7 @@ def test_exactly_one_creator_wins_over_an_unreliable_connection(
         UnreliableConnection().test_prefix_may_end_inside_a_segment()
 
 
-# Responses
+# Responses, beside those of test_s3_responses.py
 
 
 @pytest.fixture(scope="module")
@@ -106,95 +87,6 @@ def store_without_delays(proxy: S3Proxy) -> ObjectStore:
     return ObjectStore(
         "s3://bucket/p", endpoint=proxy.url, retry_policy=policy, timeout=0.5
     )
-
-
-CONFLICT = error_response(409, "ConditionalRequestConflict")
-CONFLICT_AFTER_WRITE = error_response(409, "ConditionalRequestConflict", is_stored=True)
-ERROR_AFTER_WRITE = error_response(500, "InternalError", is_stored=True)
-
-CREATES: list[tuple[tuple[Fault, ...], object, dict[str, int]]] = [
-    ((), CREATED, {"PUT": 1}),
-    ((lost_request(),), CREATED, {"PUT": 2}),
-    ((lost_reply(),), CREATED, {"PUT": 2, "HEAD": 1}),
-    ((lost_reply(),) * 4, CREATED, {"PUT": 4, "HEAD": 1}),
-    ((lost_reply(),) * MANY, Inconclusive, {"PUT": 4, "HEAD": 3}),
-    (
-        (lost_reply(), no_fault(), error_response(404)),
-        Inconclusive,
-        {"PUT": 2, "HEAD": 1},
-    ),
-    ((CONFLICT, CONFLICT), CREATED, {"PUT": 3}),
-    ((CONFLICT,) * MANY, Unavailable, {"PUT": 4}),
-    ((CONFLICT_AFTER_WRITE,), CREATED, {"PUT": 2, "HEAD": 1}),
-    ((ERROR_AFTER_WRITE,), CREATED, {"PUT": 2, "HEAD": 1}),
-    ((error_response(408, is_stored=True),), CREATED, {"PUT": 2, "HEAD": 1}),
-    ((error_response(425),) * MANY, Unavailable, {"PUT": 4}),
-    ((error_response(503, "SlowDown"),) * MANY, Throttled, {"PUT": 4}),
-    ((error_response(403, "AccessDenied"),), Denied, {"PUT": 1}),
-    ((error_response(404, "NoSuchBucket"),), Unavailable, {"PUT": 1}),
-    ((error_response(412, "PreconditionFailed"),), AlreadyExists, {"PUT": 1}),
-    ((error_response(501, "NotImplemented"),), Unsafe, {"PUT": 1}),
-]
-
-
-@pytest.mark.parametrize(("faults", "expected", "expected_requests"), CREATES)
-def test_create_maps_each_response(
-    proxy: S3Proxy,
-    faults: tuple[Fault, ...],
-    expected: object,
-    expected_requests: dict[str, int],
-) -> None:
-    """A create keeps the contract after every response."""
-    bucket = FakeS3()
-    proxy.reset(bucket, *faults)
-    store = store_without_delays(proxy)
-
-    async def create() -> object:
-        try:
-            await store.create("a", BODY)
-        except StorageError as error:
-            return type(error)
-        return CREATED
-
-    assert (expected, expected_requests) == (
-        asyncio.run(create()),
-        Counter(proxy.counts),
-    )
-    if expected is CREATED:
-        assert BODY == bucket.bodies["p/a"]
-
-
-READS: list[tuple[tuple[Fault, ...], object]] = [
-    ((), BODY),
-    ((error_response(404, "NoSuchKey"),), NotFound),
-    ((error_response(404, "NoSuchBucket"),), Unavailable),
-    ((error_response(404),), Unavailable),
-    ((error_response(403, "AccessDenied"),), Denied),
-    ((truncated_body(5),), BODY),
-    ((truncated_body(5, stall=2.0),), BODY),
-    ((truncated_body(5),) * MANY, Unavailable),
-    ((error_response(503, "SlowDown"),) * MANY, Throttled),
-    ((fixed_body(b"<html>hotel</html>"),) * MANY, Unavailable),
-]
-
-
-@pytest.mark.parametrize(("faults", "expected"), READS)
-def test_read_maps_each_response(
-    proxy: S3Proxy, faults: tuple[Fault, ...], expected: object
-) -> None:
-    """A read returns the whole body or raises the matching error."""
-    bucket = FakeS3()
-    bucket.bodies["p/a"], bucket.metadata["p/a"] = BODY, {}
-    proxy.reset(bucket, *faults)
-    store = store_without_delays(proxy)
-
-    async def read() -> object:
-        try:
-            return await store.read("a")
-        except StorageError as error:
-            return type(error)
-
-    assert expected == asyncio.run(read())
 
 
 @pytest.mark.parametrize("broken", [b"<ListBucketResult><IsTrunc", b"hotel", b""])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -33,12 +32,6 @@ ERROR_PAGE = b"<Error><Code>InternalError</Code><Message>sorry</Message></Error>
 LOGIN_PAGE = b"<html><body>Welcome! Please log in.</body></html>"
 MANY_KEYS = [f"many/{number:04}" for number in range(1500)]
 ATTEMPTS = 3
-
-
-@pytest.fixture
-def proxy() -> Iterator[S3Proxy]:
-    with S3Proxy(FakeS3()) as server:
-        yield server
 
 
 def open_store(

@@ -8,7 +8,6 @@ import pickle
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from ssl import SSLCertVerificationError
 from typing import Any
@@ -32,7 +31,6 @@ from continuations_storage.s3 import S3Store
 from continuations_storage.s3client import Checksums
 from tests.run_environment import run_python
 from tests.storage.s3_proxy import (
-    FakeS3,
     Fault,
     Reply,
     Request,
@@ -46,12 +44,6 @@ pytestmark = pytest.mark.usefixtures("s3_environment")
 
 SECRET_KEY = "wJalrXUtnFEMI-K7MDENG"
 ONE_ATTEMPT = RetryPolicy(max_attempts=1)
-
-
-@pytest.fixture
-def proxy() -> Iterator[S3Proxy]:
-    with S3Proxy(FakeS3()) as server:
-        yield server
 
 
 # Cost

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -15,7 +14,7 @@ from continuations_storage.retries import RetryPolicy
 from continuations_storage.s3 import S3Store
 from tests.sampling import RUNS_ALL_CASES
 from tests.storage import ministack
-from tests.storage.conftest import BUCKET
+from tests.storage.conftest import BUCKET, random_prefix
 from tests.storage.s3_proxy import (
     FakeS3,
     RealServer,
@@ -27,10 +26,6 @@ from tests.storage.s3_proxy import (
 )
 
 pytestmark = pytest.mark.usefixtures("s3_environment")
-
-
-def random_prefix() -> str:
-    return os.urandom(8).hex()
 
 
 class TestS3Store(SharedStoreContract):
