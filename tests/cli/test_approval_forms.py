@@ -12,13 +12,13 @@ from continuations import (
     ApprovalPolicy,
     Finished,
     Runner,
-    Suspended,
     ToolContext,
     tool,
 )
 from continuations.cli.formatting import outcome_lines
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.cli.command_line import CommandLine
+from tests.outcomes import only_wait
 
 
 @dataclass
@@ -45,9 +45,8 @@ def runner(cli: CommandLine) -> Runner:
 @pytest.fixture
 def wait(runner: Runner) -> str:
     """Return the id of a wait that needs a form."""
-    outcome = runner.start("go", run_id="j1")
-    assert isinstance(outcome, Suspended)
-    return outcome.waits[0].id
+    wait = only_wait(runner.start("go", run_id="j1"))
+    return wait.id
 
 
 def test_approve_with_a_form(cli: CommandLine, runner: Runner, wait: str) -> None:

@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from continuations import Agent, Runner, Suspended, external, tool
+from continuations import Agent, Runner, external, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import ToolWait
 from tests.cli.command_line import CommandLine
+from tests.outcomes import only_wait
 from tests.present.schema_check import assert_matches_schema
 
 
@@ -28,9 +29,8 @@ def wait(cli: CommandLine) -> str:
 
     model = ScriptedModel([ToolCall("scan", {"document": "a"}), "end"])
     runner = Runner(Agent("boss", tools=[scan], model=model), store=cli.store)
-    outcome = runner.start("go", run_id="j1")
-    assert isinstance(outcome, Suspended)
-    return outcome.waits[0].id
+    wait = only_wait(runner.start("go", run_id="j1"))
+    return wait.id
 
 
 def test_heartbeat_prints_the_newest_deadline(cli: CommandLine, wait: str) -> None:

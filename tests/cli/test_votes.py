@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from continuations import Agent, ApprovalPolicy, Runner, Suspended, tool
+from continuations import Agent, ApprovalPolicy, Runner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from tests.cli.command_line import CommandLine
+from tests.outcomes import only_wait
 
 
 @pytest.fixture
@@ -22,9 +23,8 @@ def wait(cli: CommandLine) -> str:
 
     model = ScriptedModel([ToolCall("pay", {"cents": 5}), "end"])
     runner = Runner(Agent("boss", tools=[pay], model=model), store=cli.store)
-    outcome = runner.start("go", run_id="j1")
-    assert isinstance(outcome, Suspended)
-    return outcome.waits[0].id
+    wait = only_wait(runner.start("go", run_id="j1"))
+    return wait.id
 
 
 def test_approve_prints_how_many_votes_there_are(cli: CommandLine, wait: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, Approve, Compaction, Runner, Suspended, tool
+from continuations import Agent, Approve, Compaction, Runner, tool
 from continuations.core.messages import find_violation
 from continuations.core.rows.frames import HistoryRecord
 from continuations.errors import CompactionFailed, FormatError
@@ -15,6 +15,7 @@ from continuations.models.interface import ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.wire.versions import decode_version, encode_version
 from tests.hostile.editable_store import EditableStore
+from tests.outcomes import only_wait
 
 LARGE = 2**63 - 1
 
@@ -51,10 +52,9 @@ class Site:
         self.requests: list[ModelRequest] = []
         self.turns = 0
         self.runner = Runner(agent, store=self.store)
-        outcome = self.runner.start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
+        wait = only_wait(self.runner.start("go", run_id="r1"))
         assert self.summaries
-        self.wait = outcome.waits[0]
+        self.wait = wait
 
     def _summarize(self, messages: list[dict[str, Any]]) -> str:
         self.summaries += 1

@@ -34,6 +34,7 @@ from continuations.serve.notify.webhook import WebhookNotifier
 from continuations.tools import Secret, ToolWait
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.outcomes import only_wait
 from tests.present.schema_check import assert_matches_schema
 from tests.serve.http.api_fixture import json_body, problem_slug
 from tests.serve.notify.receivers import (
@@ -266,11 +267,10 @@ async def test_function_of_the_application_gives_the_meaning() -> None:
     model = ScriptedModel([ToolCall("pay", {"cents": 5}), "paid"])
     agent = Agent("payer", tools=[pay], model=model)
     runner = AsyncRunner(agent, store=shop.store, clock=shop.clock)
-    outcome = await runner.start("go", run_id="r3")
-    assert isinstance(outcome, Suspended)
+    wait = only_wait(await runner.start("go", run_id="r3"))
 
     for _ in range(2):
-        response = await shop.send(subject=outcome.waits[0].id)
+        response = await shop.send(subject=wait.id)
         assert "recorded" == json_body(response)["status"]
     assert isinstance(await runner.resume("r3"), Finished)
 

@@ -18,12 +18,13 @@ from langchain_core.tools import Tool as SingleInputTool
 from langchain_core.tools import tool as langchain_tool
 from pydantic_ai import ModelRetry, RunContext
 
-from continuations import Agent, Approve, AsyncRunner, Finished, Suspended
+from continuations import Agent, Approve, AsyncRunner, Finished
 from continuations.errors import InvalidInput
 from continuations.interop.langchain import from_langchain
 from continuations.interop.openai_agents import from_openai_agents
 from continuations.interop.pydantic_ai import from_pydantic_ai
 from continuations.models.scripted import ScriptedModel, ToolCall
+from tests.outcomes import only_wait
 
 ARGUMENTS = {"city": "Rome", "days": 2}
 
@@ -125,11 +126,10 @@ async def test_the_function_gets_the_arguments_that_were_approved(kit: Any) -> N
     model = ScriptedModel([ToolCall("forecast", {"city": "Rome"}), "Done."])
     agent = Agent("travel", tools=[kit(pay, approval=True)], model=model)
     runner = AsyncRunner(agent, store="memory:")
-    outcome = await runner.start("Go", run_id="r")
-    assert isinstance(outcome, Suspended)
-    assert outcome.waits[0].arguments == {"city": "Rome", "days": 3}
+    wait = only_wait(await runner.start("Go", run_id="r"))
+    assert wait.arguments == {"city": "Rome", "days": 3}
     edited = Approve(arguments={"city": "Oslo", "days": 1})
-    await runner.decide(outcome.waits[0].id, edited)
+    await runner.decide(wait.id, edited)
     await runner.resume("r")
     assert given == [("Oslo", 1)]
 

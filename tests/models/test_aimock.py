@@ -17,6 +17,7 @@ from continuations.models.openai_chat import OpenAIChat
 from continuations.models.openai_responses import OpenAIResponses
 from continuations.models.responses_items import ITEMS_FIELD
 from tests import aimock
+from tests.outcomes import only_wait
 
 Adapter: TypeAlias = type[OpenAIResponses] | type[OpenAIChat]
 
@@ -69,9 +70,8 @@ if aimock.is_installed():
             return Runner(Agent("clerk", tools=[pay], model=model), store=store)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
         first = runner("memory:")
-        outcome = first.start("Pay 5 cents", run_id="r1")
-        assert isinstance(outcome, Suspended)
-        first.decide(outcome.waits[0].id, Approve(by="jane"))
+        wait = only_wait(first.start("Pay 5 cents", run_id="r1"))
+        first.decide(wait.id, Approve(by="jane"))
         ended = runner(first.store).resume("r1")
 
         assert isinstance(ended, Finished)

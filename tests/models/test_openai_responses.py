@@ -40,6 +40,7 @@ from tests.models.response_calls import (
     responses_model,
     sent_for,
 )
+from tests.outcomes import only_wait
 from tests.responses_server import (
     ResponsesServer,
     call,
@@ -595,9 +596,8 @@ def pay(cents: int) -> str:
 def _approved(first: Model, second: Model) -> Finished[Any]:
     """Return the end of a run that begins on one model and ends on another."""
     runner = Runner(Agent("a", tools=[pay], model=first), store="memory:")
-    outcome = runner.start("Pay.", run_id="r1")
-    assert isinstance(outcome, Suspended)
-    runner.decide(outcome.waits[0].id, Approve(by="jane"))
+    wait = only_wait(runner.start("Pay.", run_id="r1"))
+    runner.decide(wait.id, Approve(by="jane"))
     agent = Agent("a", tools=[pay], model=second)
     ended = Runner(agent, store=runner.store).resume("r1")
     assert isinstance(ended, Finished)

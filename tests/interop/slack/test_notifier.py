@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from slack_sdk import WebClient
 
-from continuations import ApprovalPolicy, Approve, AsyncRunner, Suspended, tool
+from continuations import ApprovalPolicy, Approve, AsyncRunner, tool
 from continuations.errors import InvalidInput
 from continuations.interop import slack
 from continuations.models.scripted import ToolCall
@@ -25,6 +25,7 @@ from tests.interop.slack.waiting_agents import (
     transfer_call,
 )
 from tests.interop.slack.web_api import CHANNEL, TOKEN, Failure, SlackApi, shown_text
+from tests.outcomes import only_wait
 from tests.serve.notify.receivers import RecordedDelays, make_wait
 
 
@@ -107,12 +108,11 @@ def test_a_run_does_not_fail_because_of_slack(
     """The wait is stored, and the failure is logged without the token."""
     api.failures["chat.postMessage"] = [Failure(error="not_in_channel")]
     runner = make_runner(transfer_call(), [transfer], notify=make_notifier(api))
-    outcome = asyncio.run(runner.start("Pay", run_id="r-1"))
-    assert isinstance(outcome, Suspended)
+    wait = only_wait(asyncio.run(runner.start("Pay", run_id="r-1")))
     assert "Slack: error not_in_channel" in caplog.text
     assert TOKEN not in caplog.text
     assert PIN not in caplog.text
-    asyncio.run(runner.notify(outcome.waits[0].id))
+    asyncio.run(runner.notify(wait.id))
     assert len(api.messages) == 1
 
 

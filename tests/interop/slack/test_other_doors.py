@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, ApprovalPolicy, Approve, AsyncRunner, Suspended, tool
+from continuations import Agent, ApprovalPolicy, Approve, AsyncRunner, tool
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.interop import slack
 from continuations.interop.slack.modal import Origin, review_modal
@@ -26,6 +26,7 @@ from tests.interop.slack.waiting_agents import (
     transfer_call,
 )
 from tests.interop.slack.web_api import Failure, Person, SlackApi, shown_text
+from tests.outcomes import only_wait
 from tests.serve.notify.receivers import RecordedDelays, make_wait
 
 
@@ -182,9 +183,8 @@ def test_a_text_that_a_guardrail_stopped_is_judged_in_slack(
     rails = Guardrails(**{side: [ask]})
     agent = Agent("letters", model=ScriptedModel(["A refund."]), guardrails=rails)
     runner: Any = AsyncRunner(agent, store="memory:", notify=make_notifier(api))
-    outcome = asyncio.run(runner.start("Refund me.", run_id="r-1"))
-    assert isinstance(outcome, Suspended)
-    assert outcome.waits[0].kind == side
+    wait = only_wait(asyncio.run(runner.start("Refund me.", run_id="r-1")))
+    assert wait.kind == side
     kim = Person(api=api, app=make_app(api, runner))
     view = kim.review("Your decision")
     whole = "Refund me." if side == "input" else "A refund."

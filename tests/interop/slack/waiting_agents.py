@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel
 
-from continuations import Agent, AsyncRunner, Identity, Suspended, Wait, ask, tool
+from continuations import Agent, AsyncRunner, Identity, Wait, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.tools import Money, Secret, ToolWait
+from tests.outcomes import only_wait
 
 PIN = "PLANTED-PIN-9876"
 TEXT = ["Pay Meridian."]
@@ -92,7 +93,4 @@ def transfer_call(**arguments: Any) -> ToolCall:
 
 async def start(runner: AsyncRunner[Any], run_id: str = "r-1", **options: Any) -> Wait:
     """Start a run that waits, and return its wait."""
-    outcome = await runner.start("Pay the invoice", run_id=run_id, **options)
-    assert isinstance(outcome, Suspended)
-    [wait] = outcome.waits
-    return wait
+    return only_wait(await runner.start("Pay the invoice", run_id=run_id, **options))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from continuations import Approve, Deny, Finished, Runner, Suspended
+from continuations import Approve, Deny, Finished, Runner
 from continuations.attachments import Image
 from continuations.errors import StoreDenied
 from continuations_storage import Denied as StorageDenied
@@ -21,6 +21,7 @@ from continuations_storage.s3 import S3Store
 from tests import effect_log, sample_app
 from tests.effect_log import Effect
 from tests.engine import agent_builders
+from tests.outcomes import only_wait
 from tests.scripts import Script
 from tests.serve.aws.s3_policy import EnforcedPolicy, resolved
 from tests.serve.aws.test_template import properties
@@ -75,9 +76,8 @@ class TwoRoles:
 
     def start(self, run_id: str) -> str:
         """Start a run that waits for an approval; return the wait's id."""
-        outcome = self.make_worker().start("go", run_id=run_id)
-        assert isinstance(outcome, Suspended)
-        return outcome.waits[0].id
+        wait = only_wait(self.make_worker().start("go", run_id=run_id))
+        return wait.id
 
     @property
     def denied(self) -> list[str]:

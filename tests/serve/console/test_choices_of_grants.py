@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
-from continuations import Agent, AsyncRunner, Suspended, tool
+from continuations import Agent, AsyncRunner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock, ShiftedClock
+from tests.outcomes import only_wait
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.html_forms import PageForms
 
@@ -47,9 +48,8 @@ async def start(
     options: dict[str, Any] = {} if clock is None else {"clock": clock}
     store = MemoryStore(clock.now if clock else None)
     runner = AsyncRunner(agent, store=store, **options)
-    outcome = await runner.start("go", run_id="r")
-    assert isinstance(outcome, Suspended)
-    return runner, f"/waits/{outcome.waits[0].id}/remember"
+    wait = only_wait(await runner.start("go", run_id="r"))
+    return runner, f"/waits/{wait.id}/remember"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from continuations import (
     Deny,
     Identity,
     Runner,
-    Suspended,
     errors,
     tool,
 )
@@ -25,6 +24,7 @@ from continuations.serve.console import error_pages
 from continuations.serve.pages.environment import Shell
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
+from tests.outcomes import only_wait
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.console.test_rewind_page import text_of
 
@@ -48,9 +48,7 @@ class Scene:
     def __init__(self) -> None:
         self.clock, store = ManualClock(), MemoryStore()
         self.runner = Runner(agent("boss"), store=store, clock=self.clock)
-        outcome = self.runner.start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
-        [self.wait] = outcome.waits
+        self.wait = only_wait(self.runner.start("go", run_id="r1"))
         other = AsyncRunner(agent("other"), store=store, clock=self.clock)
         self.client = ConsoleClient(other, {"clock": self.clock, "can": self._can})
         self.form = {"decision": "deny", "shown": self.wait.digest, "reason": "no"}

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Suspended, tool
+from continuations import Agent, AsyncRunner, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
+from tests.outcomes import only_wait
 from tests.serve.console.console_client import ConsoleClient
 from tests.serve.pages.html_forms import PageForms
 
@@ -26,17 +27,14 @@ async def test_grant_of_at_most_covers_numbers_only(later: Any) -> None:
     calls = [ToolCall("pay", {"cents": each}) for each in (5, 4, later)]
     agent = Agent("clerk", tools=[pay], model=ScriptedModel([*calls, "done"]))
     runner = AsyncRunner(agent, store="memory:")
-    first = await runner.start("go", run_id="r")
-    assert isinstance(first, Suspended)
+    wait = only_wait(await runner.start("go", run_id="r"))
     client = ConsoleClient(runner)
-    path = f"/waits/{first.waits[0].id}/remember"
+    path = f"/waits/{wait.id}/remember"
     page = await client.get(path)
     form = PageForms(page.text).forms["approve"]
     done = await client.post(path, {**form, "rule:cents": "most", "until": "run"})
     assert "Recorded: Approved" in done.text
 
-    again = await runner.resume("r")
-
-    assert isinstance(again, Suspended)
+    wait = only_wait(await runner.resume("r"))
     assert [5, 4] == paid
-    assert {"cents": later} == again.waits[0].arguments
+    assert {"cents": later} == wait.arguments

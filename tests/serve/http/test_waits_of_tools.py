@@ -8,13 +8,14 @@ from urllib.parse import urlencode
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Suspended, Wait, ask, external, tool
+from continuations import Agent, AsyncRunner, Wait, ask, external, tool
 from continuations.present.wait_words import wait_facts
 from continuations.serve.http.api import HttpApi, Request
 from continuations.serve.http.links import Links
 from continuations.serve.http.request_response import Response
 from continuations.serve.notify import mail
 from continuations.tools import ToolWait
+from tests.outcomes import only_wait
 from tests.scripts import call, scripted_model
 from tests.serve.http.api_fixture import BASE_URL, SECRET, verify_bearer
 from tests.serve.http.test_link_pages import ParsedPage
@@ -54,10 +55,7 @@ class Desk:
 
     async def wait(self) -> Wait:
         """Start the run and return its wait."""
-        outcome = await self.runner.start("go", run_id="r1")
-        assert isinstance(outcome, Suspended)
-        [wait] = outcome.waits
-        return wait
+        return only_wait(await self.runner.start("go", run_id="r1"))
 
     async def send(
         self, method: str, path: str, body: bytes = b"", **h: Any

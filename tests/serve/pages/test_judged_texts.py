@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from continuations import Agent, ApprovalPolicy, Runner, Suspended, Wait
+from continuations import Agent, ApprovalPolicy, Runner, Wait
 from continuations.cli.program import run_command
 from continuations.guardrails import Guardrail, Guardrails, Tripped
 from continuations.hooks import ReplyInfo, TurnInfo
@@ -16,6 +16,7 @@ from continuations.models.scripted import ScriptedModel
 from continuations.present import wait_words
 from continuations.present.json_forms import wait_json
 from continuations.serve.notify.mail import body_text, subject_line
+from tests.outcomes import only_wait
 from tests.serve.pages.wait_html import wait_html
 
 TEXT = "a <b>fish</b>\u202e"
@@ -33,10 +34,9 @@ def wait_about(stage: str, store: str = "memory:") -> Wait:
     is_input = stage == "input"
     guardrails = Guardrails(input=[ask]) if is_input else Guardrails(output=[ask])
     agent = Agent("cook", model=ScriptedModel([TEXT]), guardrails=guardrails)
-    asked = Runner(agent, store=store).start(TEXT if is_input else "go", run_id="r1")
-    assert isinstance(asked, Suspended)
-    [wait] = asked.waits
-    return wait
+    return only_wait(
+        Runner(agent, store=store).start(TEXT if is_input else "go", run_id="r1")
+    )
 
 
 @pytest.mark.parametrize("stage", ["input", "output"])
