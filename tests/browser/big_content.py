@@ -9,18 +9,16 @@ from urllib.parse import quote
 
 from continuations import Agent, AsyncRunner, Runner, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve import console
 from continuations.serve.http import asgi
 from continuations.serve.http.api import HttpApi
 from continuations.serve.http.links import Links
 from continuations_storage import MemoryStore
-from tests.browser.served_app import serve
+from tests.browser.served_app import serve_console, served
 from tests.clocks import OffsetClock
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from continuations.serve.http.request_response import Request
 
 SIZE = 1 << 20
 END = "the end of the text"
@@ -206,24 +204,12 @@ class BigContent:
         return found
 
 
-def _verify(_: Request) -> str:
-    return "kim"
-
-
-@contextmanager
-def served(app: Any) -> Generator[str]:
-    """Serve an application on a free port of this machine; yield its address."""
-    with serve(app) as port:
-        yield f"http://127.0.0.1:{port}"
-
-
 @contextmanager
 def run_big_content() -> Generator[BigContent]:
     """Serve the console and the signed links of runs with big content."""
     big = BigContent()
     big.fill()
-    options: dict[str, Any] = {"store": big.store, "clock": big.clock}
-    api = HttpApi(AsyncRunner([], **options), links=big.links, clock=big.clock)
-    site = console.app(AsyncRunner([], **options), verify=_verify, clock=big.clock)
-    with served(site) as big.console_url, served(asgi.app(api)) as big.links_url:
+    runner = AsyncRunner([], store=big.store, clock=big.clock)
+    api = HttpApi(runner, links=big.links, clock=big.clock)
+    with serve_console(big) as big.console_url, served(asgi.app(api)) as big.links_url:
         yield big

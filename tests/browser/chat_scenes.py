@@ -11,17 +11,14 @@ from continuations import Agent, Approve, AsyncRunner, Deny, Runner, tool
 from continuations.attachments import File
 from continuations.models.interface import Message, ModelReply, ModelRequest
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve import console
 from continuations.tools import Money
 from continuations_storage import MemoryStore
-from tests.browser.big_content import served
+from tests.browser.served_app import serve_console
 from tests.clocks import OffsetClock
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from threading import Event
-
-    from continuations.serve.http.request_response import Request
 
 
 @tool(read_only=True)
@@ -124,15 +121,9 @@ class ChatScenes:
         return AsyncRunner(agent, store=self.store, clock=self.clock)
 
 
-def _verify(_: Request) -> str:
-    return "kim"
-
-
 @contextmanager
 def run_chat() -> Generator[ChatScenes]:
     """Serve a console without a worker."""
     scenes = ChatScenes()
-    runner = AsyncRunner([], store=scenes.store, clock=scenes.clock)
-    app = console.app(runner, verify=_verify, clock=scenes.clock)
-    with served(app) as scenes.base_url:
+    with serve_console(scenes) as scenes.base_url:
         yield scenes

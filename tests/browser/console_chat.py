@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,44 +12,32 @@ from continuations.authoring.agent.agent import Agent
 from continuations.models.scripted import ScriptedModel
 from continuations_storage import open_store
 from continuations_storage.sync import SyncStore
+from tests.server_process import ServerProcess
 from tests.stepped_writer import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-_SECONDS_TO_START = 60.0
 # A worker takes over when the claim of a killed one has ended.
 TIMEOUT_MS = 60_000
 _ROOT = Path(__file__).parents[2]
 
 
-@dataclass
-class ConsoleChat:
+@dataclass(kw_only=True)
+class ConsoleChat(ServerProcess):
     """A console on a port of its own, with one thread.
 
     Attributes:
-        folder: Where the store is.
-        port: The port.
         live: How open pages hear of changes.
         store: The address of the store; by default that of a folder.
         works: Whether the server works on threads.
         thread_id: The run of the thread.
     """
 
-    folder: Path
-    port: int
     live: str = "events"
     store: str = ""
     works: bool = True
     thread_id: str = ""
-    processes: list[subprocess.Popen[bytes]] = field(
-        default_factory=list[subprocess.Popen[bytes]]
-    )
-
-    @property
-    def url(self) -> str:
-        """The address of the server."""
-        return f"http://127.0.0.1:{self.port}"
 
     @property
     def chat(self) -> str:
@@ -88,46 +71,25 @@ class ConsoleChat:
         self.steps.release()
 
     def start(self) -> None:
-        """Start a process of the server, and wait until it answers."""
+        """Start a process of the server, and wait until it listens."""
         # The console reads only a store that exists.
         with SyncStore(open_store(self.store)) as store:
             store.probe()
-        with (self.folder / "server.log").open("ab") as log:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "uvicorn"),
-                    "tests.browser.console_chat_application:app",
-                    *("--port", str(self.port), "--log-level", "warning"),
-                ],
-                cwd=_ROOT,
-                stdout=log,
-                stderr=log,
-                env={
-                    **self.steps.environment,
-                    "TEST_STORE": self.store,
-                    "TEST_WORKS": "yes" if self.works else "no",
-                    "TEST_PROCESS": f"p{len(self.processes) + 1}",
-                    "TEST_LIVE": self.live,
-                },
-            )
-        self.processes.append(process)
-        end = time.monotonic() + _SECONDS_TO_START
-        while not self._answers():
-            assert process.poll() is None, (self.folder / "server.log").read_text()
-            assert time.monotonic() < end
-            time.sleep(0.05)
-
-    def _answers(self) -> bool:
-        try:
-            urllib.request.urlopen(f"{self.url}/keys").close()  # noqa: S310 - our own loopback
-        except OSError:
-            return False
-        return True
+        self.start_uvicorn(
+            *("tests.browser.console_chat_application:app", "--log-level", "warning"),
+            cwd=_ROOT,
+            environment={
+                **self.steps.environment,
+                "TEST_STORE": self.store,
+                "TEST_WORKS": "yes" if self.works else "no",
+                "TEST_PROCESS": f"p{len(self.processes) + 1}",
+                "TEST_LIVE": self.live,
+            },
+        )
 
     def kill(self) -> None:
         """Kill the server as a crash would."""
-        self.processes[-1].kill()
-        self.processes[-1].wait()
+        super().kill()
         if self.works:
             self.steps.begin_anew()
 
@@ -137,10 +99,7 @@ def run_console_chat(
     folder: Path, live: str = "events", *, store: str = "", works: bool = True
 ) -> Generator[ConsoleChat]:
     """Run the server, and yield it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    chat = ConsoleChat(folder, port, live, store, works)
+    chat = ConsoleChat(folder=folder, live=live, store=store, works=works)
     chat.start()
     try:
         yield chat

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
-import uvicorn
 from pydantic import BaseModel
 
 from continuations import (
@@ -32,6 +29,7 @@ from continuations.serve.http.api import HttpApi
 from continuations.serve.http.links import Links
 from continuations.tools import Money, Secret
 from continuations_storage import MemoryStore
+from tests.browser.served_app import served
 from tests.clocks import OffsetClock
 
 if TYPE_CHECKING:
@@ -249,18 +247,6 @@ def run_server() -> Generator[LinkScenes]:
         assert scenes is not None
         await asgi.app(scenes.api())(scope, receive, send)
 
-    config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_level="error", lifespan="off"
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    scenes = LinkScenes(f"http://127.0.0.1:{port}")
-    try:
+    with served(app) as url:
+        scenes = LinkScenes(url)
         yield scenes
-    finally:
-        server.should_exit = True
-        thread.join()

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
+from continuations import AsyncRunner
+from continuations.serve import console
+
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from continuations.serve.http.request_response import Request
 
 
 @contextmanager
@@ -29,3 +34,23 @@ def serve(app: Any) -> Generator[int]:
     finally:
         server.should_exit = True
         thread.join()
+
+
+@contextmanager
+def served(app: Any) -> Generator[str]:
+    """Serve an application, and yield its address."""
+    with serve(app) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def serve_console(scene: Any, **options: Any) -> Generator[str]:
+    """Serve the store of a scene to kim, without a worker; yield the address."""
+
+    def verify(_: Request) -> str:
+        return "kim"
+
+    runner = AsyncRunner([], store=scene.store, clock=scene.clock)
+    app = console.app(runner, verify=verify, clock=scene.clock, **options)
+    with served(app) as address:
+        yield address

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from continuations import AsyncRunner, Deny, Runner
-from continuations.serve import console
-from continuations.serve.http.request_response import Request
+from continuations import Deny, Runner
 from continuations_storage.faults import (
     Fault,
     Operation,
@@ -22,25 +19,12 @@ from continuations_storage.faults import (
     refused,
 )
 from tests.browser import chromium
-from tests.browser.served_app import serve
+from tests.browser.served_app import serve_console
 from tests.sampling import sample
 from tests.serve.console.office import Office, call, filled
 
 TITLE = "<script>document.title='owned'</script>" + "A" * 150
 HOSTILE = "\u202e<script>document.title='owned'</script>" + "A" * 200
-
-
-@contextmanager
-def served(office: Office, **options: Any) -> Generator[str]:
-    """Serve a console of the office, and yield its address."""
-
-    def verify(_: Request) -> str:
-        return "kim"
-
-    runner = AsyncRunner([], store=office.store, clock=office.clock)
-    app = console.app(runner, verify=verify, clock=office.clock, **options)
-    with serve(app) as port:
-        yield f"http://127.0.0.1:{port}"
 
 
 def seconds_now() -> float:
@@ -67,7 +51,7 @@ if chromium.is_installed():
     @pytest.fixture(scope="module")
     def address() -> Generator[str]:
         """Serve the console of a busy office."""
-        with served(busy_office()) as url:
+        with serve_console(busy_office()) as url:
             yield url
 
     PAGES = (
@@ -152,7 +136,7 @@ if chromium.is_installed():
         office = Office(seconds_now())
         for name, seconds in {"soon": 1800, "today": 7200, "later": 200_000}.items():
             office.start(name, call("ask_within", seconds=seconds))
-        with served(office) as url, chromium.open_tab(browser) as tab:
+        with serve_console(office) as url, chromium.open_tab(browser) as tab:
             tab.goto(f"{url}/inbox")
             script = "each => getComputedStyle(each).color"
             times = tab.locator(".waits .due b")
@@ -173,7 +157,7 @@ if chromium.is_installed():
         [wait] = decider.open_waits()
         decider.decide(wait.id, Deny(by="lee"))
         with (
-            served(office) as url,
+            serve_console(office) as url,
             chromium.open_tab(browser, timezone_id="Asia/Tokyo") as tab,
         ):
             for day, count in {"2026-01-02": 1, "2026-01-01": 0}.items():
@@ -193,7 +177,7 @@ if chromium.is_installed():
             return delayed(0.5) if "/v/" in operation.key else None
 
         office.store.plan = slow
-        with served(office) as url, chromium.open_tab(browser) as tab:
+        with serve_console(office) as url, chromium.open_tab(browser) as tab:
             tab.goto(f"{url}/runs?q=box")
             assert "Reading the runs" in tab.locator("[data-reading]").inner_text()
             tab.wait_for_selector(".lines li:nth-child(5)")
@@ -211,7 +195,7 @@ if chromium.is_installed():
             return delayed(0.5) if is_wait else None
 
         office.store.plan = slow
-        with served(office, live=live) as url, chromium.open_tab(browser) as tab:
+        with serve_console(office, live=live) as url, chromium.open_tab(browser) as tab:
             tab.goto(f"{url}/inbox?q=pay")
             assert "Reading the waits" in tab.locator("[data-reading]").inner_text()
             tab.wait_for_selector(".waits li")
@@ -219,7 +203,7 @@ if chromium.is_installed():
 
     def test_rows_of_runs_and_threads_follow_their_store(browser: Any) -> None:
         office = filled(Office(seconds_now()))
-        with served(office) as url, chromium.open_tab(browser) as tab:
+        with serve_console(office) as url, chromium.open_tab(browser) as tab:
             tab.goto(f"{url}/runs")
             tab.wait_for_selector(".live:not([hidden])")
             assert "Live" == tab.locator(".live").inner_text()
@@ -238,7 +222,7 @@ if chromium.is_installed():
 
     def test_row_with_the_focus_is_replaced_after_it(browser: Any) -> None:
         office = filled(Office(seconds_now()))
-        with served(office) as url, chromium.open_tab(browser) as tab:
+        with serve_console(office) as url, chromium.open_tab(browser) as tab:
             tab.goto(f"{url}/runs")
             tab.keyboard.press("j")
             focused = tab.evaluate("document.activeElement.textContent")
@@ -254,7 +238,7 @@ if chromium.is_installed():
     ) -> None:
         office = filled(Office(seconds_now()))
         with (
-            served(office) as url,
+            serve_console(office) as url,
             chromium.open_tab(browser, offline_is_expected=True) as tab,
         ):
             tab.goto(url + path)
@@ -270,7 +254,7 @@ if chromium.is_installed():
 
     def test_page_of_a_run_that_ended_is_not_live(browser: Any) -> None:
         office = filled(Office(seconds_now()))
-        with served(office) as url, chromium.open_tab(browser) as tab:
+        with serve_console(office) as url, chromium.open_tab(browser) as tab:
             tab.goto(f"{url}/runs/inv-12")
             tab.get_by_text("Live", exact=True).wait_for()
             office.runner("done").cancel("inv-12", by="ruth")
@@ -288,7 +272,7 @@ if chromium.is_installed():
             runner = office.start(f"r{number}", call("delete", name="x"))
             [wait] = [w for w in runner.open_waits() if w.run_id == f"r{number}"]
             runner.decide(wait.id, Deny(by="lee" if number else "ines"))
-        with served(office) as url, chromium.open_tab(browser) as tab:
+        with serve_console(office) as url, chromium.open_tab(browser) as tab:
             tab.goto(f"{url}/inbox/decided?by=ines")
             tab.wait_for_selector(".decided tbody tr")
             assert 1 == tab.locator(".decided tbody tr").count()

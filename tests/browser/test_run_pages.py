@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Runner, tool
+from continuations import Agent, Runner, tool
 from continuations.attachments import File, Image
 from continuations.models.scripted import ScriptedModel, ToolCall
-from continuations.serve import console
-from continuations.serve.http.request_response import Request
 from tests.browser import chromium
-from tests.browser.served_app import serve
+from tests.browser.served_app import serve_console
 from tests.sampling import sample
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
 from tests.serve.pages.work_run import WorkRun
@@ -55,19 +52,6 @@ def add_runs(run: InvoiceRun) -> None:
     Runner(looker, **options).start(["Look.", photo, page, broken], run_id="files")
 
 
-@contextmanager
-def served(run: InvoiceRun | WorkRun) -> Generator[str]:
-    """Serve the console of the runs, and yield its address."""
-
-    def verify(_: Request) -> str:
-        return "kim"
-
-    runner = AsyncRunner([], store=run.store, clock=run.clock)
-    app = console.app(runner, verify=verify, clock=run.clock)
-    with serve(app) as port:
-        yield f"http://127.0.0.1:{port}"
-
-
 @pytest.fixture(scope="module")
 def address() -> Generator[str]:
     """Serve the console of all runs."""
@@ -76,7 +60,7 @@ def address() -> Generator[str]:
     run.vote()
     run.die()
     add_runs(run)
-    with served(run) as url:
+    with serve_console(run) as url:
         yield url
 
 
@@ -254,7 +238,7 @@ def test_days_of_the_log_are_those_of_its_entries(browser: Any, address: str) ->
 def test_log_of_a_thousand_calls_is_near_the_top(browser: Any) -> None:
     run = WorkRun(100)
     run.start()
-    with served(run) as url, chromium.open_tab(browser) as tab:
+    with serve_console(run) as url, chromium.open_tab(browser) as tab:
         tab.goto(f"{url}/runs/work")
         assert tab.locator(".log").bounding_box()["y"] < 1300
         assert [] == chromium.violations(tab)
@@ -291,7 +275,7 @@ def test_title_of_a_difference_does_not_touch_its_card(
 def test_run_is_paused_and_cancelled_by_keyboard_alone(browser: Any) -> None:
     run = InvoiceRun()
     run.suspend()
-    with served(run) as url, chromium.open_tab(browser) as tab:
+    with serve_console(run) as url, chromium.open_tab(browser) as tab:
         tab.goto(f"{url}/runs/{RUN}")
 
         _tab_to(tab, "Pause")
@@ -314,7 +298,7 @@ def test_open_page_follows_its_run_and_spares_the_focus(browser: Any) -> None:
     """Another process votes and decides; the page changes without a reload."""
     run = InvoiceRun()
     run.suspend()
-    with served(run) as url, chromium.open_tab(browser) as tab:
+    with serve_console(run) as url, chromium.open_tab(browser) as tab:
         tab.goto(f"{url}/runs/{RUN}")
         tab.evaluate("window.sameDocument = true")
         tab.wait_for_selector(".live")
@@ -336,7 +320,7 @@ def test_open_chat_shows_each_text_once(browser: Any) -> None:
     runner = Runner(Agent("support", model=replies), store=run.store, clock=run.clock)
     thread = runner.thread("support", key="customer 42")
     thread.send("First question", by="customer-42")
-    with served(run) as url, chromium.open_tab(browser) as tab:
+    with serve_console(run) as url, chromium.open_tab(browser) as tab:
         tab.goto(f"{url}/threads")
         tab.click("text=customer 42")
         tab.fill("#text", "not sent yet")

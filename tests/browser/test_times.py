@@ -12,7 +12,7 @@ import pytest
 from continuations import Agent, Runner
 from continuations.models.scripted import ScriptedModel
 from tests.browser import chromium
-from tests.browser.test_run_pages import served
+from tests.browser.served_app import serve_console
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
 
 _CLOCK = re.compile(r"\d\d:\d\d")
@@ -50,7 +50,7 @@ if chromium.is_installed():
     @pytest.fixture(scope="module")
     def address(run: InvoiceRun) -> Generator[str]:
         """Serve their console."""
-        with served(run) as url:
+        with serve_console(run) as url:
             yield url
 
     def thread_over_midnight(run: InvoiceRun, key: str) -> tuple[Runner, str]:

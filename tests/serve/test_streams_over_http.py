@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -18,20 +15,15 @@ from continuations.events import LiveTranscript, ReplyGiven, TextDelta
 from tests.python_path import python_path
 from tests.run_environment import ROOT
 from tests.serve.http.sse_client import Reader
+from tests.server_process import ServerProcess
 
 THREAD = "/threads/writer/k"
 USER = {"x-user": "ann"}
 
 
-@dataclass
-class Server:
+@dataclass(kw_only=True)
+class Server(ServerProcess):
     """A server that a test kills and starts again."""
-
-    folder: Path
-    url: str = ""
-    processes: list[subprocess.Popen[str]] = field(
-        default_factory=list["subprocess.Popen[str]"]
-    )
 
     @property
     def store(self) -> str:
@@ -39,29 +31,17 @@ class Server:
         return f"file:{self.folder / 'store'}"
 
     def start(self, name: str = "app") -> None:
-        """Start a process, and wait until it answers."""
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "uvicorn", "--port", "0"),
-                f"tests.serve.streaming_application:{name}",
-            ],
-            env={
+        """Start a process, and wait until it listens."""
+        self.start_uvicorn(
+            f"tests.serve.streaming_application:{name}",
+            cwd=self.folder,
+            environment={
                 **os.environ,
                 "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
                 "TEST_STORE": self.store,
                 "TEST_STEPS": str(self.folder / "steps"),
             },
-            cwd=self.folder,
-            stderr=subprocess.PIPE,
-            text=True,
         )
-        self.processes.append(process)
-        assert process.stderr is not None
-        for line in process.stderr:
-            if "Uvicorn running" in line:
-                self.url = line.split(" on ")[1].split()[0]
-                return
-        raise AssertionError(process.wait(60))
 
     def allow(self, words: int | None) -> None:
         """Let each process write so many words in all; `None`: any number."""
@@ -71,19 +51,11 @@ class Server:
         else:
             steps.write_bytes(b"x" * words)
 
-    def kill(self) -> None:
-        """Kill the process at once."""
-        process = self.processes[-1]
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
-
 
 @pytest.fixture
 def server(tmp_path: Path) -> Generator[Server]:
     """Run a server whose model waits before its first word."""
-    running = Server(tmp_path)
+    running = Server(folder=tmp_path)
     running.allow(0)
     running.start()
     yield running

