@@ -55,10 +55,7 @@ def add_runs(run: InvoiceRun) -> None:
 @pytest.fixture(scope="module")
 def address() -> Generator[str]:
     """Serve the console of all runs."""
-    run = InvoiceRun()
-    run.suspend()
-    run.vote()
-    run.die()
+    run = InvoiceRun.interrupted()
     add_runs(run)
     with serve_console(run) as url:
         yield url
@@ -273,8 +270,7 @@ def test_title_of_a_difference_does_not_touch_its_card(
 
 
 def test_run_is_paused_and_cancelled_by_keyboard_alone(browser: Any) -> None:
-    run = InvoiceRun()
-    run.suspend()
+    run = InvoiceRun.suspended()
     with serve_console(run) as url, chromium.open_tab(browser) as tab:
         tab.goto(f"{url}/runs/{RUN}")
 
@@ -296,8 +292,7 @@ def test_run_is_paused_and_cancelled_by_keyboard_alone(browser: Any) -> None:
 
 def test_open_page_follows_its_run_and_spares_the_focus(browser: Any) -> None:
     """Another process votes and decides; the page changes without a reload."""
-    run = InvoiceRun()
-    run.suspend()
+    run = InvoiceRun.suspended()
     with serve_console(run) as url, chromium.open_tab(browser) as tab:
         tab.goto(f"{url}/runs/{RUN}")
         tab.evaluate("window.sameDocument = true")

@@ -41,11 +41,7 @@ if chromium.is_installed():
     @pytest.fixture(scope="module")
     def run() -> InvoiceRun:
         """Return a run that waits since the evening, and a thread over midnight."""
-        made = InvoiceRun()
-        made.suspend()
-        made.vote()
-        made.die()
-        return made
+        return InvoiceRun.interrupted()
 
     @pytest.fixture(scope="module")
     def address(run: InvoiceRun) -> Generator[str]:

@@ -84,3 +84,9 @@ class ConsoleClient:
         headers.setdefault("origin", self.base_url)
         headers.setdefault("sec_fetch_site", "same-origin")
         return await self.send("POST", path, form, **headers)
+
+
+def console_of(scene: Any, **options: Any) -> ConsoleClient:
+    """Return a client of another process with the store and the clock of a scene."""
+    runner = AsyncRunner([], store=scene.store, clock=scene.clock)
+    return ConsoleClient(runner, {"clock": scene.clock, **options})

@@ -8,7 +8,7 @@ import pytest
 
 from continuations import AsyncRunner, Identity
 from continuations.ledger.objects import Objects
-from tests.serve.console.console_client import ConsoleClient
+from tests.serve.console.console_client import ConsoleClient, console_of
 from tests.serve.console.test_rewind_page import form_of, get, post
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
 
@@ -28,8 +28,7 @@ CONTENT = ("invoices due", "Meridian", "12,400", "transfer", "payables", "Ines")
 
 def scene(act: str) -> tuple[InvoiceRun, ConsoleClient]:
     """Return a run that waits, and the console of a person with one right."""
-    run = InvoiceRun()
-    run.suspend()
+    run = InvoiceRun.suspended()
 
     def can(_person: Identity, asked: str, _run: str | None) -> bool:
         return asked == act
@@ -94,10 +93,8 @@ def test_message_is_sent_and_its_page_is_not_shown() -> None:
 
 
 def test_form_of_a_message_that_is_sent_twice_posts_it_once() -> None:
-    run = InvoiceRun()
-    run.suspend()
-    runner = AsyncRunner([], store=run.store, clock=run.clock)
-    client = ConsoleClient(runner, {"clock": run.clock})
+    run = InvoiceRun.suspended()
+    client = console_of(run)
     form = {**form_of(get(client, f"/runs/{RUN}/messages")), "text": "Wait for Ines."}
     for _ in range(2):
         assert 303 == post(client, f"/runs/{RUN}/messages", form).status_code

@@ -14,8 +14,7 @@ from tests.serve.rights import only
 
 def scene() -> tuple[InvoiceRun, ConsoleClient, str]:
     """Return a run three levels deep, a console, and the page of its open transfer."""
-    run = InvoiceRun()
-    run.suspend()
+    run = InvoiceRun.suspended()
     runner = AsyncRunner([], store=run.store, clock=run.clock)
     client = ConsoleClient(runner, {"clock": run.clock})
     page = get(client, f"/runs/{RUN}").text

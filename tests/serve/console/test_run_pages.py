@@ -16,8 +16,7 @@ from continuations.errors import ModelError
 from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations_storage import MemoryStore
 from tests.clocks import ManualClock
-from tests.ledger.damage import all_objects
-from tests.serve.console.console_client import ConsoleClient
+from tests.serve.console.console_client import ConsoleClient, console_of
 from tests.serve.pages.invoice_run import RUN, TITLE, InvoiceRun
 from tests.serve.rights import all_but, only
 
@@ -38,12 +37,8 @@ def text_of(page: httpx.Response) -> str:
 
 def invoices() -> tuple[InvoiceRun, ConsoleClient]:
     """Return the run that waits for two votes, and a console of another process."""
-    run = InvoiceRun()
-    run.suspend()
-    run.vote()
-    run.die()
-    runner = AsyncRunner([], store=run.store, clock=run.clock)
-    return run, ConsoleClient(runner, {"clock": run.clock})
+    run = InvoiceRun.interrupted()
+    return run, console_of(run)
 
 
 def show(client: ConsoleClient, *paths: str) -> list[str]:

@@ -28,7 +28,7 @@ from continuations_storage import MemoryStore
 from continuations_storage.faults import FaultyStore, Operation
 from tests.clocks import ManualClock
 from tests.sampling import RUNS_ALL_CASES
-from tests.serve.console.console_client import ConsoleClient
+from tests.serve.console.console_client import ConsoleClient, console_of
 from tests.serve.console.test_run_pages import post, show, text_of
 from tests.serve.pages.html_forms import PageForms
 from tests.serve.pages.invoice_run import RUN, InvoiceRun
@@ -131,7 +131,7 @@ def test_evidence_of_the_selected_call_links_to_its_call() -> None:
 def test_call_that_waits_or_failed_is_unfolded_among_a_hundred_others() -> None:
     run = WorkRun(100, fails=True)
     run.start()
-    client = ConsoleClient(AsyncRunner([], store=run.store, clock=run.clock))
+    client = console_of(run)
 
     page = asyncio.run(client.get("/runs/work")).text
 
@@ -150,7 +150,7 @@ def test_run_that_ended_selects_the_call_that_failed() -> None:
     [wait] = run.runner.waiting()
     run.runner.decide(wait.id, Deny(by="kim"))
     run.runner.resume("work")
-    client = ConsoleClient(AsyncRunner([], store=run.store, clock=run.clock))
+    client = console_of(run)
 
     [page] = show(client, "/runs/work")
 
@@ -160,7 +160,7 @@ def test_run_that_ended_selects_the_call_that_failed() -> None:
 def test_each_turn_of_a_model_is_a_bar_with_its_tokens_and_cost() -> None:
     run = WorkRun(3)
     run.start()
-    client = ConsoleClient(AsyncRunner([], store=run.store, clock=run.clock))
+    client = console_of(run)
 
     page = asyncio.run(client.get("/runs/work?call=f1")).text
 
@@ -211,7 +211,7 @@ def entries(page: str) -> list[str]:
 def test_log_has_seconds_lengths_and_one_entry_for_each_call() -> None:
     run = WorkRun(1)
     run.start()
-    client = ConsoleClient(AsyncRunner([], store=run.store, clock=run.clock))
+    client = console_of(run)
 
     found = entries(unescape(asyncio.run(client.get("/runs/work?view=log")).text))
 
@@ -274,7 +274,7 @@ def test_page_says_once_that_nothing_is_paid_for() -> None:
 def test_log_of_five_hundred_events_has_pages_and_a_view_of_its_own() -> None:
     run = WorkRun(100)
     run.start()
-    client = ConsoleClient(AsyncRunner([], store=run.store, clock=run.clock))
+    client = console_of(run)
 
     first = unescape(asyncio.run(client.get("/runs/work")).text)
     page = unescape(asyncio.run(client.get("/runs/work?view=log")).text)
@@ -382,11 +382,10 @@ def test_older_version_is_as_it_was_at_its_own_time() -> None:
 
 
 def test_newest_version_whose_worker_is_gone_still_says_so() -> None:
-    run = InvoiceRun()
-    run.suspend()
+    run = InvoiceRun.suspended()
     run.clock.seconds += 60
     newest = run.runner.look(RUN).version
-    client = ConsoleClient(AsyncRunner([], store=run.store, clock=run.clock))
+    client = console_of(run)
 
     [old] = show(client, f"/runs/{RUN}?version={newest - 1}")
 

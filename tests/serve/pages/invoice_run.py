@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, Self
 
 from continuations import Agent, Answer, ApprovalPolicy, Approve, Runner, ask, tool
 from continuations.models.scripted import ScriptedModel, ToolCall
@@ -44,6 +44,21 @@ class InvoiceRun:
             self.store, lambda _: crashed("before") if self._is_dead else None
         )
         return Runner(self._back_office(), store=dying, clock=self.clock)
+
+    @classmethod
+    def suspended(cls) -> Self:
+        """Return a run that waits for two votes, and for an answer of Ines."""
+        run = cls()
+        run.suspend()
+        return run
+
+    @classmethod
+    def interrupted(cls) -> Self:
+        """Return a run with one vote, whose worker died during a transfer."""
+        run = cls.suspended()
+        run.vote()
+        run.die()
+        return run
 
     def suspend(self) -> None:
         """Start the run: it waits for two votes, and for an answer of Ines."""

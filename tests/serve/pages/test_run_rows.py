@@ -62,10 +62,7 @@ def lines(found: Tree) -> list[str]:
 
 
 def test_table_has_the_order_and_the_words_of_the_run() -> None:
-    run = InvoiceRun()
-    run.suspend()
-    run.vote()
-    run.die()
+    run = InvoiceRun.interrupted()
 
     found = table(read(run.store), run.clock)
 
@@ -91,8 +88,7 @@ def test_table_has_the_order_and_the_words_of_the_run() -> None:
 
 
 def test_older_version_shows_what_was_known_then() -> None:
-    run = InvoiceRun()
-    run.suspend()
+    run = InvoiceRun.suspended()
     suspended = run.runner.look(RUN).version
     run.vote()
     run.die()
@@ -105,10 +101,7 @@ def test_older_version_shows_what_was_known_then() -> None:
 
 def test_window_shows_the_open_rows_of_earlier_versions() -> None:
     """The cost of a page has a limit: it reads some versions, and the state before."""
-    run = InvoiceRun()
-    run.suspend()
-    run.vote()
-    run.die()
+    run = InvoiceRun.interrupted()
 
     window = read(run.store, limit=2)
     found = table(window, run.clock, earlier=window.first_number - 1)
@@ -329,8 +322,7 @@ def test_row_of_any_level_can_be_opened(
 
 
 def test_ended_run_has_no_open_bars() -> None:
-    run = InvoiceRun()
-    run.suspend()
+    run = InvoiceRun.suspended()
     run.runner.cancel(RUN, by="kim", reason="wrong month")
 
     window = read(run.store)
@@ -344,10 +336,7 @@ def test_ended_run_has_no_open_bars() -> None:
 
 
 def test_repaired_run_has_each_row_once() -> None:
-    run = InvoiceRun()
-    run.suspend()
-    run.vote()
-    run.die()
+    run = InvoiceRun.interrupted()
     assert 11 == run.runner.look(RUN).version
     # Version 11 is rebuilt from this one.
     asyncio.run(run.store.delete(layout.version_key(RUN, 9)))
@@ -365,8 +354,7 @@ def test_repaired_run_has_each_row_once() -> None:
 
 def test_rewound_run_has_each_row_once() -> None:
     """After a rewind to version 4, the calls of later versions are gone."""
-    run = InvoiceRun()
-    run.suspend()
+    run = InvoiceRun.suspended()
     run.runner.rewind(RUN, 4)
 
     window = read(run.store)
