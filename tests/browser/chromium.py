@@ -52,7 +52,6 @@ def is_installed() -> bool:
 
 @contextmanager
 def run_browser() -> Generator[Any]:
-    """Run a browser, and yield it."""
     # A machine without playwright still checks the types of this module.
     sync_api: Any = import_module("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:

@@ -72,7 +72,6 @@ class CommandLine:
     def run_in_process(
         self, *arguments: str, program: tuple[str, ...] = ()
     ) -> CommandResult:
-        """Run a command line in its own process."""
         with self.start_process(*arguments, program=program) as process:
             out, err = process.communicate(timeout=60)
         return CommandResult(process.returncode, out, err)

@@ -86,7 +86,6 @@ def tell(ctx: ToolContext) -> str:
 
 
 def make_context() -> str:
-    """Return a context."""
     return "made"
 
 

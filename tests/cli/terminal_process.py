@@ -45,7 +45,6 @@ class TerminalProcess:
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
 
     def __enter__(self) -> Self:
-        """Return the process."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -19,7 +19,6 @@ from tests.cli.sample_agents import make_boss, pay
 
 
 def start_waiting_run(runner: Runner, run_id: str = "j1") -> str:
-    """Start a run and return the id of its wait."""
     runner.start("go", run_id=run_id)
     [wait] = [each.id for each in runner.waiting() if each.run_id == run_id]
     return wait

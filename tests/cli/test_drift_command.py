@@ -27,7 +27,6 @@ NEW = OLD.replace("cents: int", 'cents: int, currency: str = "EUR"')
 
 
 def make_boss(pay: Any) -> Agent:
-    """Return boss, who pays."""
     script = {"go": [[call("pay", cents=5)], "paid"]}
     return Agent(
         "boss", tools=[pay], model=scripted_model(script, lambda _task, _turn: None)

@@ -61,7 +61,6 @@ STATES: tuple[CallState, ...] = (
 
 
 def run_row() -> RunRow:
-    """Return the row of a new run."""
     return RunRow(
         id=RUN,
         run_nonce="01birth",
@@ -127,7 +126,6 @@ def reply_with_text(
 
 
 def make_wait(call: str, wait_id: str = "w1", kind: WaitKind = "approval") -> Wait:
-    """Return a wait of a call."""
     return Wait(
         id=wait_id,
         run_id=RUN,
@@ -189,7 +187,6 @@ def approval_requested_event(call: str, wait_id: str = "w1") -> ApprovalRequeste
 
 
 def sub_agent_started_event(call: str, agent: str = "accounts") -> SubAgentStarted:
-    """Return the event that starts the sub-agent of a call."""
     return SubAgentStarted(call_id=call, agent=agent, messages=(user_message("pay"),))
 
 

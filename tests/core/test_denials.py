@@ -13,7 +13,6 @@ DENIED = Refused("denied", "DENIED")
 
 
 def closed(tool: str, state: CallState, *, arguments: str = "{}") -> CallRow:
-    """Return a call that is closed."""
     return CallRow(
         id="c1",
         frame_id="f1",

@@ -26,7 +26,6 @@ STOP = events.RunStopped(failure=Failure(code="cancelled", message="by kim"))
 
 
 def case_id(value: object) -> str:
-    """Return the id of a test case."""
     return type(value).__name__
 
 

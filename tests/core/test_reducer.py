@@ -66,7 +66,6 @@ def tool_contents(state: RunState, frame: str = ROOT_FRAME_ID) -> list[str]:
 
 
 def case_id(value: object) -> str:
-    """Return the id of a test case."""
     return type(value).__name__
 
 

@@ -177,7 +177,6 @@ class Recorder:
         sys.addaudithook(self.hook)
 
     def hook(self, event: str, arguments: tuple[object, ...]) -> None:
-        """Record an event."""
         if self.is_on and event.startswith(WATCHED):
             self.events.append(f"{event} {str(arguments)[:200]}")
 

@@ -93,7 +93,6 @@ def run_with_message_json(json_text: str, *, with_noise: bool = False) -> bytes:
 
 
 def run_with_wait_text(field: str, text: str, *, with_noise: bool = False) -> bytes:
-    """Return a run whose wait has a text in a field, and a note."""
     body = good_body()
     body["waits"][0][field] = text
     body["waits"][0]["note"] = incompressible_bytes(text).hex() if with_noise else "x"

@@ -55,5 +55,4 @@ class Market:
         asyncio.run(self.store.create(key, body))
 
     def keys(self, *prefixes: str) -> list[str]:
-        """Return the keys with some prefixes."""
         return sorted(key for key in self.store.bodies if key.startswith(prefixes))

@@ -117,7 +117,6 @@ def value_paths(value: object) -> list[ValuePath]:
 
 
 def value_at(value: Any, path: ValuePath) -> Any:
-    """Return the value at a path."""
     for step in path:
         value = value[step]
     return value

@@ -53,12 +53,10 @@ class RecordedApp:
     clock: OffsetClock = field(default_factory=OffsetClock)
 
     def runner(self, store: Store) -> Runner:
-        """Return a runner on a store."""
         # A failed commit is repeated until the claim ends.
         return Runner(self.root_agent(), store=store, clock=self.clock, lease=2)
 
     def root_agent(self) -> Agent:
-        """Return the root agent."""
         model = scripts.scripted_model(
             self.script, record_turn=lambda _task, _turn: None
         )
@@ -126,5 +124,4 @@ class SnapshottingStore(EditableStore):
         return await super().create(key, body)
 
     def take_snapshot(self) -> None:
-        """Take a snapshot."""
         self.snapshots.append(Snapshot(self.bodies, tuple(self.app.effects)))

@@ -43,7 +43,6 @@ EVENTS: list[dict[str, Any]] = [
 
 
 def stream_bytes(line_end: str = "\n", events: Sequence[Any] = EVENTS) -> bytes:
-    """Return the bytes of a stream."""
     texts = [json.dumps(each, ensure_ascii=False) for each in events]
     lines = [f"data: {text}{line_end}{line_end}" for text in [*texts, "[DONE]"]]
     return f": ping{line_end}{line_end}{''.join(lines)}".encode()

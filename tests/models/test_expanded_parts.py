@@ -23,7 +23,6 @@ IMAGE_PART = {"type": "image_url", "image_url": {"url": URL}}
 
 
 def message(role: str, *parts: Any, **more: Any) -> Message:
-    """Return a message with parts."""
     return Message.from_mapping({"role": role, "content": [*parts], **more})
 
 

@@ -35,7 +35,6 @@ TIMEOUT = ModelError("no reply in time", retryable=True)
 
 
 def scripted(reply: Any, name: str) -> ScriptedModel:
-    """Return a model with one reply."""
     return ScriptedModel([reply], name)
 
 

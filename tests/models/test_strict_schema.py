@@ -48,7 +48,6 @@ def schema_of(type_: Any) -> dict[str, Any]:
 
 
 def objects_in(schema: Any) -> list[dict[str, Any]]:
-    """Return every schema of an object in a schema."""
     if isinstance(schema, list):
         return [found for each in schema for found in objects_in(each)]  # pyright: ignore[reportUnknownVariableType]
     data = jsontext.as_object(schema)

@@ -68,7 +68,6 @@ class Office:
 
     @property
     def call_id(self) -> str:
-        """The id of the call."""
         [call_id] = Runner([], store=self.store).look(RUN).run_state.calls
         return call_id
 

@@ -71,7 +71,6 @@ async def open_console(
 
 
 async def next_words(news: AsyncGenerator[RunNews]) -> Words:
-    """Return the next words."""
     async with asyncio.timeout(SOON):
         async for found in news:
             if isinstance(found, Words):

@@ -271,7 +271,6 @@ class NotingStore:
         return body
 
     async def keys(self, prefix: str, after: str = "", limit: int = 1000) -> list[str]:
-        """List the keys."""
         return await self._store.keys(prefix, after, limit)
 
     async def delete(self, key: str) -> None:

@@ -68,7 +68,6 @@ class Request:
         return unquote(urlsplit(self.target).path.lstrip("/").partition("/")[2])
 
     def query_parameter(self, name: str, default: str = "") -> str:
-        """Return one parameter of the query."""
         query = parse_qs(urlsplit(self.target).query)
         return query.get(name, [default])[0]
 
@@ -100,9 +99,7 @@ Plan: TypeAlias = "Callable[[Request], Fault]"
 class Backend(Protocol):
     """The server that replies if there is no fault."""
 
-    def handle(self, request: Request) -> Reply:
-        """Handle a request."""
-        ...
+    def handle(self, request: Request) -> Reply: ...
 
     def close(self) -> None:
         """Close all connections."""

@@ -37,7 +37,6 @@ OPENERS: dict[str, tuple[str, Callable[[Path], Store]]] = {
 
 
 def values_of(store: Store) -> Ephemeral:
-    """Return the ephemeral values of a store that has them."""
     values = ephemeral(store)
     assert values is not None
     return values
@@ -64,11 +63,9 @@ class Place:
 
     @property
     def values(self) -> Ephemeral:
-        """The values."""
         return values_of(self.store)
 
     def file(self, name: str) -> Path:
-        """Return the file of a name, which there is."""
         return self.folder / name
 
 

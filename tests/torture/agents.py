@@ -145,7 +145,6 @@ def received(answer: str, what: str, ctx: ToolContext) -> str:
 
 
 def conversation_digest(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Return the digest of a conversation."""
     text = json.dumps(messages, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

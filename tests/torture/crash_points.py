@@ -326,7 +326,6 @@ def sample_trials(
 
 
 def run_scenario_trials(name: str, options: argparse.Namespace) -> Tally:
-    """Run the trials of one scenario."""
     rng = random.Random(f"{options.seed} {name}")  # noqa: S311 - not for secrets
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

@@ -27,13 +27,11 @@ def start_action(input_text: str) -> RacerAction:
 
 
 def sweep_once(actor: ProcessActor) -> str:
-    """Sweep once."""
     swept = actor.worker_runner().sweep()
     return f"swept, failed: {sorted(map(repr, swept.errors.values()))}"
 
 
 def cancel_run(actor: ProcessActor) -> str:
-    """Cancel the run."""
     return actor.decider_runner().cancel(RUN, by="kim").status
 
 

@@ -66,7 +66,6 @@ def audit_lines(
 
 
 def line_text(line: AuditLine) -> str:
-    """Return a line of an audit as text."""
     return f"{line.kind} {line.verdict} by {line.by} through {line.door}"
 
 

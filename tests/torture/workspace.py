@@ -50,7 +50,6 @@ class SharedClock(SystemClock):
 
     @property
     def offset_seconds(self) -> float:
-        """The offset in seconds."""
         seconds: float = struct.unpack("d", self._page[:8])[0]
         return seconds
 
@@ -137,7 +136,6 @@ class Workspace:
         return RunEnvironment(self.folder)
 
     def copy_to(self, folder: Path) -> Workspace:
-        """Return a copy of this workspace in another folder."""
         shutil.copytree(self.folder, folder)
         return Workspace(folder, self.clock)
 

@@ -51,5 +51,4 @@ def stored_fields(**changes: object) -> dict[str, Any]:
 
 
 def small_continuation() -> bytes:
-    """Return the bytes of a small continuation."""
     return Continuation(new_state()).to_bytes()

@@ -220,7 +220,6 @@ class InMemoryVersions:
 
 
 def with_rewritten_logs(state: RunState, rng: random.Random) -> RunState:
-    """Return the run with some of its logs rewritten."""
     draft = Draft(state)
     for frame in state.frames.values():
         if frame.open_call_ids or rng.random() < 0.5:

@@ -55,7 +55,6 @@ class Sender:
             yield event
 
     async def get(self, task_id: str) -> Task:
-        """Return a task."""
         return await self.client.get_task(GetTaskRequest(id=task_id))
 
 
@@ -79,7 +78,6 @@ def part_of(content: Any) -> Part:
 
 
 def task_id_of(event: StreamResponse) -> str:
-    """Return the id of the task of an event."""
     if event.HasField("task"):
         return event.task.id
     if event.HasField("status_update"):

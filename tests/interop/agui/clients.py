@@ -237,7 +237,6 @@ class Client:
 
 @asynccontextmanager
 async def run_clients() -> AsyncGenerator[Clients]:
-    """Yield new clients."""
     connection = await asyncio.open_connection("127.0.0.1", _port(), limit=_LINE_BYTES)
     clients = Clients(*connection)
     try:

@@ -72,7 +72,6 @@ def shop(script: Script, **options: Any) -> Agent[str]:
 
 
 def pay_jane(cents: int = 500, **more: Any) -> ToolCall:
-    """Return the call that pays Jane."""
     arguments = {"name": "jane", "cents": cents, "key": "s3cret"}
     return ToolCall("pay", {**arguments, **more})
 
@@ -126,7 +125,6 @@ async def chat(
 
 
 def open_call(frame: Any) -> Call:
-    """Return the only open call of a frame."""
     [call] = frame.calls
     found: Call = call
     return found

@@ -44,7 +44,6 @@ class Servers:
         return port
 
     def kill(self, port: int) -> None:
-        """Kill a server."""
         process = self.running.pop(port)
         process.kill()
         process.wait()

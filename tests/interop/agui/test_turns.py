@@ -75,7 +75,6 @@ async def test_clients_of_these_tests_refuse_a_stream_that_breaks_a_rule() -> No
 
 
 def said(text: str, usage: Usage = Usage(requests=1)) -> ModelReply:  # noqa: B008 - a value
-    """Return a reply with a text."""
     message = {"role": "assistant", "content": text}
     return ModelReply(message=Message.from_mapping(message), usage=usage)
 
@@ -394,7 +393,6 @@ async def test_client_that_leaves_does_not_stop_the_work() -> None:
 
 
 async def up_to_the_reply(events: Any) -> AsyncGenerator[Any]:
-    """Yield events up to the reply."""
     async for event in events:
         yield event
         if isinstance(event, ReplyGiven):

@@ -196,26 +196,9 @@ async def test_elicitation_sep1034_defaults(flow: Flow) -> str:
     return f"Elicitation completed: action=accept, content={answer.model_dump_json()}"
 
 
+# In the order above.
 AGENTS: list[Agent[Any]] = [
-    greet,
-    slow_compute,
-    failing_job,
-    protocol_error_job,
-    confirm_delete,
-    multi_input,
-    test_tool_with_task,
-    test_simple_text,
-    test_error_handling,
-    test_input_required_result_elicitation,
-    test_input_required_result_request_state,
-    test_input_required_result_tampered_state,
-    test_input_required_result_multi_round,
-    test_missing_capability,
-    test_streaming_elicitation,
-    test_logging_tool,
-    test_x_mcp_header,
-    test_elicitation,
-    test_elicitation_sep1034_defaults,
+    each for each in globals().values() if isinstance(each, Agent)
 ]
 
 

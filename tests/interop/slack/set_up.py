@@ -13,7 +13,6 @@ from tests.interop.slack.web_api import CHANNEL, SIGNING_SECRET, Person, SlackAp
 
 
 def make_app(api: SlackApi, runner: AsyncRunner[Any], **options: Any) -> Any:
-    """Return the app of a runner."""
     options.setdefault("users", users)
     return slack.handler(
         runner, client=api.client, signing_secret=SIGNING_SECRET, **options

@@ -39,7 +39,6 @@ LINK = "https://agents.example.com/d/token"
 
 
 def modal(wait: Any, decider: Decider | None = None, **options: Any) -> dict[str, Any]:
-    """Return the modal of a wait."""
     shown = review_modal(
         wait,
         decider or decider_of(wait, "kim"),

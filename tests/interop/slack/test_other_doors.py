@@ -31,7 +31,6 @@ from tests.serve.notify.receivers import RecordedDelays, make_wait
 
 
 def message_text(api: SlackApi) -> str:
-    """Return the texts of the only message."""
     return shown_text(api.message["blocks"])
 
 

@@ -87,10 +87,8 @@ def make_runner(
 
 
 def transfer_call(**arguments: Any) -> ToolCall:
-    """Return a call of `transfer`."""
     return ToolCall("transfer", {"to": "Meridian", "cents": 1240000} | arguments)
 
 
 async def start(runner: AsyncRunner[Any], run_id: str = "r-1", **options: Any) -> Wait:
-    """Start a run that waits, and return its wait."""
     return only_wait(await runner.start("Pay the invoice", run_id=run_id, **options))

@@ -68,7 +68,6 @@ class SlackApi:
 
     @property
     def message(self) -> dict[str, Any]:
-        """The only message."""
         [message] = self.messages.values()
         return message
 
@@ -89,7 +88,6 @@ class SlackApi:
         return cast("dict[str, Any]", self.wait_until(find))
 
     def answer(self, method: str, sent: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to a call."""
         with self._changed:
             self.calls.append((method, sent))
             try:
@@ -207,7 +205,6 @@ def options_of(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def shown_text(blocks: Any) -> str:
-    """Return every text of some blocks."""
     own = jsontext.as_object(blocks)
     if own is not None:
         text = own.get("text")

@@ -49,7 +49,6 @@ class EnforcedPolicy:
     denied: list[Request] = field(default_factory=list["Request"])
 
     def __call__(self, request: Request) -> Fault:
-        """Return the fault of a request."""
         if self.allows(request):
             return no_fault()
         self.denied.append(request)

@@ -103,8 +103,6 @@ class DeployedStack:
         )
 
     def wait_for_open_wait(self, run_id: str) -> dict[str, Any]:
-        """Wait until a run has an open wait; return it."""
-
         def find_wait() -> dict[str, Any] | None:
             _, listed = self.api_request("GET", "/waits")
             waits: list[dict[str, Any]] = listed["waits"]
@@ -113,7 +111,6 @@ class DeployedStack:
         return wait_for_value(find_wait)
 
     def wait_until_finished(self, run_id: str) -> bool:
-        """Wait until a run is finished."""
         path = f"/runs/{run_id}"
         return wait_for_value(
             lambda: bool(self.api_request("GET", path)[1].get("output") == "all done")

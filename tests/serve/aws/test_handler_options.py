@@ -33,7 +33,6 @@ class Context:
         self.seconds = seconds
 
     def get_remaining_time_in_millis(self) -> int:
-        """Return the remaining time."""
         return int(self.seconds * 1000)
 
 
@@ -141,7 +140,6 @@ class RecordingDispatcher:
         self.woken: list[str] = []
 
     async def wake(self, run_id: str) -> None:
-        """Record the run."""
         self.woken.append(run_id)
 
 
@@ -260,7 +258,6 @@ class RecordingClient:
         self._error = error
 
     def send_message(self, **fields: Any) -> None:
-        """Record a message."""
         self._record(fields)
 
     def invoke(self, **fields: Any) -> None:

@@ -62,7 +62,6 @@ class TwoRoles:
         return ObjectStore(url, endpoint=proxy.url, retry_policy=ONE_ATTEMPT)
 
     def make_worker(self, **options: Any) -> Runner:
-        """Return the runner of a new worker."""
         return agent_builders.make_runner(
             PAYING,
             sample_app.make_pay(self.paid.append),

@@ -93,7 +93,6 @@ class Office:
         self.store = FaultyStore(MemoryStore())
 
     def runner(self, *replies: Any, agent: str = "clerk", **options: Any) -> Runner:
-        """Return a runner of an agent with some replies."""
         model = ScriptedModel([*replies])
         clerk = Agent(agent, tools=TOOLS, model=model)
         return Runner(clerk, store=self.store, clock=self.clock, **options)

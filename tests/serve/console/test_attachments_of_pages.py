@@ -54,8 +54,6 @@ def client() -> ConsoleClient:
 
 
 def thread_path(client: ConsoleClient) -> str:
-    """Return the path of the thread."""
-
     async def find() -> str:
         [row] = [each async for each in client.runner.runs(agent="support")]
         return f"/threads/{row.run_id}"

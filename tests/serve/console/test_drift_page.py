@@ -31,7 +31,6 @@ def ship(order: str) -> str:
 
 
 def agent(name: str, tools: list[Any], call: ToolCall) -> Agent:
-    """Return an agent that makes one call."""
     return Agent(name, tools=tools, model=ScriptedModel([call, "done"]))
 
 
@@ -46,8 +45,6 @@ def old_runs(store: Store) -> None:
 
 
 def keys_of(store: Store) -> list[str]:
-    """Return all keys of the store."""
-
     async def read() -> list[str]:
         return sorted([key async for key in Objects(store).all_keys("")])
 

@@ -36,7 +36,6 @@ def pay(cents: int) -> str:
 
 
 def agent(name: str) -> Agent:
-    """Return an agent that pays."""
     return Agent(
         name, tools=[pay], model=ScriptedModel([ToolCall("pay", {"cents": 5})])
     )

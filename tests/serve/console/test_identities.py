@@ -225,7 +225,6 @@ def token_of(key: Any = KEY, kid: str = "k1", alg: str = "ES256", **claims: Any)
 
 
 def identity_of(verify: Any, token: str, **request: Any) -> Identity | None:
-    """Return the identity of a request with a token."""
     headers = {"x-assertion": token, "authorization": f"Bearer {token}"}
     sent = Request(method="GET", path="/", headers=headers, **request)
     found: Identity | None = asyncio.run(verify(sent))

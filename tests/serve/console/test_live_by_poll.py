@@ -45,7 +45,6 @@ class Polled:
 
 
 def cursor_of(page: str) -> str:
-    """Return the cursor that a page has."""
     found = re.search(r'data-cursor="([^"]*)"', page)
     assert found is not None
     return found[1]

@@ -78,7 +78,6 @@ class Chat:
 
 
 async def next_of(news: AsyncGenerator[RunNews]) -> RunNews:
-    """Return the next news."""
     return await asyncio.wait_for(anext(news), SOON)
 
 

@@ -22,7 +22,6 @@ RUDE = "You are a fool. <b>"
 
 
 def rude(reply: Any) -> RefuseReply | None:
-    """Refuse rude replies."""
     return RefuseReply("too rude") if "fool" in reply.text else None
 
 

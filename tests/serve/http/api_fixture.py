@@ -38,7 +38,6 @@ class RecordingDispatcher:
         self._error = error
 
     async def wake(self, run_id: str) -> None:
-        """Record a run."""
         if self._error is not None:
             raise self._error
         self.runs.append(run_id)
@@ -107,7 +106,6 @@ class ApiFixture:
         return [int(effect.what) for effect in self.effects]
 
     async def start_waiting_run(self, run_id: str = "jane-1") -> Wait:
-        """Start a run; return its wait."""
         outcome = await self.runner.start("pay Jane", run_id=run_id)
         wait = outcome.continuation.waits[0]
         self.digests[wait.id] = wait.digest
@@ -153,7 +151,6 @@ class ApiFixture:
         return self.digests.get(wait_id, "the page of a bad link shows no digest")
 
     async def open_link(self, link: str, method: str = "GET") -> Response:
-        """Open a link."""
         return await self.api.handle(Request(method=method, path=path_of(link)))
 
     async def keys(self) -> list[str]:
@@ -179,12 +176,10 @@ def form_request(link: str, text: str) -> Request:
 
 
 def path_of(link: str) -> str:
-    """Return the path of a link."""
     return link.removeprefix(BASE_URL)
 
 
 def json_body(response: Response) -> Any:
-    """Return the JSON of a response."""
     return json.loads(response.body)
 
 

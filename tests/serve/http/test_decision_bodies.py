@@ -32,7 +32,6 @@ JSON = st.recursive(
 
 
 def request(body: bytes, kind: str = "application/json") -> Request:
-    """Return a request with a body."""
     headers = {"content-type": kind}
     return Request(method="POST", path="/", headers=headers, body=body)
 

@@ -62,7 +62,6 @@ class Client:
     async def response(
         self, method: str, path: str, body: object = None, *, by: str = "ann"
     ) -> Response:
-        """Return the response."""
         raw_path, _, query = path.partition("?")
         headers = {"authorization": f"Bearer {by}", "content-type": "application/json"}
         return await self.api.handle(

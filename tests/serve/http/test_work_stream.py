@@ -105,7 +105,6 @@ class Words:
 
 
 async def up_to(chunks: AsyncIterator[str], word: str) -> str:
-    """Return the chunks up to the one with a word."""
     text = ""
     while word not in text:
         text += await anext(chunks)

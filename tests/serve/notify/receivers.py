@@ -236,7 +236,6 @@ class MailServer:
         address: str,
         options: list[str],
     ) -> str:
-        """Handle MAIL."""
         del server, session
         envelope.mail_from = address
         envelope.mail_options.extend(options)
@@ -250,7 +249,6 @@ class MailServer:
         address: str,
         options: list[str],
     ) -> str:
-        """Handle RCPT."""
         del server, session, options
         said = self._next_response("RCPT", "250 OK")
         if said.startswith("250"):
@@ -260,7 +258,6 @@ class MailServer:
     async def handle_DATA(  # noqa: N802 - likewise
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
-        """Handle DATA."""
         del server
         said = self._next_response("DATA", "250 OK")
         if said.startswith("250"):

@@ -56,12 +56,10 @@ def send_error(port: int, **options: Any) -> NotifyFailed:
 
 
 def link_of(_: Wait) -> str:
-    """Return a link."""
     return LINK
 
 
 def text_of(mail: EmailMessage) -> str:
-    """Return the text of a mail."""
     assert "text/plain" == mail.get_content_type()
     return str(mail.get_content())
 
@@ -300,7 +298,6 @@ def test_refused_connection_is_retried() -> None:
 
 
 def close_at_once(line: socket) -> None:
-    """Close at once."""
     del line
 
 

@@ -61,7 +61,6 @@ def turn_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def send_event(
     receiver: WebhookReceiver | str, wait: Wait | None = None, **options: Any
 ) -> None:
-    """Send the event of a wait to a webhook."""
     options.setdefault("retry_policy", RecordedDelays().retry_policy())
     url = receiver if isinstance(receiver, str) else receiver.url
     notifier = WebhookNotifier(url, options.pop("secret", SECRET), **options)
@@ -76,7 +75,6 @@ def send_error(receiver: WebhookReceiver | str, **options: Any) -> NotifyFailed:
 
 
 def link_of(wait: Wait) -> str:
-    """Return a link."""
     return f"https://example.com/d/{wait.run_id}"
 
 

@@ -39,7 +39,6 @@ def read(store: Store, run_id: str = RUN, **options: Any) -> VersionWindow:
 
 
 def table(window: VersionWindow, clock: ManualClock, **options: Any) -> Tree:
-    """Return the table of some versions."""
     rows = RunRows.of_window(window, clock.now())
     return tree(
         rows,

@@ -21,7 +21,6 @@ from tests.ledger.fake_clock import MOMENT
 def page_of(
     wait: Wait, verdicts: Iterable[VerdictKind], objection: str = ""
 ) -> Response:
-    """Return the page."""
     return wait_page(
         wait, Decider(verdicts=tuple(verdicts), objection=objection), MOMENT
     )

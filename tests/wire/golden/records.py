@@ -76,7 +76,6 @@ class GoldenObject(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The bytes of the object."""
         return encode(self.kind, self.value)
 
 

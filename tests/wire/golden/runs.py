@@ -549,7 +549,6 @@ def busy_thread() -> RunState:
 
 
 def answer_used() -> RunState:
-    """Return a run with a call whose answer was used in another run."""
     state = rows.apply_events(rows.new_state(), rows.reply_with_calls("free"))
     calls = {
         key: replace(call, answer_used_in="jane-1") for key, call in state.calls.items()
