@@ -248,18 +248,6 @@ def test_output_type_of_an_agent_is_requested_as_response_format(
     assert {"response_format": expected} == server.requests[0]["settings"]
 
 
-@pytest.mark.parametrize("name", ["model", "messages", "tools", "stream"])
-def test_reserved_settings_are_rejected(name: str) -> None:
-    request = ModelRequest(messages=[user_message("a")], settings={name: []})
-
-    error = adapter_error({}, request)
-
-    assert (
-        f"model gpt-5-mini: settings must not contain {name}: the adapter sets them."
-        == str(error)
-    )
-
-
 def test_settings_that_are_no_json_are_rejected() -> None:
     request = ModelRequest(
         messages=[user_message("a")], settings={"temperature": float("nan")}

@@ -7,14 +7,12 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 import pytest
 
 from continuations_storage import (
     Store,
     Unavailable,
-    Unsupported,
     open_store,
 )
 from continuations_storage.conformance import SharedStoreContract
@@ -250,21 +248,6 @@ def test_endpoint_that_differs_from_the_environment_is_rejected(
 
     with pytest.raises(Unavailable, match="AWS_ENDPOINT_URL_S3"):
         asyncio.run(store.create("a", BODY))
-
-
-@pytest.mark.parametrize(
-    ("url", "options", "reason"),
-    [
-        ("s3://bucket/a//b", {}, "segment ''"),
-        ("s3://bucket", {"profile": "me"}, "no option 'profile'"),
-        ("s3://bucket", {"client": object()}, "no option 'client'"),
-    ],
-)
-def test_invalid_url_or_option_is_unsupported(
-    url: str, options: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(Unsupported, match=reason):
-        open_store(url, driver="obstore", **options)
 
 
 def test_unknown_configuration_is_named_on_first_use() -> None:

@@ -23,7 +23,6 @@ from continuations_storage import (
     StorageError,
     SyncStore,
     Unavailable,
-    Unsupported,
     open_store,
 )
 from continuations_storage.retries import RetryPolicy
@@ -178,30 +177,6 @@ def test_options_of_open_store_are_used(proxy: S3Proxy) -> None:
     asyncio.run(store.create("a", b"body"))
 
     assert "/eu-north-1/s3/" in proxy.requests[0].headers["authorization"]
-
-
-@pytest.mark.parametrize(
-    ("url", "options", "reason"),
-    [
-        ("s3:bucket", {}, "no bucket"),
-        ("s3://", {}, "no bucket"),
-        ("s3:///prefix", {}, "no bucket"),
-        ("s3://bucket/a//b", {}, "segment ''"),
-        ("s3://bucket/ä", {}, "segment 'ä'"),
-        ("s3://bucket/" + "x" * 124, {}, "at most 123"),
-        ("s3://bucket", {"driver": "carrier-pigeon"}, "unknown driver"),
-        ("s3://bucket", {"colour": "red"}, "no option 'colour'"),
-        ("file:.runs", {"region": "x"}, "no option 'region'"),
-        ("s3://bucket", {"endpoint": "http://me:pw@host"}, "must not contain"),
-    ],
-)
-def test_invalid_url_or_option_is_unsupported(
-    url: str, options: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(Unsupported, match=reason) as raised:
-        open_store(url, **options)
-
-    assert url == raised.value.url
 
 
 def test_missing_bucket_and_invalid_prefix_are_rejected() -> None:

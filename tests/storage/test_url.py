@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,20 +80,50 @@ def test_memory_store_is_shared_only_by_name() -> None:
     assert open_store("memory:one") is not open_store("memory:two")
 
 
+OBSTORE = {"driver": "obstore"}
+
+
 @pytest.mark.parametrize(
-    ("url", "reason"),
+    ("url", "options", "reason"),
     [
-        ("redis://localhost", "unknown scheme 'redis'"),
-        (".runs", "use 'file:.runs'"),
-        ("", "it is empty"),
-        ("file:", "no path"),
-        ("file://", "no path"),
-        ("file://server/share", "another host, 'server'"),
+        ("redis://localhost", {}, "unknown scheme 'redis'"),
+        (".runs", {}, "use 'file:.runs'"),
+        ("", {}, "it is empty"),
+        ("file:", {}, "no path"),
+        ("file://", {}, "no path"),
+        ("file://server/share", {}, "another host, 'server'"),
+        ("file:.runs", {"region": "x"}, "no option 'region'"),
+        ("s3:bucket", {}, "no bucket"),
+        ("s3://", {}, "no bucket"),
+        ("s3:///prefix", {}, "no bucket"),
+        ("s3://bucket/a//b", {}, "segment ''"),
+        ("s3://bucket/ä", {}, "segment 'ä'"),
+        ("s3://bucket/" + "x" * 124, {}, "at most 123"),
+        ("s3://bucket", {"driver": "carrier-pigeon"}, "unknown driver"),
+        ("s3://bucket", {"colour": "red"}, "no option 'colour'"),
+        ("s3://bucket", {"endpoint": "http://me:pw@host"}, "must not contain"),
+        ("s3://bucket/a//b", OBSTORE, "segment ''"),
+        ("s3://bucket", {**OBSTORE, "profile": "me"}, "no option 'profile'"),
+        ("s3://bucket", {**OBSTORE, "client": object()}, "no option 'client'"),
+        ("gs:", {}, "no bucket"),
+        ("gs://", {}, "no bucket"),
+        ("az:///prefix", {}, "no bucket"),
+        ("gs://bucket/a//b", {}, "segment ''"),
+        ("gs://bucket", {"driver": "boto3"}, "driver='obstore'"),
+        ("gs://bucket", {"account": "a"}, "no option 'account'"),
+        ("az://box", {"region": "a"}, "no option 'region'"),
+        ("az://box", {"endpoint": "https://kim:pw@host"}, "endpoint must not"),
+        ("gcs://bucket", {}, "Use gs://"),
+        ("abfs://box", {}, "Use az://"),
+        ("azure://box", {}, "Use az://"),
     ],
 )
-def test_invalid_url_is_unsupported(url: str, reason: str) -> None:
+def test_invalid_url_or_option_is_unsupported(
+    url: str, options: dict[str, Any], reason: str
+) -> None:
+    """The error says what is wrong and what to write."""
     with pytest.raises(Unsupported, match=reason) as raised:
-        open_store(url)
+        open_store(url, **options)
 
     assert url == raised.value.url
     assert isinstance(raised.value, ValueError)

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from continuations import Agent, AsyncRunner, Runner
+from continuations import Agent, AsyncRunner, Runner, tool
 from continuations.engine.loading import load_or_call
 from continuations.errors import InvalidInput
-from continuations.models.scripted import ScriptedModel
+from continuations.models.scripted import ScriptedModel, ToolCall
 from continuations.serve.aws.dispatch import InvokeDispatcher, SqsDispatcher, WakeFailed
 from continuations.serve.aws.lambda_runner import RunnerOptions, TimeLeft
 from continuations.serve.aws_lambda import Handler, handler
@@ -305,3 +305,19 @@ def test_failed_wake_raises_wake_failed(
 
     assert "r-1" == raised.value.run_id
     assert "hunter2" not in str(raised.value) + caplog.text
+
+
+def test_run_with_a_budget_ends_when_it_is_used_up() -> None:
+    @tool
+    def look_up(what: str) -> str:
+        """Look up."""
+        return what
+
+    model = ScriptedModel([ToolCall("look_up", {"what": "x"}), "never reached"])
+    agent = Agent("boss", tools=[look_up], model=model)
+    handle = handler(store="memory:", agents=lambda: agent)
+
+    outcome = handle({"start": {"input": "go", "budget": {"requests": 1}}}, Context())
+    handle.close()
+
+    assert ("failed", "budget") == (outcome["status"], outcome["failure"]["code"])
