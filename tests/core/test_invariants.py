@@ -95,7 +95,7 @@ def only_call(key: str) -> Changes:
     return {**root(open_call_ids=(key,)), "calls": {key: proposed(key)}}
 
 
-# What is reported about changes of the rows of a state that is whole, by their names.
+# The report about each change of the rows of a whole state, by the name of the change.
 OF_NESTED: dict[str, dict[str, Changes]] = {
     "belongs to no frame": {
         "wait of a missing frame": waits(w1=make_frame_wait("f9")),
